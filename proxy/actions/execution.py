@@ -1,6 +1,7 @@
 """The model's calls of offered operations: checked, grounded and made, each with a text for the model."""
 
 import asyncio
+import difflib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ _FAILURES = 2  # of one operation's arguments; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
 _MOST_NAMES = 12  # of tools, in a reply to a call of another tool
 _MOST_NAME_CHARS = 64
+_LEAST_SIMILAR = 0.5  # of two names, from 0 to 1
 # Models that are not asked by tools go on with further calls, and lose the fact.
 _ANSWER_NOW = "If this result answers the question, answer the user now, with the facts of the result."
 _MOST_KEPT_CHARS = 2_000  # of arguments and of a result, in a receipt
@@ -43,8 +45,9 @@ class Execution:
         self._left = limits.calls
         self._budget = ResultBudget(limits.result_tokens, limits.total_bytes)
         self._failures: dict[str, int] = {}
+        self._incomplete: set[str] = set()  # operations that were called without a value
         self._trace = exchange.action_trace or ActionTrace()
-        self._made: set[tuple[str, str]] = set()  # name and arguments of calls that brought a result
+        self._done: set[tuple[str, str]] = set()  # name and arguments of calls that bring nothing new if made again
         self._wanted: dict[str, str] = {}  # operation -> the tool whose call waits for a value of the result
         self.question = ""  # of the gateway to the person, where arguments are wrong again; "": none
 
@@ -53,9 +56,9 @@ class Execution:
         """Whether no further call may start."""
         return self._left <= 0 or self._budget.size_bytes <= 0 or time.monotonic() >= self._until_s
 
-    def has_made(self, one: ToolCall) -> bool:
-        """Whether the same call has brought a result."""
-        return (one.name, _canonical(one.arguments)) in self._made
+    def repeats(self, one: ToolCall) -> bool:
+        """Whether the same call has brought a result, or a refusal that no value of the person changes."""
+        return (one.name, _canonical(one.arguments)) in self._done
 
     async def results(self, calls: Sequence[ToolCall]) -> list[str]:
         """The texts for the model, in the order of the calls, which run at the same time.
@@ -83,8 +86,9 @@ class Execution:
             text = await self._text(one, tool, traced, share)
         finally:
             traced.duration_ms = self._exchange.elapsed_ms() - traced.started_ms
-        if traced.sent or (traced.outcome == "ok" and isinstance(tool, OwnTool)):
-            self._made.add((one.name, _canonical(one.arguments)))
+        refused = traced.outcome in ("unknown_tool", "invalid_arguments") and traced.operation not in self._incomplete
+        if traced.sent or refused or (traced.outcome == "ok" and isinstance(tool, OwnTool)):
+            self._done.add((one.name, _canonical(one.arguments)))
         traced.arguments, traced.result = self._kept(one.arguments), self._kept(text)
         return text
 
@@ -103,7 +107,8 @@ class Execution:
         if tool is None:
             traced.outcome = "unknown_tool"
             names = ", ".join([*self._offer.tools, *sorted(self._offer.taken)][:_MOST_NAMES])
-            return f"Nothing was sent: no tool has the name {one.name[:_MOST_NAME_CHARS]!r}. The tools are {names}."
+            text = f"Nothing was sent: no tool has the name {one.name[:_MOST_NAME_CHARS]!r}. The tools are {names}."
+            return f"{text}{self._similar(one.name, arguments)}"
         if isinstance(tool, OwnTool):
             return await self._answered(tool, arguments, traced, share)
         return await self._called(tool, arguments, traced, share)
@@ -127,8 +132,7 @@ class Execution:
             traced.outcome = "invalid_arguments"
             missing = _missing(tool, arguments)
             self._failed(tool, missing)
-            finder = self._finder(tool) if self._offer.way != "native" and tool.operation.producers and missing else ""
-            return f"Nothing was sent: {'; '.join(wrong)}. {finder}".rstrip()
+            return f"Nothing was sent: {'; '.join(wrong)}. {self._mended(tool, arguments, missing)}".rstrip()
         if made_up := invented(tool.operation, tool.schema, arguments, self._known):
             traced.outcome = "invented_value"
             self._failed(tool, [text.partition(":")[0] for text in made_up])
@@ -167,6 +171,29 @@ class Execution:
             text = api.masked_text(text)
         return cut_middle(text.encode("utf-8", "replace").decode(), _MOST_KEPT_CHARS)
 
+    def _similar(self, name: str, arguments: dict[str, Any]) -> str:
+        """The call of the tool with the most similar name, for a model that is not asked by tools."""
+        if self._offer.way == "native":
+            return ""
+        found = difflib.get_close_matches(name[:_MOST_NAME_CHARS], self._offer.tools, 1, _LEAST_SIMILAR)
+        return f" If {found[0]} is meant, answer with {example(found[0], _json(arguments))}" if found else ""
+
+    def _mended(self, tool: OfferedOperation, arguments: dict[str, Any], missing: Sequence[str]) -> str:
+        """How a model that is not asked by tools mends a call: finds a value, or leaves out unknown arguments."""
+        if self._offer.way == "native":
+            return ""
+        if missing:
+            self._incomplete.add(tool.label)
+            return self._finder(tool) if tool.operation.producers else ""
+        known = {name: value for name, value in arguments.items() if name in tool.schema["properties"]}
+        if problems(tool.schema, known):
+            return ""
+        name = self._name(tool)
+        return f"If {name} without these arguments is right, answer with {example(name, _json(known))}"
+
+    def _name(self, tool: OfferedOperation) -> str:
+        return next(name for name, one in self._offer.tools.items() if one is tool)
+
     def _finder(self, tool: OfferedOperation) -> str:
         """How the model finds the values of an operation."""
         finders = {
@@ -179,7 +206,7 @@ class Execution:
         if not finders:
             return "Find the values by another tool, or ask the user."
         name, finder = next(iter(finders.items()))
-        self._wanted[finder.label] = next(name for name, one in self._offer.tools.items() if one is tool)
+        self._wanted[finder.label] = self._name(tool)
         if self._offer.way == "native" or finder.schema["required"]:
             return f"Find the values by {' or '.join(finders)}, or ask the user."
         return f"To find the values, call {name}: answer with {example(name)}"
@@ -209,6 +236,10 @@ async def traced_call(
     traced.outcome, traced.status, traced.sent = outcome.word, outcome.status, outcome.sent
     traced.size_bytes, traced.tries = outcome.size, outcome.tries
     return outcome
+
+
+def _json(arguments: dict[str, Any]) -> str:
+    return orjson.dumps(arguments).decode()
 
 
 def _canonical(arguments: str) -> str:

@@ -96,7 +96,7 @@ class ActionLoop:
                 return
             if reply.written and self._offer.way == "native" and not self._hidden and not self._spoken:
                 self._lower(refused=False)
-            repeated = self._offer.way != "native" and all(map(execution.has_made, reply.calls))
+            repeated = self._offer.way != "native" and all(map(execution.repeats, reply.calls))
             if repeated:
                 continue
             before = len(self._trace.calls)

@@ -269,3 +269,27 @@ def test_the_instructions_list_the_operations_and_not_the_search_for_operations(
     asked = json.dumps(team.model.received[0])
     assert "act_listOrganizations" in asked
     assert "find_actions" not in asked
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ('{"name": "getOrganizations", "arguments": {}}', CALL_ORGS),
+        ('{"name": "act_listOrganizations", "arguments": {"date": "today"}}', CALL_ORGS),
+    ],
+    ids=["name", "argument"],
+)
+def test_the_model_reads_the_call_that_a_wrong_call_may_mean(team: Team, wrong: str, right: str) -> None:
+    team.script(says(wrong), says(right), says(ANSWER))
+    assert answer(team, "rage/atlas/gpt-text", stream=False) == ANSWER
+    assert team.model.received[1]["messages"][-1]["content"].replace(" ", "").endswith(right.replace(" ", ""))
+    assert team.api.seen == ["GET /orgs"]
+
+
+@pytest.mark.parametrize("name", ["fly_to_the_moon", "act_listOrganizations"])
+def test_a_refused_call_that_is_repeated_ends_the_calls(team: Team, name: str) -> None:
+    wrong = json.dumps({"name": name, "arguments": {"date": "today"}})
+    team.script(says(wrong), says(wrong), says(ANSWER))
+    assert answer(team, "rage/atlas/gpt-text", stream=False) == ANSWER
+    assert way(team.model.received[2]) == "none"
+    assert team.api.seen == []
