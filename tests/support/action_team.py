@@ -15,7 +15,7 @@ import openai
 
 from tests.support.atlas_api import GROUP, ORG, PASSWORD, USER, AtlasApi, atlas_api, document
 from tests.support.gateway import Served, ragway, serving
-from tests.support.recording_upstream import Recorder, recording
+from tests.support.recording_upstream import Answer, Recorder, recording
 from tests.support.scripted_model import ScriptedModel, Turn
 
 SETTINGS = """
@@ -30,6 +30,7 @@ models:
   gpt-none: {{api_base: "{model}/v1", tools: none}}
   claude-x: {{api_base: "{model}/v1"}}
   gpt-chat-alone: {{api_base: "{model}/v1", dialects: [chat]}}
+  gemini-x: {{model: gemini/gemini-3-pro-preview, lane: translated, api_base: "{model}"}}
   gpt-no-chat: {{api_base: "{model}/v1", dialects: [responses, messages]}}
 actions:
   atlas:
@@ -79,6 +80,11 @@ class Team:
         self.api.accepted.clear()
         self.model = ScriptedModel(self._recorder.fresh(), turns, one_byte=one_byte, missing=missing)
         return self.model
+
+    def answered_by(self, answer: Answer) -> None:
+        """Answer the model's requests."""
+        self.api.seen.clear()
+        self._recorder.fresh().answer = answer
 
     def client(self) -> openai.OpenAI:
         return openai.OpenAI(base_url=self.served.url + "/v1", api_key="none", max_retries=0, timeout=60)

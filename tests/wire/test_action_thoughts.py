@@ -16,6 +16,7 @@ from tests.support.action_clients import CompletionsChat, MessagesChat, Response
 from tests.support.action_team import ANSWER, CLIENT_TOOL, ORGS, QUESTION, USERS, Team, action_team
 from tests.support.atlas_api import ORG
 from tests.support.scripted_model import Turn, calls, says
+from tests.support.upstream_servers import Received, Wire, chunked, head, reply
 
 Json = dict[str, Any]
 WEATHER = ("weather", {"city": "Bonn"})
@@ -214,3 +215,37 @@ def test_a_second_refusal_reaches_the_client(team: Team) -> None:
     with pytest.raises(openai.BadRequestError, match="too long"):
         chat.ask("Again?")
     assert len(model.received) == 4
+
+
+@STREAMED
+def test_gemini_through_litellm_gets_the_signature_of_each_call_back(team: Team, stream: bool) -> None:
+    """Also with the next question, in Gemini's own dialect."""
+    missing: list[int] = []
+
+    async def answer(wire: Wire, received: Received) -> None:
+        contents = json.loads(received.body)["contents"]
+        rounds = [one["parts"] for one in contents if one["role"] == "model"]
+        rounds = [[part for part in parts if "function_call" in part] for parts in rounds]
+        called = [parts for parts in rounds if parts]
+        missing.extend(
+            number for number, parts in enumerate(called) if parts[0].get("thoughtSignature") != f"c2VhbGVk{number}"
+        )
+        name, arguments = [ORGS, USERS, ("", {})][len(called)]
+        call: Json = {"functionCall": {"name": name, "args": arguments}, "thoughtSignature": f"c2VhbGVk{len(called)}"}
+        part = call if name else {"text": ANSWER}
+        candidate = {"content": {"role": "model", "parts": [part]}, "index": 0, "finishReason": "STOP"}
+        usage = {"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 7}
+        whole = json.dumps({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "g-3"}).encode()
+        if stream:
+            start = head(b"content-type: text/event-stream", b"transfer-encoding: chunked")
+            await wire.send(start, *chunked([b"data: %b\n\n" % whole]))
+        else:
+            await wire.send(reply(whole, b"content-type: application/json"))
+
+    team.answered_by(answer)
+    chat = CompletionsChat(team.served.url, "rage/atlas/gemini-x")
+    assert chat.ask(QUESTION, stream=stream).text == ANSWER
+    chat.said[-1] = says(ANSWER)
+    assert chat.ask("Sure?", stream=stream).text == ANSWER
+    assert team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"]
+    assert missing == []
