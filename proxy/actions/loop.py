@@ -272,8 +272,10 @@ class ActionLoop:
         calls = []
         for number, call in enumerate(reply.all_calls):
             further = reply.further.call(number)
-            function = {"name": call.name, "arguments": call.arguments or "{}", **further.pop("function", {})}
-            calls.append({"id": call.id, "type": "function", "function": function, **further})
+            kind = "custom" if call.custom else "function"
+            given = {"input": call.arguments} if call.custom else {"arguments": call.arguments or "{}"}
+            called = {"name": call.name, **given, **further.pop("function", {})}
+            calls.append({"id": call.id, "type": kind, kind: called, **further})
         message = {"role": "assistant", "content": reply.text, **({"tool_calls": calls} if calls else {})}
         message |= reply.further.message
         target = self._exchange.target

@@ -61,7 +61,7 @@ class ChatReplyReader(ReplyReader):
         number = self._number_of(call.get("index"), place, id, begins=bool(name), full=bool(arguments))
         self.call_numbers.append(number)
         if (pieces := self._tool_call(number)) is not None:
-            pieces.add(id=id, name=name, arguments=arguments)
+            pieces.add(id=id, name=name, arguments=arguments, custom="custom" in call)
             self._by_id.setdefault(pieces.id, number)
 
     def _number_of(self, index: object, place: int, id: object, *, begins: bool, full: bool) -> int:

@@ -30,6 +30,7 @@ class ToolCall:
     id: str
     name: str
     arguments: str  # as the model wrote the arguments: JSON, or text for a custom tool; cut off with the reply
+    custom: bool = False  # of a custom tool of chat completions
 
 
 def called_tool(row: Any) -> dict[str, Any] | None:
@@ -46,12 +47,14 @@ class ToolCallPieces:
 
     def __init__(self) -> None:
         self.id = self.name = ""
+        self._custom = False
         self._arguments: list[str] = []
 
-    def add(self, *, id: object = "", name: object = "", arguments: object = "") -> None:
+    def add(self, *, id: object = "", name: object = "", arguments: object = "", custom: bool = False) -> None:
         """Add a piece; another value than a text adds nothing. Some servers write the arguments as a JSON object."""
         self.id = self.id or _text(id)
         self.name = self.name or _text(name)
+        self._custom = self._custom or custom
         self._arguments.append(json_bytes(arguments).decode() if isinstance(arguments, dict) else _text(arguments))
 
     @property
@@ -61,7 +64,7 @@ class ToolCallPieces:
         return first.startswith("{") and isinstance(json_of(first.encode("utf-8", "replace")), dict)
 
     def call(self) -> ToolCall:
-        return ToolCall(self.id, self.name, _joined(self._arguments))
+        return ToolCall(self.id, self.name, _joined(self._arguments), self._custom)
 
 
 class ReplyReader(ABC):

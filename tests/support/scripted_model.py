@@ -104,9 +104,8 @@ def _deltas(message: Json) -> Iterator[Json]:
     text = message.get("content") or ""
     yield from ({"content": text[at : at + 5]} for at in range(0, len(text), 5))
     for index, call in enumerate(message.get("tool_calls", ())):
-        function = call["function"]
-        begun = {"name": function["name"], "arguments": ""}
-        yield {"tool_calls": [{"index": index, "id": call["id"], "type": "function", "function": begun}]}
-        for at in range(0, len(function["arguments"]), 7):
-            part = {"arguments": function["arguments"][at : at + 7]}
-            yield {"tool_calls": [{"index": index, "function": part}]}
+        kind, member = ("custom", "input") if "custom" in call else ("function", "arguments")
+        begun, text = {"name": call[kind]["name"], member: ""}, call[kind][member]
+        yield {"tool_calls": [{"index": index, "id": call["id"], "type": kind, kind: begun}]}
+        for at in range(0, len(text), 7):
+            yield {"tool_calls": [{"index": index, kind: {member: text[at : at + 7]}}]}

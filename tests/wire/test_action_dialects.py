@@ -569,3 +569,30 @@ def test_an_upstream_without_custom_tools_gets_the_clients_request(team: Team, s
     assert team.paths == [CHAT_PATH, chat.path, chat.path], "the gateway has learned"
     assert model.received[1] == {**body, "model": name}
     assert chat.ask(QUESTION).text == ANSWER, "a request without custom tools gets operations"
+
+
+@STREAMED
+def test_a_call_of_a_custom_tool_goes_back_as_the_model_wrote_the_call(team: Team, stream: bool) -> None:
+    patch = "*** Begin Patch\n*** End Patch"
+    written = calls(ORGS)
+    written["tool_calls"].append({"id": "call_p", "type": "custom", "custom": {"name": "apply_patch", "input": patch}})
+    model = team.script(written, says(ANSWER), says("Bye."))
+    tools = [{"type": "custom", "name": "apply_patch"}]
+    chat = ResponsesChat(team.served.url, fields={"tools": tools})
+    with openai.OpenAI(base_url=team.served.url + "/v1", **HTTP) as client:
+        asking = chat.body(QUESTION)
+        if stream:
+            with client.responses.stream(**asking) as events:
+                events.until_done()
+                first: Any = events.get_final_response()
+        else:
+            first = client.responses.create(**asking)
+        (call,) = first.output
+        assert (call.type, call.name, call.input) == ("custom_tool_call", "apply_patch", patch)
+        result = {"type": "custom_tool_call_output", "call_id": call.call_id, "output": "Success."}
+        said = [*asking["input"], call.to_dict(), result]
+        second = client.responses.create(**{**asking, "input": said})
+        assert second.output_text == ANSWER
+    messages = model.received[1]["messages"]
+    assert messages[1]["tool_calls"] == written["tool_calls"]
+    assert [message["tool_call_id"] for message in messages[2:]] == [one["id"] for one in written["tool_calls"]]
