@@ -13,6 +13,7 @@ from sqlalchemy import (
     Float,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -85,7 +86,7 @@ revisions = Table(
     Column("document", ForeignKey("documents.id"), primary_key=True),
     Column("revision", Integer, primary_key=True),
     Column("generation", Integer, nullable=False),
-    Column("state", String, nullable=False, index=True),
+    Column("state", String, nullable=False),
     Column("source", AnyString, nullable=False),
     Column("title", AnyString, nullable=False),
     Column("format", String, nullable=False),
@@ -94,6 +95,8 @@ revisions = Table(
     Column("content_hash", String, nullable=False),
     Column("recipe", String, nullable=False),  # how the chunks were made
     Column("chunks", Integer, nullable=False),
+    # With the state alone, SQLite reads all current revisions to find the current revision of a document.
+    Index("revisions_by_state", "state", "document", "revision"),
 )  # fmt: skip
 attributes = Table(  # per revision, deleted with the revision; older revisions have no row
     "attributes", metadata,

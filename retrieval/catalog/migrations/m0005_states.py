@@ -1,0 +1,11 @@
+"""An index that finds the current revision of a document."""
+
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+
+
+def upgrade() -> None:
+    op.drop_index("ix_revisions_state", "revisions")
+    op.create_index("revisions_by_state", "revisions", ["state", "document", "revision"])
