@@ -85,9 +85,7 @@ async def action_library(settings: Settings, *, make: bool = False) -> AsyncIter
     store = action_store(settings)
     try:
         async with opened_knowledge(settings, make=make) as documents:
-            library = ActionLibrary(store, documents)
-            await library.move_texts()
-            yield library
+            yield ActionLibrary(store, documents)
     finally:
         store.close()
 

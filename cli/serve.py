@@ -112,8 +112,7 @@ async def _serve(settings: Settings) -> int:
 
 async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
     """Read the changed documents of `actions.NAME.spec` in a process of its own, once the index works."""
-    stored = settings.catalog.url or (Path(settings.data) / "actions.db").exists()
-    if not (settings.actions and stored) and not any(row.spec for row in settings.actions.values()):
+    if not any(row.spec for row in settings.actions.values()):
         return
     await index_ready.wait()
     try:

@@ -67,17 +67,14 @@ def configured_address(settings: Settings, name: str) -> str:
 
 
 async def _read_specs(settings: Settings) -> int:
-    """Read the changed documents of the setting `actions.NAME.spec`; a document with a fault costs one set.
-
-    Without such a document, the texts of an earlier version are moved (`ActionLibrary.move_texts`).
-    """
+    """Read the changed documents of the setting `actions.NAME.spec`; a document with a fault costs one set."""
     names = [name for name, row in settings.actions.items() if row.spec]
     try:
         async with action_library(settings, make=True) as library:
             for name in names:
                 await _read_spec(library, settings, name)
     except (RetrievalError, click.ClickException) as error:
-        log.error("the documents of %s are not read: %s", ", ".join(names) or "action sets", logs.printable(str(error)))
+        log.error("the documents of %s are not read: %s", ", ".join(names), logs.printable(str(error)))
         return 1
     return 0
 

@@ -97,7 +97,6 @@ async def stored_operations(judged: JudgedSet, plan: Plan, sets: Sequence[str]) 
         known = {name: await asyncio.to_thread(store.operations, name) for name in dict.fromkeys(sets)}
         judged, notes = _with_labels(judged, known)
         async with configured_index(plan) as index:
-            await ActionLibrary(store, index).move_texts()
             origin = f"action set{'s' if len(known) > 1 else ''} {', '.join(known)}"
             yield Operations(index, judged, store, list(known), origin, notes, sum(map(len, known.values())))
 

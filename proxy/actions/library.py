@@ -18,7 +18,7 @@ from proxy.actions.openapi.read import UnreadableSpec, read_spec
 from proxy.actions.search_text import search_text, title_of
 from proxy.actions.sources import is_url
 from proxy.actions.store import COLLECTION, ActionSet, ActionStore, document_hash, revision_of
-from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection, UnknownDocument
+from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.filters import checked_filter
 from retrieval.knowledge import HitOptions, Knowledge
 from retrieval.records.jobs import DocumentInput
@@ -26,8 +26,6 @@ from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
 
 _BATCH = 100  # documents written at a time
 _GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
-_EARLIER_COLLECTION = "actions"  # of versions before the reserved name
-_PAGE = 1000  # documents read at a time
 _HITS_PER_OPERATION = 3  # chunks of an operation
 # Lower than the gate of passages, which would find no operation for 5 of 100 questions of RestBench: a question without
 # a good document may still name an operation.
@@ -167,33 +165,6 @@ class ActionLibrary:
         read |= self.store.found({each for some in producers.values() for each in some} - read.keys())
         wanted = [each for one in names if one in read for each in (one, *producers[one])]
         return [(one[0], read[one]) for one in dict.fromkeys(wanted) if one in read]
-
-    async def move_texts(self) -> None:
-        """Move texts of an earlier version from the collection `actions`; documents of clients stay there.
-
-        After an interruption, the next move completes the work. Raises RetrievalError.
-        """
-        earlier = await self._earlier_texts()
-        for one in await asyncio.to_thread(self.store.sets) if earlier else ():
-            if one.name in earlier:
-                operations = await asyncio.to_thread(self.store.operations, one.name)
-                await self._write_texts(one.name, one.title, operations, None)
-                for id in earlier[one.name]:
-                    with contextlib.suppress(UnknownDocument):  # another process moves the texts, too
-                        await self._knowledge.writing.delete_document(id, None)
-
-    async def _earlier_texts(self) -> dict[str, list[str]]:
-        """Name of a set -> the ids of the texts in the collection `actions`."""
-        library, found, after = self._knowledge.library, dict[str, list[str]](), ""
-        if all(row.name != _EARLIER_COLLECTION for row in await library.collections(None)):
-            return {}
-        while page := await library.documents(_EARLIER_COLLECTION, after=after, limit=_PAGE, groups=None):
-            for row in page:
-                name = row.attributes.get(_SET)
-                if isinstance(name, str) and row.key.startswith(f"{name}/"):
-                    found.setdefault(name, []).append(row.id)
-            after = page[-1].id
-        return found
 
     async def _write_texts(
         self, name: str, title: str, operations: Sequence[Operation], progress: Progress | None

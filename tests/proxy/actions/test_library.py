@@ -17,7 +17,6 @@ from proxy.actions.library import ActionLibrary, Progress
 from proxy.actions.store import COLLECTION, ActionStore, document_hash
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
-from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import ALL, Turn
 from tests.support.plans import plan_for
 
@@ -123,31 +122,6 @@ async def test_a_page_reads_the_operations_of_the_page_alone(tmp_path: Path) -> 
     assert store.page("set", after=everything[9].name, limit=COUNT) == everything[10:]
     assert store.page("set", after="", limit=0) == store.page("other", after="", limit=9) == []
     store.close()
-
-
-async def test_texts_of_an_earlier_version_are_moved_and_documents_of_a_team_stay(tmp_path: Path) -> None:
-    await add(tmp_path, OLD)
-    async with opened(tmp_path) as (library, index):
-        writing, team = index.writing, "actions"
-        await writing.create_collection(team, "en")
-        mine = DocumentInput("set/op3", "mine.md", b"a document of the team", "Mine", "text")
-        await writing.put(team, [mine])
-        earlier = {f"set/op{number}": f"colour of thing {number}" for number in range(10, COUNT)}
-        await writing.put(
-            team,
-            [
-                DocumentInput(key, key, text.encode(), "Old", "text", None, {"action_set": "set"}, ())
-                for key, text in earlier.items()
-            ],
-        )
-        await writing.delete_collection(COLLECTION, None)
-        for _ in range(2):  # a second move finds nothing
-            await library.move_texts()
-            assert (await texts(index)).keys() == library.store.revisions("set").keys()
-            left = await index.library.documents(team, after="", limit=COUNT, groups=None)
-            assert [row.source for row in left] == ["mine.md"]
-        found = await library.find([Turn("user", "the colour of thing 30")], ["set"], k=1, view=ALL)
-        assert [one.operation.name for one in found.actions] == ["op30"]
 
 
 async def test_the_texts_of_a_half_removed_set_are_removed_by_the_next_removal(tmp_path: Path) -> None:
