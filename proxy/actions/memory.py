@@ -11,6 +11,7 @@ conversation had hidden messages.
 import asyncio
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time
@@ -62,6 +63,12 @@ class Conversation(msgspec.Struct, frozen=True, array_like=True):
     message: str = ""  # the newest reply with all calls, as JSON
     items: str = ""  # of a stored response alone: all items of the conversation, as JSON
 
+    @property
+    def size_bytes(self) -> int:
+        """The memory of the long texts."""
+        texts = [one.messages for one in self.hidden] + [one.arguments for one in self.waiting]
+        return sum(map(sys.getsizeof, [*texts, self.message, self.items]))
+
 
 NEW = Conversation()
 
@@ -79,7 +86,13 @@ class ActionMemory(WriteBehindQueue[Remembered]):
     """The unwritten records of this process, and access to all stored records."""
 
     def __init__(self, store: ReceiptStore, count: Count) -> None:
-        super().__init__(store, lambda one: msgspec.json.encode(one.conversation), count, every_s=_WRITE_EVERY_S)
+        super().__init__(
+            store,
+            lambda one: msgspec.json.encode(one.conversation),
+            count,
+            every_s=_WRITE_EVERY_S,
+            size_bytes=lambda one: one.conversation.size_bytes,
+        )
 
     async def find(self, key: str, messages: Sequence[Mapping[str, Any]]) -> Conversation | None:
         """The record of a conversation; None: no record. Raises RetrievalError."""

@@ -23,7 +23,6 @@ READ = "read_result"
 _ID_BYTES = 6  # a small model copies 12 letters without an error
 _WRITE_EVERY_S = 0.05  # as the rounds of a conversation
 _AGAIN_S = 0.1  # another worker may be about to write
-_MOST_UNWRITTEN = 100  # results of a megabyte
 _NOT_HERE = "No result has this id, or the result is no longer kept. Call the operation again."
 
 
@@ -40,7 +39,9 @@ class StoredResults(WriteBehindQueue[StoredResult]):
     """The unwritten results of this process, and access to all stored results."""
 
     def __init__(self, store: ReceiptStore, count: Count) -> None:
-        super().__init__(store, lambda one: one.content, count, every_s=_WRITE_EVERY_S, most=_MOST_UNWRITTEN)
+        super().__init__(
+            store, lambda one: one.content, count, every_s=_WRITE_EVERY_S, size_bytes=lambda one: len(one.content)
+        )
 
     def keep(self, key: str, id: str, text: str) -> None:
         """Store a result for a key."""

@@ -22,6 +22,7 @@ EVERY_S = 0.5  # from the first waiting receipt to the write
 _AGAIN_S = 10.0  # after a failed write: an attempt takes half a millisecond for each receipt
 _PRUNE_S = 600.0
 _MOST = 1000  # unwritten
+_MOST_BYTES = 64 << 20  # unwritten; a larger record waits alone
 
 
 class OfAChat(Protocol):
@@ -58,14 +59,15 @@ class WriteBehindQueue(Generic[One]):
         count: Count,
         *,
         every_s: float = EVERY_S,
-        most: int = _MOST,
+        size_bytes: Callable[[One], int] = lambda _: 0,
     ) -> None:
         """content: the JSON of a record; called in a thread. every_s: from the first waiting record to the write.
 
-        most: unwritten records; further records are lost, and counted.
+        size_bytes: the memory of a record. Records beyond the limits of number and bytes are lost, and counted.
         """
         self._store = store
-        self._every_s, self._most = every_s, most
+        self._every_s, self._size_bytes = every_s, size_bytes
+        self._unwritten_bytes = 0
         self._content = content
         self._count = count
         self._waiting: dict[str, One] = {}
@@ -75,9 +77,13 @@ class WriteBehindQueue(Generic[One]):
 
     def add(self, one: One) -> None:
         """Add a record to the queue."""
-        if len(self._waiting) >= self._most:
+        before = self._waiting.get(one.id)
+        added_bytes = self._size_bytes(one) - (0 if before is None else self._size_bytes(before))
+        full = self._unwritten_bytes and self._unwritten_bytes + added_bytes > _MOST_BYTES
+        if full or len(self._waiting) >= _MOST:
             self._count(lost=1)
             return
+        self._unwritten_bytes += added_bytes
         self._waiting[one.id] = one
         self._wake.set()
 
@@ -114,10 +120,11 @@ class WriteBehindQueue(Generic[One]):
             self._count(written=len(self._writing))
         elif self._writing:  # again later
             both = [*self._writing.items(), *self._waiting.items()]
-            self._count(lost=len(both[self._most :]))
-            self._waiting = dict(both[: self._most])
+            self._count(lost=len(both[_MOST:]))
+            self._waiting = dict(both[:_MOST])
             self._wake.set()
         self._writing = {}
+        self._unwritten_bytes = sum(map(self._size_bytes, self._waiting.values()))
 
     def _put(self) -> None:
         self._store.put((one.id, one.at_s, self._content(one)) for one in self._writing.values())

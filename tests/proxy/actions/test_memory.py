@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.actions.memory import ActionMemory, Conversation, HiddenMessages, edits_of, row_id
+from proxy.actions.memory import ActionMemory, Conversation, HiddenMessages, WaitingCall, edits_of, row_id
 from proxy.dialects.chat import ChatRequest
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt_store import ReceiptStore
@@ -25,6 +25,15 @@ KEPT = Conversation((HiddenMessages(2, '{"role":"tool"}'),), (("act_a", "atlas",
 def memory(folder: Path) -> ActionMemory:
     store = ReceiptStore(folder, keep_s=3600, max_bytes=1 << 20, what="action_rounds")
     return ActionMemory(store, Metrics().histories)
+
+
+def test_the_size_of_a_conversation_counts_all_long_texts() -> None:
+    long = "x" * 1000
+    waiting = WaitingCall("c1", "act_a", long, owned=True)
+    large = Conversation((HiddenMessages(2, long),), waiting=(waiting,), message=long, items=long)
+    assert large.size_bytes - Conversation((HiddenMessages(2, ""),), waiting=(waiting,)).size_bytes == 3000
+    assert waiting.arguments
+    assert large.size_bytes > 4000
 
 
 async def test_another_process_finds_the_record_of_the_same_key_and_history(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from proxy.actions.shelf import Shelf, StoredResults
 from proxy.dialects.replies import json_of
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt_store import ReceiptStore
+from tests.proxy.observe.test_metrics import value
 
 TEXT = "x" * 300 + "\ud800 é"
 
@@ -49,6 +50,34 @@ async def test_the_oldest_results_go_first(tmp_path: Path) -> None:
     assert "No result" in await read(Shelf(other, "key"), ids[0])
     other.stop()
     await other.run()
+
+
+async def test_results_wait_for_the_write_within_a_limit_of_bytes(tmp_path: Path) -> None:
+    metrics = Metrics()
+    one = StoredResults(
+        ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 30, what="action_results"), metrics.histories
+    )
+    large = "x" * (20 << 20)
+    for number in range(5):
+        one.keep("key", str(number), large)
+    one.keep("key", "small", "x")
+    found = [await one.find("key", name) is not None for name in ("0", "1", "2", "3", "4", "small")]
+    assert found == [True, True, True, False, False, True]
+    assert value(metrics, "histories_total", outcome="lost") == 2
+    one.keep("key", "0", large)
+    assert value(metrics, "histories_total", outcome="lost") == 2, "in place of the same result"
+    one.stop()
+    await one.run()
+    one.keep("key", "5", large)
+    assert value(metrics, "histories_total", outcome="lost") == 2, "room again after the write"
+
+
+async def test_a_result_beyond_the_limit_waits_alone(tmp_path: Path) -> None:
+    one = stored(tmp_path)
+    one.keep("key", "huge", "x" * (65 << 20))
+    one.keep("key", "next", "x")
+    assert await one.find("key", "huge") is not None
+    assert await one.find("key", "next") is None
 
 
 async def test_a_whole_number_with_a_point_is_a_start() -> None:
