@@ -43,18 +43,18 @@ class StoredResults(WriteBehindQueue[StoredResult]):
             store, lambda one: one.content, count, every_s=_WRITE_EVERY_S, size_bytes=lambda one: len(one.content)
         )
 
-    def keep(self, key: str, id: str, text: str) -> None:
-        """Store a result for a key."""
-        self.add(StoredResult(_row_id(key, id), time(), text.encode("utf-8", "replace")))
+    def keep(self, key: str, id: str, content: bytes) -> bool:
+        """Store a result for a key; returns whether the queue had room."""
+        return self.add(StoredResult(_row_id(key, id), time(), content))
 
-    async def find(self, key: str, id: str) -> str | None:
+    async def find(self, key: str, id: str) -> bytes | None:
         """A result of the key; None: no result of this id. Raises RetrievalError."""
         row = _row_id(key, id)
         content = await self._read(row)
         if content is None:
             await asyncio.sleep(_AGAIN_S)
             content = await self._read(row)
-        return None if content is None else content.decode()
+        return content
 
     async def _read(self, row: str) -> bytes | None:
         waiting = self.unwritten(row)
@@ -72,7 +72,7 @@ class Shelf:
         """stored: None keeps the results of this chat alone. key: of the caller."""
         self._stored = stored
         self._key = key
-        self._texts: dict[str, str] = {}  # of this chat
+        self._contents: dict[str, bytes] = {}  # of this chat, without the stored results: a chat may last minutes
         self.tool = OwnTool(
             READ,
             "Read on in a result that was cut: a place in the JSON, the rows that hold some words, or the next page.",
@@ -92,22 +92,22 @@ class Shelf:
     def put(self, text: str) -> str:
         """Keep a whole result; returns the id."""
         id = secrets.token_hex(_ID_BYTES)
-        self._texts[id] = text
-        if self._stored is not None:
-            self._stored.keep(self._key, id, text)
+        content = text.encode("utf-8", "replace")  # a text with one 😀 takes four times the memory
+        if self._stored is None or not self._stored.keep(self._key, id, content):
+            self._contents[id] = content
         return id
 
     async def _answer(self, asked: dict[str, Any], max_chars: int) -> ToolAnswer:
         try:
-            text = await self._text(asked["id"])
+            content = await self._content(asked["id"])
         except RetrievalError:
             return ToolAnswer("The result cannot be read at present.", outcome="failed")
-        if text is None:
+        if content is None:
             return ToolAnswer(_NOT_HERE)
 
         def read() -> str:
             return read_on(
-                text,
+                content.decode(),
                 path=asked.get("path", ""),
                 query=asked.get("query", ""),
                 start=int(asked.get("start", 0)),  # 8000.0 is a whole number, too
@@ -115,12 +115,12 @@ class Shelf:
             )
 
         try:
-            return ToolAnswer(await by_size(text.encode("utf-8", "replace"), read), known=True)
+            return ToolAnswer(await by_size(content, read), known=True)
         except NoPlace as error:
             return ToolAnswer(f"The path names no place: {error}.", known=True)
 
-    async def _text(self, id: str) -> str | None:
+    async def _content(self, id: str) -> bytes | None:
         """A whole result; None: no result of this id. Raises RetrievalError."""
-        if id in self._texts or self._stored is None:
-            return self._texts.get(id)
+        if id in self._contents or self._stored is None:
+            return self._contents.get(id)
         return await self._stored.find(self._key, id)

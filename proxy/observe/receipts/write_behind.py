@@ -75,17 +75,18 @@ class WriteBehindQueue(Generic[One]):
         self._wake, self._left = asyncio.Event(), asyncio.Event()
         self._trouble = ""
 
-    def add(self, one: One) -> None:
-        """Add a record to the queue."""
+    def add(self, one: One) -> bool:
+        """Add a record to the queue; returns whether the queue had room."""
         before = self._waiting.get(one.id)
         added_bytes = self._size_bytes(one) - (0 if before is None else self._size_bytes(before))
         full = self._unwritten_bytes and self._unwritten_bytes + added_bytes > _MOST_BYTES
         if full or len(self._waiting) >= _MOST:
             self._count(lost=1)
-            return
+            return False
         self._unwritten_bytes += added_bytes
         self._waiting[one.id] = one
         self._wake.set()
+        return True
 
     def unwritten(self, id: str) -> One | None:
         """The record in the queue or in the write under way; None: written, or no record."""

@@ -1,5 +1,6 @@
 """The shelf: whole results for later questions, by any process, of the same key only."""
 
+import tracemalloc
 from pathlib import Path
 
 from hypothesis import given
@@ -57,10 +58,10 @@ async def test_results_wait_for_the_write_within_a_limit_of_bytes(tmp_path: Path
     one = StoredResults(
         ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 30, what="action_results"), metrics.histories
     )
-    large = "x" * (20 << 20)
+    large = b"x" * (20 << 20)
     for number in range(5):
         one.keep("key", str(number), large)
-    one.keep("key", "small", "x")
+    one.keep("key", "small", b"x")
     found = [await one.find("key", name) is not None for name in ("0", "1", "2", "3", "4", "small")]
     assert found == [True, True, True, False, False, True]
     assert value(metrics, "histories_total", outcome="lost") == 2
@@ -72,10 +73,36 @@ async def test_results_wait_for_the_write_within_a_limit_of_bytes(tmp_path: Path
     assert value(metrics, "histories_total", outcome="lost") == 2, "room again after the write"
 
 
+async def test_a_chat_holds_no_copy_of_a_stored_result(tmp_path: Path) -> None:
+    one = stored(tmp_path, max_bytes=1 << 30)
+    shelf = Shelf(one, "key")
+    tracemalloc.start()
+    try:
+        for _ in range(30):
+            shelf.put("😀" + "x" * (1 << 20))  # 4 MB as a text
+        waiting_bytes, _ = tracemalloc.get_traced_memory()
+        one.stop()
+        await one.run()
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert waiting_bytes < 40 << 20
+    assert held_bytes < 10 << 20
+
+
+async def test_a_result_without_room_for_the_write_is_read_by_the_chat_alone(tmp_path: Path) -> None:
+    one = stored(tmp_path)
+    one.keep("key", "huge", b"x" * (65 << 20))
+    shelf = Shelf(one, "key")
+    id = shelf.put("whole")
+    assert await read(shelf, id) == "whole"
+    assert "No result" in await read(Shelf(one, "key"), id)
+
+
 async def test_a_result_beyond_the_limit_waits_alone(tmp_path: Path) -> None:
     one = stored(tmp_path)
-    one.keep("key", "huge", "x" * (65 << 20))
-    one.keep("key", "next", "x")
+    one.keep("key", "huge", b"x" * (65 << 20))
+    one.keep("key", "next", b"x")
     assert await one.find("key", "huge") is not None
     assert await one.find("key", "next") is None
 
