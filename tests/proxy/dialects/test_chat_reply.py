@@ -120,7 +120,7 @@ def test_tool_calls_of_a_stream_are_put_together() -> None:
             {"index": 0, "function": {"arguments": '"tls"}'}},
         )
     )
-    assert reading.tool_calls == [ToolCall("c1", "find", '{"q": "tls"}'), ToolCall("c2", "run", "ls")]
+    assert reading.tool_calls == [ToolCall("c1", "find", '{"q": "tls"}'), ToolCall("c2", "run", "ls", custom=True)]
 
 
 TWO = [FormedCall("c1", "find", '{"q": "tls"}'), FormedCall("c2", "find", '{"q": "{}"}')]
