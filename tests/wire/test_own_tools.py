@@ -245,7 +245,7 @@ def test_a_chat_that_does_not_suit_gets_no_baked_in_operation(chats: Chats) -> N
     body = {
         "model": "rage/baked/raw/gpt-x",
         "messages": [{"role": "user", "content": QUESTION}],
-        "response_format": {"type": "json_object"},
+        "n": 2,
     }
     assert httpx.post(f"{chats.url}/v1/chat/completions", json=body, timeout=60).status_code == 200
     assert chats.model.received == [{**body, "model": "gpt-x"}]
