@@ -30,8 +30,8 @@ HEAD_LIMIT_BYTES = 64 * 1024  # of one reply's head; also of framing (chunk size
 UNREAD_LIMIT_BYTES = 256 * 1024  # received and not yet read: over this limit the upstream has to wait
 # llama.cpp's server promises keep-alive and closes each connection right after a stream. On a busy machine, the close
 # may arrive behind the next request, which is lost: so no connection of such an upstream is used twice for a time.
-_SOON_S = 1.0  # a close within this time after a reply is such a close
-_ONCE_S = 3600.0
+_SOON_S = 0.5  # a close that the gateway finds within this time after a reply is such a close
+_ONCE_S = 60.0  # short: a load balancer that restarts closes connections soon after a reply, too
 UPLOAD_PIECE_BYTES = 64 * 1024  # a longer request body goes out in pieces, as fast as the upstream takes them
 CAN_POLL = hasattr(select, "poll")  # not on Windows
 Headers = Sequence[tuple[bytes, bytes]]
