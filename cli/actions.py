@@ -74,7 +74,7 @@ async def _add(settings: Settings, name: str, source: str, base_url: str | None)
     with _nothing_changed(source):
         raw = await document_of(settings, name, source)
         async with action_library(settings, make=True) as library:
-            progress = progress_bar(f"actions {name}", "operations")
+            progress = progress_bar(f"actions {name}", "texts")
             address = base_url or configured_address(settings, name)
             report = await library.add(name, raw, base_url=address, source=source, progress=progress)
     _report(name, report)
@@ -121,7 +121,7 @@ async def _update(settings: Settings, name: str | None) -> int:
             source = source_of(settings, sets.get(each), each)
             try:
                 with _nothing_changed(source):
-                    bar = functools.partial(progress_bar, f"actions {each}", "operations")
+                    bar = functools.partial(progress_bar, f"actions {each}", "texts")
                     report = await update(library, settings, each, progress=bar)
             except click.ClickException as error:
                 if name is not None:

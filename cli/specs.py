@@ -86,7 +86,7 @@ async def _read_spec(library: ActionLibrary, settings: Settings, name: str) -> N
             library,
             settings,
             name,
-            progress=lambda: progress_bar(f"actions {name}", "operations"),
+            progress=lambda: progress_bar(f"actions {name}", "texts"),
             changed_only=True,
         )
     except (UnreadableSpec, RetrievalError) as error:

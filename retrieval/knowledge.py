@@ -58,6 +58,7 @@ class HitOptions:
     neighbours: int = 0  # chunks on each side of a hit, shown with the hit
     whole: bool = False  # show each hit with the whole document, unless the document is long
     min_relevance: float | None = None  # None: the setting
+    candidates: int | None = None  # of each arm; None: the setting
 
 
 DEFAULT_HIT_OPTIONS = HitOptions()

@@ -255,6 +255,7 @@ async def _run(arguments: argparse.Namespace) -> None:
                 await bench.ask(own, list(others), misses=False)  # the first questions read files and count words
                 ours = await bench.ask(own, list(others), misses=arguments.misses)
                 rows.append([own.judged.name, f"{number:,}", "ragway", *_cells(ours)])
+                say(" ".join(rows[-1]))  # a run among many operations takes an hour
                 if arguments.beside:
                     theirs = beside(arguments.beside, own, others)
                     rows.append([own.judged.name, f"{number:,}", "LiteLLM", *_cells(theirs)])

@@ -4,7 +4,7 @@ openapi/      an OpenAPI document to operations
 sources       the bytes of a document, from a file or a URL
 library       action sets: written from a document, searched by what people say
 store         the definitions in SQL        tables, migrations/  the tables
-search_text   the text by which an operation is found
+search_text   the texts by which an operation is found      html_text  HTML to text
 arguments     whether the arguments of a call can be sent      schema_check  a value by a JSON Schema
 request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut

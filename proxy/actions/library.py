@@ -1,8 +1,9 @@
 """Action sets: written from OpenAPI documents, and searched by questions of people.
 
-The texts of all sets are documents of one collection, each with the set as an attribute. With a collection for each
-set, a search of 1,474 sets took 746 ms, and a search of one collection takes 1 ms. A word also counts as rare by the
-operations of all APIs, not of one.
+The texts of all sets are documents of one collection, each with the set as an attribute. The key of an operation's text
+is SET/OPERATION, of the description apart SET/OPERATION/description, and of the text about the API SET/. With a
+collection for each set, a search of 1,474 sets took 746 ms, and a search of one collection takes 1 ms. A word also
+counts as rare by the operations of all APIs, not of one.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from proxy.actions.addresses import origin_of
 from proxy.actions.openapi.operation import Operation, Uncallable
 from proxy.actions.openapi.operations import BadServer, operations_of, server_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
-from proxy.actions.search_text import search_text, title_of
+from proxy.actions.search_text import api_text, api_title, description_of, search_text, title_of
 from proxy.actions.sources import is_url
 from proxy.actions.store import COLLECTION, ActionSet, ActionStore, document_hash, revision_of
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
@@ -26,7 +27,8 @@ from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
 
 _BATCH = 100  # documents written at a time
 _GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
-_HITS_PER_OPERATION = 3  # chunks of an operation
+_HITS_PER_OPERATION = 5  # chunks of an operation
+_CANDIDATES = 100  # of each arm: an operation has two to four chunks
 # Lower than the gate of passages, which would find no operation for 5 of 100 questions of RestBench: a question without
 # a good document may still name an operation.
 MIN_RELEVANCE = 0.02
@@ -37,6 +39,7 @@ _FILTER_VALUES = 100  # in one condition of a filter
 # of RestBench rises by .013, of ToolBench by .007; with .5 hit@5 of ToolBench falls by .007.
 _SET_WEIGHT = 0.25
 _BEST_OF_SET = 3
+_API_WEIGHT = 0.3  # of the score of the text about the API
 
 Progress = Callable[[int, int, int], None]
 
@@ -121,10 +124,11 @@ class ActionLibrary:
         before = await asyncio.to_thread(self.store.revisions, name)
         now = await asyncio.to_thread(_revisions, read)
         await asyncio.to_thread(self.store.note_document, name, "")
-        await self._write_texts(name, read.title, read.operations, progress)
+        texts = await asyncio.to_thread(_texts, name, read)
+        await self._write_texts(texts, progress)
         row = ActionSet(name, read.title, base_url, 0.0, read.uncallable, source=source)
         await asyncio.to_thread(self.store.put, row, read.operations)
-        await self._remove_texts(name, now.keys())
+        await self._remove_texts(name, {text.key for text in texts})
         await asyncio.to_thread(self.store.note_document, name, read.hash)
         added = len(now.keys() - before.keys())
         changed = sum(1 for each in now.keys() & before.keys() if now[each] != before[each])
@@ -149,7 +153,7 @@ class ActionLibrary:
                 k=k * _HITS_PER_OPERATION,
                 budget_tokens=0,
                 view=replace(view, filter=_filter(sets)),
-                hit_options=HitOptions(min_relevance=MIN_RELEVANCE),
+                hit_options=HitOptions(min_relevance=MIN_RELEVANCE, candidates=_CANDIDATES),
             )
         except UnknownCollection:
             return FoundActions()
@@ -166,27 +170,23 @@ class ActionLibrary:
         wanted = [each for one in names if one in read for each in (one, *producers[one])]
         return [(one[0], read[one]) for one in dict.fromkeys(wanted) if one in read]
 
-    async def _write_texts(
-        self, name: str, title: str, operations: Sequence[Operation], progress: Progress | None
-    ) -> None:
+    async def _write_texts(self, texts: Sequence[DocumentInput], progress: Progress | None) -> None:
         with contextlib.suppress(CollectionExists):
             await self._knowledge.writing.create_collection(COLLECTION, None)
-        for at in range(0, len(operations), _BATCH):
-            results = await self._knowledge.writing.put(
-                COLLECTION, [_document(name, title, one) for one in operations[at : at + _BATCH]]
-            )
+        for at in range(0, len(texts), _BATCH):
+            results = await self._knowledge.writing.put(COLLECTION, texts[at : at + _BATCH])
             failed = next((result for result in results if result.state in ("refused", "failed")), None)
             if failed is not None:
                 raise RetrievalError(f"{failed.key} cannot be stored: {failed.reason}")
             if progress is not None:
-                progress(min(at + _BATCH, len(operations)), len(operations), 0)
+                progress(min(at + _BATCH, len(texts)), len(texts), 0)
 
     async def _remove_texts(self, name: str, kept: Collection[str]) -> int:
-        """Delete the texts of all other operations, and texts that an interrupted writing left; returns the number."""
-        writing, under, removed = self._knowledge.writing, f"{name}/", 0
+        """Delete the set's texts with other keys, also texts that an interrupted writing left; returns the number."""
+        writing, removed = self._knowledge.writing, 0
         with contextlib.suppress(UnknownCollection):
-            for key in await self._knowledge.library.keys_under(COLLECTION, under):
-                if key.removeprefix(under) not in kept:
+            for key in await self._knowledge.library.keys_under(COLLECTION, f"{name}/"):
+                if key not in kept:
                     removed += await writing.detach(COLLECTION, key, None)
         return removed
 
@@ -207,21 +207,26 @@ def _revisions(read: ReadDocument) -> dict[str, str]:
     return {one.name: revision_of(one, read.title) for one in read.operations}
 
 
-def _document(name: str, title: str, operation: Operation) -> DocumentInput:
-    return DocumentInput(
-        key=f"{name}/{operation.name}",
-        source=f"{name}/{operation.name}",
-        content=search_text(operation).encode("utf-8", "replace"),
-        title=title_of(operation, title),
-        format="text",
-        attributes={_SET: name},
-        groups=(),
-        writer=None,
-    )
+def _texts(name: str, read: ReadDocument) -> list[DocumentInput]:
+    """The documents of a set, with the name of the set and of the operation as source."""
+    texts = []
+    for one in read.operations:
+        source, title = f"{name}/{one.name}", title_of(one, read.title)
+        texts.append(_text(name, source, source, title, search_text(one)))
+        if one.description:
+            texts.append(_text(name, f"{source}/description", source, title, description_of(one)))
+    if about := api_text(read.document, read.operations):
+        texts.append(_text(name, f"{name}/", f"{name}/", api_title(read.title), about))
+    return texts
+
+
+def _text(name: str, key: str, source: str, title: str, text: str) -> DocumentInput:
+    content = text.encode("utf-8", "replace")
+    return DocumentInput(key, source, content, title, "text", attributes={_SET: name}, groups=(), writer=None)
 
 
 def _name_of(source: str) -> tuple[str, str]:
-    """The set and the name of an operation."""
+    """The set and the name of an operation; "" for the text about the API."""
     name, _, operation = source.partition("/")
     return name, operation
 
@@ -232,11 +237,15 @@ def _by_set(hits: Sequence[Hit]) -> list[tuple[str, str]]:
     scores: dict[tuple[str, str], float] = {}
     for hit in hits:
         scores.setdefault(_name_of(hit.passage.source), hit.score - lowest)
+    of_api = {name: scores.pop((name, "")) for name, operation in list(scores) if not operation}
     of_set: dict[str, list[float]] = {}
     for (name, _), score in scores.items():
         of_set.setdefault(name, []).append(score)
-    worth = {name: sum(sorted(some)[-_BEST_OF_SET:]) / _BEST_OF_SET for name, some in of_set.items()}
-    return sorted(scores, key=lambda one: -(scores[one] + _SET_WEIGHT * worth[one[0]]))
+    worth = {
+        name: _SET_WEIGHT * sum(sorted(some)[-_BEST_OF_SET:]) / _BEST_OF_SET + _API_WEIGHT * of_api.get(name, 0.0)
+        for name, some in of_set.items()
+    }
+    return sorted(scores, key=lambda one: -(scores[one] + worth[one[0]]))
 
 
 def _filter(sets: Sequence[str]) -> str:

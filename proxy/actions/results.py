@@ -3,7 +3,6 @@
 import codecs
 import contextlib
 import functools
-import html
 import itertools
 import re
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from proxy.actions.html_text import html_text
 from proxy.actions.masking import plain_html, plain_json
 from proxy.actions.openapi.operations import is_json
 
@@ -19,8 +19,6 @@ _CUTS = ((100, 4000), (50, 1000), (30, 500), (20, 300), (12, 200), (8, 120), (5,
 _MEMBERS = 4  # members of an object that stay for each element of a list that stays: most objects are small
 _MOST_DEPTH = 12
 _MOST_HTML_CHARS = 200_000  # 30 ms
-_TAG_NAME = re.compile(r"[/!?]?[a-zA-Z][\w:-]*|[!?/]")
-_HIDDEN = ("script", "style", "head", "noscript", "template")
 _CHARSET = re.compile(
     r"(?i)charset\s*=\s*[\"']?((?:utf-?(?:8|16|32)|iso-?8859|latin|windows-|cp|koi8|shift|euc|gb|big5)[\w-]*)"
 )
@@ -48,7 +46,7 @@ def result_text(content: bytes, media_type: str, *, max_chars: int) -> ResultTex
             text, is_whole = _json_text(value, max_chars)
             return ResultText(text, "" if is_whole else whole)
     if bare in ("text/html", "application/xhtml+xml"):
-        whole = _html_text(whole[:_MOST_HTML_CHARS])
+        whole = html_text(whole[:_MOST_HTML_CHARS])
     return ResultText(cut_middle(whole, max_chars), whole if len(whole) > max_chars else "")
 
 
@@ -132,23 +130,3 @@ def _cut(value: Any, elements: int, chars: int, depth: int) -> Any:
         kept = {name: inner(present[name]) for name in itertools.islice(present, elements * _MEMBERS)}
         return kept if len(kept) == len(present) else {**kept, "…": f"{len(present) - len(kept)} more"}
     return value
-
-
-def _html_text(page: str) -> str:
-    """The text of an HTML page, in linear time: html.parser needs a minute for 200 KB of "<!--"."""
-    before, *after = page.split("<!--")
-    first, *parts = "".join([before, *(one.partition("-->")[2] for one in after)]).split("<")
-    texts, hidden = [first], ""
-    for part in parts:
-        tag, _, text = part.partition(">")
-        name = _TAG_NAME.match(tag)
-        if hidden:
-            hidden = "" if name is not None and name[0].lower() == f"/{hidden}" else hidden
-        elif name is None:
-            texts.append(f"<{part}")  # "a < b"
-            continue
-        elif name[0].lower() in _HIDDEN:
-            hidden = name[0].lower()
-        if not hidden:
-            texts.append(f"\n{text}")
-    return "\n".join(line.strip() for line in html.unescape("".join(texts)).splitlines() if line.strip())

@@ -148,6 +148,8 @@ class Retriever:
             options = replace(options, rerank_model="")
         if hit_options.min_relevance is not None:
             options = replace(options, min_relevance=hit_options.min_relevance)
+        if hit_options.candidates is not None:
+            options = replace(options, candidates=hit_options.candidates)
         if options == self._options:
             return self
         if options not in self._by_options:

@@ -56,6 +56,14 @@ async def test_the_title_of_the_api_finds_an_operation_that_does_not_say_the_sub
     assert (await found(library, "list all penguins", "a", "b"))[0] == "b/list"
 
 
+async def test_the_description_of_the_api_finds_the_operations_of_the_api(library: ActionLibrary) -> None:
+    for name, about in {"a": "All about invoices", "b": "All about penguins", "c": "All about taxes"}.items():
+        given = json.loads(document("", list={"summary": "List all"}, show={"summary": "Show one"}))
+        given["info"] = {"title": "API", "description": f"<p>{about}</p>"}
+        await library.add(name, json.dumps(given).encode())
+    assert set((await found(library, "list all penguins", "a", "b", "c"))[:1]) == {"b/list"}
+
+
 async def test_a_changed_title_of_the_api_changes_the_text(library: ActionLibrary) -> None:
     await library.add("a", document("Invoices", list={"summary": "List all"}))
     assert (await library.add("a", document("Penguins", list={"summary": "List all"}))).changed == 1
@@ -134,22 +142,27 @@ def passage_of(source: str) -> Passage:
 
 
 class FixedHits(Unasked):
-    """Two operations that fit the same, and a further operation of the second set.
+    """Two operations that fit the same, a worse operation, and further texts.
 
     The real index puts equal chunks in any order, with different scores.
     """
 
+    def __init__(self, further: dict[str, float]) -> None:
+        self._scores = {"a/search": 0.5, "b/search": 0.5, **further, "c/count": 0.1}
+
     async def retrieve(self, *_args: object, **_named: object) -> Retrieved:
-        scores = {"a/search": 0.5, "b/search": 0.5, "b/young": 0.4, "c/count": 0.1}
-        hits = [Hit(source, score, passage_of(source)) for source, score in scores.items()]
+        hits = [Hit(source, score, passage_of(source)) for source, score in self._scores.items()]
         return Retrieved(Query("", (), (), ""), tuple(hits), Context((), 0, 0), {})
 
 
-async def test_an_operation_of_the_api_with_more_hits_comes_before_an_equal_operation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("further", [{"b/young": 0.4}, {"b/": 0.4}, {"a/": 0.2, "b/": 0.4}])
+async def test_an_operation_of_an_api_that_fits_better_comes_before_an_equal_operation(
+    tmp_path: Path, further: dict[str, float]
+) -> None:
     store = ActionStore(tmp_path)
     for name, paths in {"a": ["search"], "b": ["search", "young"], "c": ["count"]}.items():
         operations = [Operation(path, "GET", f"/{path}", {"properties": {}}) for path in paths]
         store.put(ActionSet(name, "", "https://x.example", 0, ()), operations)
-    library = ActionLibrary(store, FixedHits())
+    library = ActionLibrary(store, FixedHits(further))
     assert (await found(library, "search penguins", "a", "b", "c"))[:2] == ["b/search", "a/search"]
     store.close()

@@ -55,7 +55,7 @@ async def add(data: Path, raw: bytes, progress: Progress | None = None) -> None:
 async def texts(index: Index) -> dict[str, str]:
     """Name of each operation of the set -> title of the text, the summary of the operation."""
     rows = await index.library.documents(COLLECTION, after="", limit=1000, groups=None)
-    return {row.key.removeprefix("set/"): row.title for row in rows}
+    return {row.key.removeprefix("set/"): row.title for row in rows if row.key != "set/"}
 
 
 def _killed(data: Path, raw: bytes) -> None:
@@ -109,6 +109,21 @@ async def test_a_set_whose_texts_are_gone_gets_the_texts_again(tmp_path: Path) -
         await index.writing.delete_collection(COLLECTION, None)
         assert (await library.add("set", OLD)).unchanged == COUNT
         assert len(await texts(index)) == COUNT
+
+
+async def test_the_texts_of_a_dropped_description_and_a_dropped_api_text_go(tmp_path: Path) -> None:
+    def spec(**members: str) -> bytes:
+        operation = {"operationId": "op", **members}
+        paths = {"/a": {"get": operation}}
+        return json.dumps({"openapi": "3.1.0", "servers": [{"url": "https://a.example"}], "paths": paths}).encode()
+
+    async with opened(tmp_path) as (library, index):
+        await library.add("set", spec(description="Lists the things."))
+        assert set(await index.library.keys_under(COLLECTION, "set/")) == {"set/", "set/op", "set/op/description"}
+        await library.add("set", spec())
+        assert set(await index.library.keys_under(COLLECTION, "set/")) == {"set/", "set/op"}
+        await library.remove("set")
+        assert await index.library.keys_under(COLLECTION, "set/") == []
 
 
 async def test_a_page_reads_the_operations_of_the_page_alone(tmp_path: Path) -> None:
