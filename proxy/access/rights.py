@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from retrieval.records.documents import is_reserved
+from retrieval.records.documents import ACTION_TEXTS
 
 MAX_COLLECTIONS = 1000  # in one request
 MAX_COLLECTION_CHARS = 1000  # of one name
@@ -12,7 +12,7 @@ MAX_COLLECTION_CHARS = 1000  # of one name
 class Names:
     """Granted names: exact names, and patterns that end with * ("team-*", "*").
 
-    No pattern stands for a reserved collection.
+    No pattern stands for the collection with the texts of operations, which only the gateway reads and writes.
     """
 
     def __init__(self, granted: Sequence[str] = ()) -> None:
@@ -21,7 +21,7 @@ class Names:
         self._prefixes = tuple(name[:-1] for name in granted if name.endswith("*"))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._exact or (name.startswith(self._prefixes) and not is_reserved(name))
+        return name in self._exact or (name.startswith(self._prefixes) and name != ACTION_TEXTS)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Names) and self.granted == other.granted

@@ -103,6 +103,8 @@ def test_a_catalog_made_before_has_documents_without_attributes(tmp_path: Path) 
     with sqlite3.connect(file) as sql:
         for table in ("attributes", "audiences", "tasks", "jobs", "files", "changes", "catalog_version"):
             sql.execute(f"drop table if exists {table}")
+        sql.execute("drop index revisions_by_state")
+        sql.execute("create index ix_revisions_state on revisions (state)")
     after = Catalog.open(file)
     try:
         info = DocumentReader(after).read(id).info
