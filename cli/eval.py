@@ -31,7 +31,7 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
         help="Find operations in place of documents, in this action set of the data folder; may be repeated.",
     ),
     click.option(
-        "--spec", "specs", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
+        "--spec", "specs", multiple=True, metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
         help="Find operations of this OpenAPI document, in a temporary action set; may be repeated.",
     ),
     click.option(
