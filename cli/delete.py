@@ -12,7 +12,7 @@ from cli.common import as_text, echo, knowledge, options, run, settings_of
 from config.settings import Settings
 from retrieval.errors import UnknownCollection
 from retrieval.knowledge import Knowledge
-from retrieval.records.documents import is_reserved
+from retrieval.records.documents import ACTION_TEXTS
 
 _PAGE = 1000
 
@@ -35,7 +35,7 @@ def command(
     if ctx.args:
         named = " ".join(f"--source {shlex.quote(as_text(source))}" for source in ctx.args)
         raise click.UsageError(f"name a document with --source: ragway delete {name} {named}")
-    if is_reserved(name):
+    if name == ACTION_TEXTS:
         raise click.UsageError(
             f"{name} has the operations of all action sets: delete a set with `ragway actions remove`"
         )

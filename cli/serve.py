@@ -29,7 +29,7 @@ from proxy.server.index_process import IndexProcess
 from proxy.server.workers import WorkerFailed, Workers
 from proxy.upstream.routes import Routes
 from retrieval.errors import RetrievalError
-from retrieval.records.documents import is_reserved
+from retrieval.records.documents import ACTION_TEXTS
 from retrieval.rpc.client import IndexClient
 from runtime import logs, scheduling
 from runtime.scheduling import child_command
@@ -263,7 +263,7 @@ async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
         for name in wanted:
             if name not in {row.name for row in rows}:
                 click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}", err=True)
-        filled = [row.name for row in rows if row.documents and not is_reserved(row.name)]
+        filled = [row.name for row in rows if row.documents and row.name != ACTION_TEXTS]
         for name in sorted(filled, key=lambda name: name not in wanted):
             for document in await knowledge.library.documents(name, after="", limit=1):
                 return _Topic("" if name in wanted else name, _question(document.title))

@@ -6,13 +6,10 @@ from typing import Literal
 
 Format = Literal["markdown", "rst", "html", "text", "code", "csv"]
 Attribute = str | int | float | bool | list[str]
-ACTION_TEXTS = ".actions"  # the collection of the texts by which operations of APIs are found
+# The collection of the texts by which operations of APIs are found: only the gateway itself reads and writes the
+# collection. No other name may begin with a dot.
+ACTION_TEXTS = ".actions"
 Groups = Sequence[str] | None  # the groups of a reader; None: the reader may read everything
-
-
-def is_reserved(collection: str) -> bool:
-    """Whether only the gateway itself reads and writes the collection. No other name may begin with a dot."""
-    return collection == ACTION_TEXTS
 
 
 @dataclass(frozen=True, slots=True)
