@@ -16,7 +16,7 @@ import orjson
 from proxy.actions.further_members import FurtherMembers
 from proxy.actions.offer import Offer
 from proxy.actions.own_tools import tool_name
-from proxy.actions.written_calls import may_become_call, written_call
+from proxy.actions.written_calls import may_become_call, names_call, written_call
 from proxy.asgi import Message, Send, send_error
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
@@ -388,7 +388,7 @@ class ModelReply:
                 self._held.append(frame)
             return
         shown = self._shown(frame)
-        if shown is None and not self._open:
+        if shown is None and not self._open and not self._holds_text:
             return
         self._open = True
         yield from self._released()
@@ -416,6 +416,12 @@ class ModelReply:
         if frame.event is None:  # a comment, [DONE]
             return None if sse.data_of(frame.raw) is not None and all(self._owned.values()) else frame
         return self._without_ours(frame, frame.event)
+
+    @property
+    def _holds_text(self) -> bool:
+        """Whether the answer so far is a text for the client, and no call as text."""
+        text = self._reader.answer or ""
+        return text.strip() != "" and not names_call(text)
 
     @property
     def _may_be_written(self) -> bool:

@@ -49,6 +49,11 @@ def written_call(text: str, owns: Callable[[str], bool]) -> ToolCall | None:
     return begun[0] if not rest or (following is not None and owns(following[1])) else None
 
 
+def names_call(text: str) -> bool:
+    """Whether a text has the beginning of a call up to the name."""
+    return _NAME.search(text) is not None
+
+
 def may_become_call(text: str, owns_beginning: Callable[[str], bool]) -> bool:
     """Whether a text may be the beginning of a call.
 

@@ -69,6 +69,8 @@ texts = st.lists(st.text(min_size=1, max_size=8), max_size=4)
 names = st.lists(st.sampled_from(["act_a", "weather", "find_actions", "act_unknown"]), max_size=4)
 
 
+@example(["{"], ["act_a"], 1)
+@example(["``", "`"], ["act_a", "weather"], 1)
 @given(texts, names, st.integers(1, 40))
 async def test_the_client_gets_all_text_and_all_own_calls_and_no_other(
     said: list[str], called: list[str], size: int
@@ -153,3 +155,10 @@ async def test_odd_events_of_an_upstream_break_nothing(events: list[Any], size: 
     await passed(stream(*events), size, streamed=True, rounds=rounds)
     for event in events:
         await passed(orjson.dumps(event), size, streamed=False, rounds=1)
+
+
+@pytest.mark.parametrize("said", ['{"name": "act_a", "arguments": {}}', '{"name": "act'])
+async def test_a_call_that_the_model_also_writes_as_text_is_not_shown(said: str) -> None:
+    body = stream(chunk({"role": "assistant", "content": said}), chunk(piece("act_a", "{}")), chunk({}, "tool_calls"))
+    got, (reply,) = await passed(body, 7, streamed=True)
+    assert (got, [call.name for call in reply.calls]) == (b"", ["act_a"])
