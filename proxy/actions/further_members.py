@@ -4,8 +4,8 @@ Providers put thoughts and signatures into members of their own, and want the me
 `thinking_blocks` (Claude, through litellm), `extra_content` of a call (Gemini), `reasoning_content` (DeepSeek, Kimi,
 GLM, Qwen), `reasoning` (vLLM, Groq, Cerebras), `reasoning_details` (MiniMax, OpenRouter). DeepSeek, Gemini 3 and
 Anthropic answer 400 without; other models answer worse. So each member goes back under the name and with the value that
-the model sent, also an empty text: DeepSeek refuses a call without `reasoning_content`. Servers that refuse an unknown
-member (Groq, Mistral, Cerebras) do not send such a member.
+the model sent, also an empty text: DeepSeek refuses a call without `reasoning_content`. Some servers refuse a member
+that they sent (Groq, `reasoning`): they get `without_further`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,6 +56,30 @@ class FurtherMembers:
         """The members of a call; `function` has the further members of the function."""
         members: Json = _joined(self._calls.get(number, {}))
         return members
+
+
+def further_names(message: Mapping[str, Any]) -> set[str]:
+    """The names of the further members of a message and of its calls."""
+    calls = message.get("tool_calls") or ()
+    inner = (one for call in calls for name in ("function", "custom") for one in call.get(name, ()))
+    names = {*message, *(name for call in calls for name in call), *inner}
+    return names - _NOT_SENT - _NOT_SENT_OF_CALL - _NOT_SENT_OF_FUNCTION - {"function", "custom", "tool_call_id"}
+
+
+def without_further(message: Mapping[str, Any]) -> Json:
+    """The message with the text and the calls alone."""
+    names = further_names(message)
+    kept = {name: value for name, value in message.items() if name not in names}
+    if "tool_calls" in kept:
+        kept["tool_calls"] = [
+            {
+                name: _without(value, names) if isinstance(value, dict) else value
+                for name, value in call.items()
+                if name not in names
+            }
+            for call in kept["tool_calls"]
+        ]
+    return kept
 
 
 class _Text(list[str]):

@@ -12,6 +12,7 @@ import orjson
 
 from proxy.action_trace import ActionTrace, ModelRound
 from proxy.actions.execution import Execution
+from proxy.actions.further_members import further_names, without_further
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
 from proxy.actions.offer import Actions, Offer
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
@@ -57,8 +58,13 @@ class ActionLoop:
         self._limits = actions.limits
         self._memory = actions.memory
         self._context = context
+        self._ways = actions.ways
         self._earlier = offer.conversation.hidden  # messages of earlier questions
         self._hidden: list[bytes] = []  # messages of this question
+        self._further: set[str] = set()  # names of the further members of the messages of this question
+        self._takes_further = exchange.target is None or self._ways.takes_further(exchange.target)
+        if not self._takes_further:
+            self._earlier = tuple(map(_without_further, self._earlier))
         self._unsure = not request.fields.get("tools")  # an error may refuse the way in which the model is asked
         # An error may refuse calls or thoughts of another model, which the client asked before.
         self._may_speak = (
@@ -79,9 +85,7 @@ class ActionLoop:
         repeated = False
         for number in range(self._limits.rounds + 1):
             last = number == self._limits.rounds or execution.over or repeated
-            reply, going_on = await self._ask(plain, receive, client, last=last)
-            while reply.refuses_way and (self._speak() or self._lower(refused=True) != "none"):
-                reply, going_on = await self._ask(plain, receive, client, last=last)
+            reply, going_on = await self._round(plain, receive, client, last=last)
             if reply.refuses_way and (client.started or self._hidden):  # the model took the tools of an earlier round
                 going_on = await reply.end(self._exchange.id)
             elif reply.refuses_way:
@@ -118,6 +122,15 @@ class ActionLoop:
         self._may_speak, self._spoken = False, True
         return True
 
+    def _drop_further(self) -> bool:
+        """Write the hidden messages without further members, from now on; returns whether the model is asked again."""
+        if not self._further:
+            return False
+        self._further, self._takes_further = set(), False
+        self._earlier = tuple(map(_without_further, self._earlier))
+        self._hidden = [json_bytes(without_further(orjson.loads(one))) for one in self._hidden]
+        return True
+
     async def _ask_without_tools(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the model as without an offer."""
         answered = False
@@ -137,9 +150,10 @@ class ActionLoop:
         """The words of an error that refuses the way in which the model is asked."""
         if self._may_speak:
             return (b"",)
+        further = [name.lower().encode() for name in self._further]
         if not self._unsure:
-            return ()
-        return FORM_REFUSED if self._offer.form else REFUSED[way]
+            return further
+        return [*further, *(FORM_REFUSED if self._offer.form else REFUSED[way])]
 
     def _lower(self, *, refused: bool) -> ToolsWay:
         """Ask the model in the next way; beside tools of the client or a form, in no other way."""
@@ -206,6 +220,18 @@ class ActionLoop:
         functions = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}} for one in foreign]
         visible = {"role": "assistant", "content": text, "tool_calls": functions}
         self._memory.keep(self._exchange.key, [*messages, visible], conversation)
+
+    async def _round(
+        self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool
+    ) -> tuple[ModelReply, bool]:
+        """As `_ask`, and asks again in other forms while the model refuses the form of the request. Raises ApiError."""
+        reply, going_on = await self._ask(scope, receive, client, last=last)
+        while reply.refuses_way and (self._speak() or self._drop_further() or self._lower(refused=True) != "none"):
+            reply, going_on = await self._ask(scope, receive, client, last=last)
+        target = self._exchange.target
+        if not self._takes_further and target is not None and (going_on or reply.complete):
+            self._ways.refuse_further(target)
+        return reply, going_on
 
     async def _ask(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> tuple[ModelReply, bool]:
         """The reply of one round, and whether the gateway has calls to make. Raises ApiError.
@@ -278,6 +304,9 @@ class ActionLoop:
             calls.append({"id": call.id, "type": kind, kind: called, **further})
         message = {"role": "assistant", "content": reply.text, **({"tool_calls": calls} if calls else {})}
         message |= reply.further.message
+        if not self._takes_further:
+            return json_bytes(without_further(message))
+        self._further |= further_names(message)
         target = self._exchange.target
         return json_bytes(sendable(message) if target is not None and target.lane == "translated" else message)
 
@@ -286,6 +315,11 @@ class ActionLoop:
         said = (message.text for message in self._request.messages())
         hidden = (message for one in self._earlier for message in one.rows() if message["role"] != "assistant")
         return [*said, self._context, *(message["content"] for message in hidden)]
+
+
+def _without_further(hidden: HiddenMessages) -> HiddenMessages:
+    messages = b",".join(json_bytes(without_further(one)) for one in hidden.rows())
+    return HiddenMessages(hidden.at, messages.decode(), hidden.replaces)
 
 
 def _result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> dict[str, bytes]:

@@ -20,6 +20,7 @@ _LACKS: dict[ToolsWay, tuple[str, str]] = {
 }
 _NO_TOOLS = ("tools", "no operation is offered beside tools of a client")
 _NO_FORM = ("tools beside a form of the answer", "no operation is offered beside a form of the answer")
+_NO_FURTHER = ("thoughts in a request", "calls go back without thoughts")
 # Words of a refusal of tools beside a form of the answer.
 FORM_REFUSED = (b"tool", b"function call", b"response_format", b"response mime", b"json", b"schema", b"grammar")
 # Words of a refusal -> the refused part of the request.
@@ -72,6 +73,14 @@ class Ways:
             self._learn(target, *_NO_TOOLS)
         self._learn(target, *_LACKS[way])
         return self._learned(target)
+
+    def takes_further(self, target: Target) -> bool:
+        """Whether the model takes the further members of its messages back."""
+        return not self._lacking.knows(target, _NO_FURTHER[0], model=target.model)
+
+    def refuse_further(self, target: Target) -> None:
+        """Learn that the model refuses the further members of its messages."""
+        self._learn(target, *_NO_FURTHER)
 
     def _lacks(self, target: Target, way: ToolsWay) -> bool:
         return self._lacking.knows(target, _LACKS[way][0], model=target.model)

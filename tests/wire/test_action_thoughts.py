@@ -6,6 +6,7 @@ The models are strict as the providers document: a 400 where a call comes withou
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -26,6 +27,13 @@ STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "strea
 @pytest.fixture(scope="module")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     with action_team(tmp_path_factory.mktemp("thoughts")) as team:
+        yield team
+
+
+@pytest.fixture
+def new_team(tmp_path: Path) -> Iterator[Team]:
+    """A gateway that has learned nothing."""
+    with action_team(tmp_path) as team:
         yield team
 
 
@@ -206,6 +214,44 @@ def test_another_model_that_refuses_the_earlier_rounds_reads_the_rounds_as_text(
     after = model.received[4]["messages"]
     assert model.received[5]["messages"][: len(after)] == after
     assert all("tools" in asked for asked in model.received)
+
+
+OWN_THOUGHTS = {
+    "vllm": "'messages.1': property 'reasoning' is unsupported",
+    "gemini": "messages.1.tool_calls.0.extra_content: Extra inputs are not permitted",
+}
+
+
+@STREAMED
+@pytest.mark.parametrize("provider", OWN_THOUGHTS)
+def test_a_model_that_refuses_its_own_thoughts_gets_the_rounds_without_thoughts(
+    new_team: Team, provider: str, stream: bool
+) -> None:
+    """Groq sent `reasoning` and refused `reasoning`: https://github.com/karthink/gptel/issues/774."""
+    form = PROVIDERS[provider]
+
+    def thinking(number: int, message: Json) -> Turn:
+        def answered(asked: Json) -> Json:
+            for one in asked["messages"]:
+                if (form.of_message or form.of_call) in {
+                    *one,
+                    *(name for call in one.get("tool_calls", ()) for name in call),
+                }:
+                    return {"error": {"message": OWN_THOUGHTS[provider]}}
+            return form.answer(number, message)
+
+        return answered
+
+    first, again = thinking(0, calls(ORGS)), thinking(1, calls(("act_listUsers", {"orgId": ORG})))
+    model = new_team.script(first, again, again, thinking(2, says(ANSWER)), first, thinking(3, says("Bye.")))
+    chat = CompletionsChat(new_team.served.url)
+    assert chat.ask(QUESTION, stream=stream).text == ANSWER
+    assert new_team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"]
+    before = model.received[2]["messages"]
+    assert model.received[3]["messages"][: len(before)] == before, "a provider caches by prefix"
+    chat.said[-1] = says(ANSWER)
+    assert chat.ask("And the organizations?", stream=stream).text == "Bye."
+    assert len(model.received) == 6, "one refusal teaches"
 
 
 def test_a_second_refusal_reaches_the_client(team: Team) -> None:
