@@ -12,13 +12,13 @@ from cli.build import accounts, history_store, key_credentials
 from cli.common import knowledge as opened_knowledge
 from config.settings import ActionsApi, Settings, SettingsError
 from proxy.access.key_credentials import FIXED
+from proxy.actions.actions import ActionLimits, Actions
 from proxy.actions.addresses import networks_of
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
 from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
 from proxy.actions.memory import ActionMemory
-from proxy.actions.offer import ActionLimits, Actions
 from proxy.actions.shelf import StoredResults
 from proxy.actions.store import ActionSet, ActionStore
 from proxy.api.knowledge.action_sets import ActionSets, SetSettings

@@ -54,7 +54,7 @@ from proxy.upstream.routes import Routes, Upstream
 from retrieval.knowledge import EmbedderOptions, Enrichment, Knowledge, Plan, ReadingLimits, SearchOptions
 
 if TYPE_CHECKING:
-    from proxy.actions.offer import Actions
+    from proxy.actions.actions import Actions
     from proxy.upstream.translated.lane import Translated
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"

@@ -15,8 +15,8 @@ from typing import Any
 from evaluation.retrieval.judged import JudgedSet
 from evaluation.retrieval.results import Kind, RankedDocument
 from evaluation.retrieval.subjects import Answer, configured_index, temporary_index
+from proxy.actions.actions import SEARCHED
 from proxy.actions.library import ActionLibrary, FoundAction, ReadDocument, read_document
-from proxy.actions.offer import SEARCHED
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.store import COLLECTION, ActionStore

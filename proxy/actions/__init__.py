@@ -12,7 +12,8 @@ key_apis      the APIs with the credentials of each key
 credentials   what an API asks for          addresses  connections to checked addresses only
 masking       secrets that an API sends back
 body          a response's bytes, within a limit        results    a response as a text for a model
-offer         which operations a chat is offered, as tools     own_tools  the gateway's own tools
+actions       the sets that chats can use, and what a chat is offered
+offer         the tools of one chat           own_tools  the gateway's own tools
 loop          the rounds of a chat until an answer
 bridged       the rounds for clients of responses and messages
 baked_in      operations that a chat is offered without a search     document_search  the search of documents as a tool

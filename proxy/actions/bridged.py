@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from proxy.actions.actions import Actions
 from proxy.actions.loop import ActionLoop
 from proxy.actions.memory import ActionMemory
-from proxy.actions.offer import Actions, Offer
+from proxy.actions.offer import Offer
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest

@@ -10,10 +10,11 @@ from typing import Any
 import orjson
 
 from proxy.action_trace import ActionCall, ActionTrace
+from proxy.actions.actions import ActionLimits
 from proxy.actions.arguments import invented, problems
 from proxy.actions.budget import CallShare, ResultBudget
 from proxy.actions.call import Api, CallLimits, Outcome, call
-from proxy.actions.offer import ActionLimits, Offer, OfferedOperation
+from proxy.actions.offer import Offer, OfferedOperation
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool
 from proxy.actions.protocols import example

@@ -11,10 +11,11 @@ from typing import TypeVar
 import orjson
 
 from proxy.action_trace import ActionTrace, ModelRound
+from proxy.actions.actions import Actions
 from proxy.actions.execution import Execution
 from proxy.actions.further_members import further_names, without_further
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
-from proxy.actions.offer import Actions, Offer
+from proxy.actions.offer import Offer
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
 from proxy.actions.protocols import request_parts, spoken
 from proxy.actions.replies import ClientReply, ModelReply

@@ -38,8 +38,9 @@ from retrieval.knowledge import Knowledge
 from retrieval.records.search import Retrieved
 
 if TYPE_CHECKING:
+    from proxy.actions.actions import Actions
     from proxy.actions.bridged import ClientChat
-    from proxy.actions.offer import Actions, Offer
+    from proxy.actions.offer import Offer
 
 Resolve = Callable[[str, Rights], Target]
 log = logging.getLogger("ragway")
@@ -268,7 +269,7 @@ class Augment:
         actions: "Actions",
     ) -> "Offer | None":
         """The operations that the model may call; None: none."""
-        from proxy.actions.offer import suited
+        from proxy.actions.actions import suited
         from proxy.actions.protocols import suits
 
         messages, trace = chat.request.messages(), exchange.action_trace

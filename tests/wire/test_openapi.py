@@ -19,7 +19,7 @@ from proxy.access.keys import Keyring
 from proxy.access.rights import EVERYTHING
 from proxy.access.sealing import MasterKey
 from proxy.access.sql import SqlAccounts
-from proxy.actions.offer import Actions
+from proxy.actions.actions import Actions
 from proxy.api.knowledge.action_sets import ActionSets
 from proxy.api.knowledge.api import ACTIONS, KnowledgeApi
 from proxy.api.knowledge.description import PATH

@@ -13,11 +13,11 @@ from typing import Any
 from starlette.routing import Route
 
 from proxy.action_trace import ActionCall, ActionTrace
+from proxy.actions.actions import Actions
 from proxy.actions.addresses import ForbiddenAddress
 from proxy.actions.arguments import offered_schema, problems
 from proxy.actions.call import Api
 from proxy.actions.execution import traced_call
-from proxy.actions.offer import Actions
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.request import BadArgument

@@ -12,10 +12,10 @@ from proxy.access.key_credentials import KeyCredentials
 from proxy.access.rights import EVERYTHING
 from proxy.access.sealing import MasterKey
 from proxy.access.sql import SqlAccounts
+from proxy.actions.actions import ActionLimits, Actions
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
-from proxy.actions.offer import ActionLimits, Actions
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.store import ActionSet, ActionStore
 from proxy.dialects.chat import ChatRequest

@@ -7,10 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
+from proxy.actions.actions import ActionLimits
 from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.execution import Execution
-from proxy.actions.offer import ActionLimits, Offer, OfferedOperation
+from proxy.actions.offer import Offer, OfferedOperation
 from proxy.actions.openapi.operations import operations_of
 from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.dialects.replies import ToolCall

@@ -10,11 +10,12 @@ from proxy.access.key_credentials import KeyCredentials
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sealing import MasterKey
 from proxy.access.sql import SqlAccounts
+from proxy.actions.actions import ActionLimits, Actions
 from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
-from proxy.actions.offer import ActionLimits, Actions, Offer, OfferedOperation, member_edit
+from proxy.actions.offer import Offer, OfferedOperation, member_edit
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import find_actions
 from proxy.actions.store import ActionStore

@@ -1,0 +1,292 @@
+"""The action sets that chats can use, and what a chat is offered from the sets.
+
+The operations are found by the conversation, like passages. A chat without a found operation, and a chat whose meaning
+an offer could change, goes on without a change.
+"""
+
+import asyncio
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.access.rights import Rights
+from proxy.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
+from proxy.actions.arguments import offered_schema
+from proxy.actions.baked_in import BakedInFault, baked_in
+from proxy.actions.call import Api, CallLimits
+from proxy.actions.key_apis import KeyApis
+from proxy.actions.library import ActionLibrary, FoundAction
+from proxy.actions.memory import ActionMemory, has_results
+from proxy.actions.offer import Offer, OfferedOperation
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.own_tools import OwnTool, find_actions, tool_name
+from proxy.actions.shelf import Shelf, StoredResults
+from proxy.actions.store import ActionSet, collection_of
+from proxy.actions.ways import Ways, has_form
+from proxy.dialects.base import ConversationMessage, ModelRequest
+from proxy.dialects.chat import ChatRequest
+from proxy.errors import ApiError
+from proxy.exchange import Exchange, Target, ToolsWay
+from proxy.upstream.bridges.lacking import Lacking
+from retrieval.errors import RetrievalError
+from retrieval.records.search import Turn, View
+
+log = logging.getLogger("ragway")
+SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
+_MOST_TIMES = 4  # as many operations as for one question in a conversation, before no further operation is added
+_SETS_S = 10.0  # the list of the sets is read again after so long
+# Members that an offer could change the meaning of: older calls, speech, a search of the provider.
+_UNSUITED = ("functions", "function_call", "audio", "web_search_options")
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLimits:
+    """The settings of a chat's calls."""
+
+    k: int  # operations that are offered for a question
+    rounds: int  # answers of the model with calls
+    calls: int
+    total_s: float
+    keepalive_s: float
+    call: CallLimits
+    search_s: float | None = None  # time for the search where a chat has operations; None: no limit
+    always: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the baked-in operations of each set, by name
+    search_documents: bool = False  # each chat with sets and passages has the tool `search_documents`
+    result_tokens: int = sys.maxsize  # of all results that the model reads
+    total_bytes: int = sys.maxsize  # of all responses
+
+
+class Actions:
+    """The action sets that chats can use."""
+
+    def __init__(
+        self,
+        library: ActionLibrary,
+        apis: KeyApis,
+        configured: Mapping[str, bool],
+        limits: ActionLimits,
+        memory: ActionMemory | None,
+        lacking: Lacking,
+        stored: StoredResults | None = None,
+    ) -> None:
+        """configured: name of each set -> whether every chat is offered the operations. memory: None keeps no round.
+
+        lacking: what upstreams lack for chats of other dialects. stored: None keeps no result for later questions.
+        """
+        self.library = library
+        self.apis = apis
+        self._configured = configured
+        self.limits = limits
+        self.memory = memory
+        self.lacking = lacking
+        self.ways = Ways(lacking)
+        self._stored = stored
+        self._keeping: list[asyncio.Task[None]] = []
+        self._sets: Mapping[str, ActionSet] = {}
+        self._baked_in: Mapping[str, Sequence[Operation]] = {}
+        self._faults: Sequence[BakedInFault] = ()
+        self._read_s = -_SETS_S
+
+    async def start(self) -> None:
+        """Start to write the memory and the results; log what is wrong with baked-in operations."""
+        with contextlib.suppress(RetrievalError):  # the database may work when a chat comes
+            await self._known_sets()
+        for queue in self._queues:
+            await asyncio.to_thread(queue.warm)
+            self._keeping.append(asyncio.create_task(queue.run()))
+
+    async def close(self) -> None:
+        """Write the rest of the memory and of the results; close the connections to the APIs, and the database."""
+        for queue in self._queues:
+            queue.stop()
+        await asyncio.gather(*self._keeping)
+        await self.apis.close()
+        self.library.store.close()
+
+    @property
+    def _queues(self) -> list[ActionMemory | StoredResults]:
+        return [queue for queue in (self.memory, self._stored) if queue is not None]
+
+    def forget(self, key: str, id: str) -> None:
+        """Forget the conversation of a stored response that the client deletes."""
+        if self.memory is not None:
+            self.memory.keep_items(key, id, b"")
+
+    def read_sets_again(self) -> None:
+        """Note that a set was written: the next chat reads the list of the sets."""
+        self._read_s = -_SETS_S
+
+    def sets_of(self, named: Sequence[str] | None, rights: Rights) -> Sequence[str]:
+        """The sets of a chat. named: by the client; None: the sets of the settings that the caller may read.
+
+        Raises ApiError 404, the same error for an unknown set and for a set that the caller may not read.
+        """
+        readable = [name for name in self._configured if collection_of(name) in rights.read]
+        if named is None:
+            return [name for name in readable if self._configured[name]]
+        for name in named:
+            if name not in readable:
+                known = ", ".join(readable) or "none"
+                message = f"The action set {name!r} is not configured on this gateway; configured sets: {known}."
+                raise ApiError(404, message, code="action_set_not_found", param="actions")
+        return list(dict.fromkeys(named))
+
+    async def offer(
+        self,
+        request: ModelRequest,
+        turns: Sequence[Turn],
+        sets: Sequence[str],
+        exchange: Exchange,
+        target: Target,
+        documents: OwnTool | None = None,
+    ) -> Offer | None:
+        """The tools for the latest question, after the tools of the conversation; None: no tool.
+
+        documents: the search of documents, which the chat has in any case.
+
+        A round of the client's own tools is offered operations only where the round's reply was. Raises RetrievalError.
+        """
+        messages = request.fields["messages"]
+        trace = exchange.action_trace = exchange.action_trace or ActionTrace(sets)
+        trace.offer = "search failed"  # until the search ends
+        conversation = None if self.memory is None else await self.memory.find(exchange.key, messages)
+        if conversation is None and self.memory is not None:
+            trace.forgotten = await self.memory.forgot(exchange.key, messages)
+        if conversation is None and has_results(messages):
+            trace.offer = "not suited"
+            return None
+
+        known = await self._known_sets()
+        apis = await self.apis.of(exchange.key, [known[name] for name in sets if name in known])
+
+        def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
+            return self._search(turns, apis, exchange.rights, trace)
+
+        taken, others = _names_of(request.fields.get("tools"))
+
+        def lower(way: ToolsWay, refused: bool) -> ToolsWay:
+            return self.ways.lower(target, way, refused=refused, form=form)
+
+        way, form = self.ways.of(target, request.fields), has_form(request.fields)
+        offer = Offer(search, lower, taken, others=others, way=way, form=form)
+        offer.shelf = Shelf(self._stored, exchange.key)
+        own = [find_actions(offer.find), *([documents] if documents is not None else [])]
+        if conversation is not None:
+            offer.conversation = conversation
+            await self._restore(offer, apis, {tool.name: tool for tool in (*own, offer.shelf.tool)})
+        offer.add(self._always_offered(apis))
+        if len(offer.operations) < self.limits.k * _MOST_TIMES:
+            offer.add(await self._found(search, turns, exchange, needed=not offer.operations))
+        offered = documents is not None or bool(offer.operations)
+        trace.offer, trace.tools = "offered" if offered else "nothing found", offer.tools
+        if not offered:
+            return None
+        for tool in own:
+            offer.add_own(tool)
+        return offer
+
+    def _always_offered(self, apis: Mapping[str, Api]) -> list[OfferedOperation]:
+        """The baked-in operations of the chat's sets."""
+        return [
+            _offered(name, one, apis[name])
+            for name, operations in self._baked_in.items()
+            if name in apis
+            for one in operations
+            if apis[name].serves(one)
+        ]
+
+    async def _found(
+        self,
+        search: Callable[[Sequence[Turn]], Awaitable[Sequence[OfferedOperation]]],
+        turns: Sequence[Turn],
+        exchange: Exchange,
+        *,
+        needed: bool,
+    ) -> Sequence[OfferedOperation]:
+        """The operations that a search finds. Raises RetrievalError where no other operation is offered (`needed`)."""
+        try:
+            async with asyncio.timeout(None if needed else self.limits.search_s):
+                return await search(turns)
+        except (RetrievalError, TimeoutError) as error:
+            if needed:
+                raise
+            reason = str(error) or "the search takes too long"
+            log.warning("%s no further operation is offered: %s", exchange.id, reason)
+            return []
+
+    async def _restore(self, offer: Offer, apis: Mapping[str, Api], own: Mapping[str, OwnTool]) -> None:
+        """Offer the tools of the conversation again, in the same order under the same names. own: by name."""
+        wanted = [(in_set, operation) for _, in_set, operation in offer.conversation.tools if in_set in apis]
+        known = await asyncio.to_thread(self.library.store.found, wanted)
+        for name, in_set, operation in offer.conversation.tools:
+            if name in offer.taken:
+                continue
+            one = known.get((in_set, operation))
+            if not in_set and operation in own:
+                offer.tools[name] = own[operation]
+            elif one is not None and one.reads:
+                offer.tools[name] = _offered(in_set, one, apis[in_set])
+
+    async def _search(
+        self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights, trace: ActionTrace
+    ) -> Sequence[OfferedOperation]:
+        """Reading operations, the best first; the trace gets all operations found. Raises RetrievalError."""
+        k = self.limits.k
+        found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
+        usable = [one for one in found.actions if one.operation.reads and apis[one.set].serves(one.operation)][:k]
+        if (texts := found.texts) is not None:
+            rows = [_found_operation(one, apis[one.set], offered=one in usable) for one in found.actions]
+            trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows))
+        return [_offered(one.set, one.operation, apis[one.set]) for one in usable]
+
+    async def _known_sets(self) -> Mapping[str, ActionSet]:
+        if time.monotonic() - self._read_s > _SETS_S:
+            await asyncio.to_thread(self._read_sets)
+        return self._sets
+
+    def _read_sets(self) -> None:
+        store = self.library.store
+        self._sets = {row.name: row for row in store.sets()}
+        always = {name: wanted for name, wanted in self.limits.always.items() if name in self._sets}
+        self._baked_in, faults = baked_in(store, always)
+        for one in faults:
+            if one not in self._faults:
+                log.warning("%s", one)
+        self._faults, self._read_s = faults, time.monotonic()
+
+
+def _offered(name: str, operation: Operation, api: Api) -> OfferedOperation:
+    return OfferedOperation(name, operation, api, offered_schema(operation, api.fixed))
+
+
+def _found_operation(one: FoundAction, api: Api, *, offered: bool) -> FoundOperation:
+    """An operation for the trace, with the reason if a chat is not offered the operation."""
+    outcome: FoundOutcome = "offered" if offered else "surplus"
+    if not one.operation.reads:
+        outcome = "could_change"
+    elif not api.serves(one.operation):
+        outcome = "other_server"
+    if one.hit is None:
+        return FoundOperation(one.label, outcome, None, {}, {})
+    return FoundOperation(one.label, outcome, one.hit.score, one.hit.ranks, one.hit.scores)
+
+
+def suited(request: ModelRequest, messages: Sequence[ConversationMessage]) -> bool:
+    """Whether an offer leaves the meaning of a request: a chat completion that ends with a question or with results."""
+    fields = request.fields
+    if not isinstance(request, ChatRequest) or any(fields.get(name) for name in _UNSUITED):
+        return False
+    if fields.get("n") not in (None, 1) or fields.get("tool_choice") not in (None, "auto"):
+        return False
+    return isinstance(fields.get("tools"), list | None) and messages[-1].role in ("user", "tool")
+
+
+def _names_of(tools: Any) -> tuple[Collection[str], bool]:
+    """The names of the client's tools, and whether a tool has no name."""
+    rows = [tool for tool in tools or () if isinstance(tool, dict)]
+    names = {name for row in rows if (name := tool_name(row))}
+    return names, len(names) < len(rows)
