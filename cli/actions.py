@@ -309,7 +309,7 @@ async def _run(settings: Settings, api: Api, operation: Operation, arguments: di
         raise click.ClickException(f"{operation.name}: {'; '.join(wrong)}")
     if dry:
         try:
-            request = api.request(operation, arguments)
+            request = api.shown_request(operation, arguments)
         except (BadArgument, ForbiddenAddress) as error:
             raise click.ClickException(api.masked_text(f"{operation.name}: {error}")) from error
         lines = [f"{request.method} {request.url}", *(f"{key}: {value}" for key, value in request.headers)]

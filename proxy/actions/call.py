@@ -27,6 +27,7 @@ from proxy.body import by_size
 
 _PASSING = frozenset({429, 502, 503, 504})
 _BROKEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError)
+_FIXED = "FIXED"  # in place of a secret value, in a request that is shown and not sent
 _MOST_REDIRECTS = 3
 _MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the connection
 
@@ -109,6 +110,16 @@ class Api:
         fixed = {name: value for name, value in self.fixed.items() if name in operation.schema["properties"]}
         return build_request(operation, {**arguments, **fixed}, self.address_of(operation))
 
+    def shown_request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
+        """The request for people: FIXED in place of fixed arguments and of the values in the query of `base_url`.
+
+        Raises BadArgument, ForbiddenAddress.
+        """
+        base, mark, query = self.base_url.partition("?")
+        hidden = "&".join(f"{one.partition('=')[0]}={_FIXED}" for one in query.split("&"))
+        shown = replace(self, base_url=base + mark + (hidden if query else ""), fixed=_without_values(self.fixed))
+        return shown.request(operation, arguments)
+
     def _is_own(self, url: str) -> bool:
         return origin_of(url) in {origin_of(one) for one in (self.base_url, *self.servers)}
 
@@ -130,6 +141,13 @@ class Api:
         """Close the connections."""
         if self._transport is not None:
             await self._transport.aclose()
+
+
+def _without_values(value: Any) -> Any:
+    """The value with FIXED in place of each text and number."""
+    if isinstance(value, Mapping):
+        return {name: _without_values(one) for name, one in value.items()}
+    return [_without_values(one) for one in value] if isinstance(value, list) else _FIXED
 
 
 async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], limits: CallLimits) -> Outcome:

@@ -32,7 +32,6 @@ from retrieval.records.search import Turn, View
 
 _LISTED, _MOST_LISTED = 100, 1000
 _K = 8
-_FIXED = "FIXED"  # in place of a fixed argument, in a request that is shown and not sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +244,11 @@ class _Routes:
 
 
 def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The request that a call would send, without credentials and without the values of fixed arguments."""
+    """The request that a call would send, as `Api.shown_request`."""
     if wrong := problems(offered_schema(operation, api.fixed), arguments):
         raise invalid("; ".join(wrong), "arguments")
     try:
-        request = replace(api, fixed=dict.fromkeys(api.fixed, _FIXED)).request(operation, arguments)
+        request = api.shown_request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
         raise invalid(str(error), "arguments") from error
     return {
