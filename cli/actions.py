@@ -44,7 +44,9 @@ def command() -> None:
 @command.command()
 @click.argument("name")
 @click.argument("source", metavar="FILE|URL")
-@click.option("--base-url", help="Address of the API (default: actions.NAME.base_url, else as in the document).")
+@click.option(
+    "--base-url", help="Address of the API, unless actions.NAME.base_url has one (default: as in the document)."
+)
 @options
 def add(name: str, source: str, base_url: str | None, config_file: Path | None, data: str | None) -> None:
     """Read an OpenAPI document into the action set NAME; run again after changes.
@@ -75,7 +77,7 @@ async def _add(settings: Settings, name: str, source: str, base_url: str | None)
         raw = await document_of(settings, name, source)
         async with action_library(settings, make=True) as library:
             progress = progress_bar(f"actions {name}", "texts")
-            address = base_url or configured_address(settings, name)
+            address = configured_address(settings, name) or base_url or ""
             report = await library.add(name, raw, base_url=address, source=source, progress=progress)
     _report(name, report)
     return 0

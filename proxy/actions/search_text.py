@@ -2,12 +2,12 @@
 parameters; the description once more, apart; and a text about the API.
 
 The API's title says the subject where many APIs have an operation "Search". Among 10,000 operations of other APIs, the
-title raises nDCG@10 of ToolBench from .627 to .721, of RestBench from .359 to .402 (docs/actions.md).
+title raises nDCG@10 of ToolBench from .627 to .721, of RestBench from .359 to .402.
 
 A text about each API, with the description, the tags and the first summaries, says what all operations of the API
 are about, and the description stands once more in a document of its own. Among 10,000 operations of other APIs, both
 raise nDCG@10 of ToolBench from .722 to .750, of RestBench from .479 to .495, and the share of questions with a right
-operation among the first five from .876 to .892 and from .66 to .68 (docs/actions.md).
+operation among the first five from .876 to .892 and from .66 to .68.
 
 The parameters stand in a list of their own, which becomes a chunk apart: the names of parameters are much the same for
 all operations, and hide the description in a shared chunk (docs/chunking.md). Words of the path, tags and names of the

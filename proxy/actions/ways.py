@@ -3,7 +3,8 @@
 native       the operations are the request's `tools`
 json_schema  instructions list the operations; a `response_format` makes the answer a JSON object: a text, or a call
 text         instructions list the operations; the model writes a call as JSON
-none         no operation is offered: by the setting `models.NAME.tools` alone
+none         no operation is offered: by the setting `models.NAME.tools`, or beside a form of the answer that the model
+             refuses with tools
 """
 
 from collections.abc import Mapping
