@@ -11,10 +11,11 @@ import orjson
 
 from proxy.actions.memory import HiddenMessages, edits_of
 from proxy.actions.offer import Offer, OfferedOperation, member_edit
-from proxy.actions.own_tools import FIND, OwnTool
+from proxy.actions.own_tools import FIND, OwnTool, tool_name
 from proxy.actions.ways import has_form
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit
+from proxy.dialects.replies import called_tool
 from proxy.exchange import ToolsWay
 
 SAY = "say"  # the member with the answer, in the way json_schema
@@ -119,7 +120,7 @@ def _result_texts(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _names(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
     """Id of each call -> the called operation."""
     calls = [call for message in messages for call in message.get("tool_calls") or ()]
-    return {call["id"]: call["function"]["name"] for call in calls}
+    return {call["id"]: tool_name(call) for call in calls}
 
 
 def _messages(joined: bytes) -> list[dict[str, Any]]:
@@ -129,8 +130,8 @@ def _messages(joined: bytes) -> list[dict[str, Any]]:
 
 def _written(call: Mapping[str, Any]) -> str:
     """A call as the model writes a call."""
-    function = call["function"]
-    return example(function["name"], function["arguments"] or "{}")
+    called = called_tool(call) or {}
+    return example(tool_name(call), called.get("arguments", called.get("input")) or "{}")
 
 
 def example(name: str, arguments: str = "{}") -> str:

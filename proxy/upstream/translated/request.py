@@ -273,9 +273,9 @@ def _refused(message: str, param: str | None, code: str) -> ApiError:
 
 
 def sendable(message: Json) -> Json:
-    """A message with calls of functions, from a reply, without the members that `parameters_of` refuses."""
+    """A message with calls, from a reply, without the members that `parameters_of` refuses."""
     calls = [
-        {**_allowed(call, _CALL), "function": _allowed(call["function"], _FUNCTION_CALL)}
+        _allowed(call, _CALL) | ({"function": _allowed(call["function"], _FUNCTION_CALL)} if "function" in call else {})
         for call in message.get("tool_calls", ())
     ]
     return _allowed({**message, "tool_calls": calls} if calls else message, _MESSAGE)

@@ -270,6 +270,11 @@ class TestNestedMembers:
         assert sendable({**message, "tool_calls": [more], "x_state": {"a": 1}}) == message
         assert sendable({"role": "assistant", "content": None, "x": []}) == {"role": "assistant", "content": None}
 
+    def test_a_call_of_a_custom_tool_is_sendable(self) -> None:
+        call = {"id": "call_1", "type": "custom", "custom": {"name": "apply_patch", "input": "*** Begin"}}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        assert sendable({**message, "tool_calls": [{**call, "extra_content": {}}]}) == message
+
     @pytest.mark.parametrize("levels", [150, 170, 500])
     def test_a_schema_may_be_deep_but_not_without_end(self, levels: int) -> None:
         schema: Json = {}
