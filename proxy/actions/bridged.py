@@ -194,7 +194,8 @@ def app_of(
 
     if chat.body is None:
         return rounds(upstream, chat.request)
-    return BridgedChat(upstream, chat, exchange.body or b"", rounds, actions)
+    resumes = offer is not None and offer.conversation.waiting != ()
+    return BridgedChat(upstream, chat, exchange.body or b"", rounds, actions, resumes=resumes)
 
 
 class _OneRound:
@@ -213,29 +214,40 @@ class _OneRound:
 class BridgedChat:
     """Answers a chat of another dialect by chat completions."""
 
-    def __init__(self, upstream: App, chat: ClientChat, native: bytes, rounds: Rounds, actions: Actions) -> None:
-        """native: the client's request with the passages, for an upstream without chat completions."""
+    def __init__(
+        self, upstream: App, chat: ClientChat, native: bytes, rounds: Rounds, actions: Actions, *, resumes: bool
+    ) -> None:
+        """native: the client's request with the passages, for an upstream without chat completions.
+
+        resumes: calls of the round before waited, so chat completions have answered this conversation.
+        """
         self._upstream = upstream
         self._chat = chat
         self._native = native
         self._rounds = rounds
         self._actions = actions
-        self._answered = False
+        self._resumes = resumes
+        self._settled = False  # the upstream has answered a chat completion, or the client has a byte of the answer
         self._lacks = CHAT.path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError as the bridge and as the upstream."""
         exchange, target = exchange_of(scope), self._chat.target
         resolved, exchange.body = exchange.target, self._chat.body
+
+        async def begin(message: Message) -> None:
+            self._settled = True  # the loop may keep a stream alive before the loop asks the upstream
+            await send(message)
+
         try:
-            reply = await bridged(self._answer, scope, receive, send, self._actions.lacking)
+            reply = await bridged(self._answer, scope, receive, begin, self._actions.lacking)
             self._keep(exchange.key, reply)
         except _NoChatError:
             exchange.target, exchange.body, exchange.tokens = resolved, self._native, None
             if exchange.action_trace is not None:
                 exchange.action_trace.offer = "not suited"
             await self._upstream(scope, receive, send)
-            if exchange.status < 400:
+            if exchange.status < 400 and not self._resumes:
                 self._actions.lacking.learn(target, self._lacks, "no operation is offered", model=target.model)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -250,10 +262,10 @@ class BridgedChat:
 
         async def look(message: Message) -> None:
             status = message.get("status")
-            if not self._answered and not self._chat.continues and status in (*_NO_CHAT, *no_custom):
+            if not self._settled and not self._chat.continues and status in (*_NO_CHAT, *no_custom):
                 self._lacks = CHAT.path if status in _NO_CHAT else _CUSTOM
                 raise _NoChatError
-            self._answered = True
+            self._settled = True
             await send(message)
 
         await self._upstream(scope, receive, look)

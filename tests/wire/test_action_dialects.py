@@ -1,5 +1,6 @@
 """Chats with actions by clients of every dialect: the official SDKs, a scripted model, a digest API."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -365,6 +366,36 @@ def test_an_upstream_without_chat_completions_gets_the_clients_request(team: Tea
 
 
 @BRIDGED
+def test_a_refusal_after_the_head_of_a_stream_ends_the_stream_with_an_error(team: Team, kind: type[SdkChat]) -> None:
+    name = f"rage/atlas/gpt-without-chat-later-{kind.__name__}"
+    team.script(calls(("act_waitForReport", {}), (WEATHER, {"city": "Bonn"})))
+    chat = kind(team.served.url, name, tools=True)
+    (call,) = chat.ask("wait for the slow report").calls
+    team.script(says("Hm."), missing=CHAT_PATH)
+    results = {
+        ResponsesChat: {"type": "function_call_output", "call_id": call.id, "output": "sunny"},
+        MessagesChat: {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "sunny"}],
+        },
+    }
+    chat.said.append(results[kind])
+    received = b""
+    with httpx.stream("POST", team.served.url + kind.path, json=chat.body("", stream=True), timeout=60) as reply:
+        pieces = reply.iter_bytes()
+        while EMPTY_EVENTS[kind.path] not in received:
+            received += next(pieces)
+        httpx.post(f"{team.api.url}/go", timeout=60)
+        with contextlib.suppress(httpx.RemoteProtocolError):  # after the error, the gateway breaks the stream off
+            for piece in pieces:
+                received += piece
+    assert b"status 404: Not Found" in received
+    assert team.paths == [CHAT_PATH], "no other request, whose reply would have a second head"
+    team.script(calls(ORGS), says(ANSWER))
+    assert kind(team.served.url, name).ask(QUESTION).text == ANSWER, "the gateway has learned nothing"
+
+
+@BRIDGED
 def test_an_unknown_model_is_the_upstreams_404(team: Team, kind: type[SdkChat]) -> None:
     team.script(says("Hm."), missing="/v1/")
     name = f"rage/atlas/gpt-without-{kind.__name__}-anything"
@@ -569,6 +600,20 @@ def test_an_upstream_without_custom_tools_gets_the_clients_request(team: Team, s
     assert team.paths == [CHAT_PATH, chat.path, chat.path], "the gateway has learned"
     assert model.received[1] == {**body, "model": name}
     assert chat.ask(QUESTION).text == ANSWER, "a request without custom tools gets operations"
+
+
+def test_a_refusal_after_waiting_calls_is_not_about_custom_tools(team: Team) -> None:
+    name = "rage/atlas/gpt-without-anything-learned"
+    team.script(calls(ORGS, (WEATHER, {"city": "Bonn"})))
+    tools = [{"type": "function", "name": WEATHER, "parameters": {}}, {"type": "custom", "name": "apply_patch"}]
+    chat = ResponsesChat(team.served.url, name, fields={"tools": tools})
+    (call,) = chat.ask(QUESTION).calls
+    team.script({"error": {"message": "The prompt is too long."}}, says("Hm."))
+    chat.said.append({"type": "function_call_output", "call_id": call.id, "output": "sunny"})
+    assert httpx.post(team.served.url + chat.path, json=chat.body(""), timeout=60).is_success
+    assert team.paths == [CHAT_PATH, chat.path]
+    team.script(calls(ORGS), says(ANSWER))
+    assert ResponsesChat(team.served.url, name, fields={"tools": tools}).ask(QUESTION).text == ANSWER
 
 
 @STREAMED
