@@ -174,6 +174,8 @@ class ActionLoop:
         results = await self._kept_alive(execution.results(calls), client)
         messages = self._request.fields["messages"]
         self._earlier = resumed(self._offer.conversation, messages, _result_messages(calls, results))
+        # The calls wait no more, also where a bridge repeats the request without a member that the upstream refuses.
+        self._offer.conversation = Conversation(self._earlier, self._offer.conversation.tools)
         if execution.question:
             await self._question(execution, client)
         return bool(execution.question)

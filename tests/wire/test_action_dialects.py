@@ -472,6 +472,18 @@ def test_an_unknown_hint_is_left_out_and_the_operations_stay(team: Team) -> None
     assert team.api.seen == ["GET /orgs"]
 
 
+def test_an_unknown_hint_repeats_no_call_that_waited(team: Team) -> None:
+    team.script(calls(ORGS, (WEATHER, {"city": "Bonn"})))
+    chat = ResponsesChat(team.served.url, "rage/atlas/gpt-without-hints-later", tools=True)
+    (call,) = chat.ask(QUESTION).calls
+    chat.fields = {"prompt_cache_key": "k"}
+    model = team.script({"error": {"message": "Unknown parameter: 'prompt_cache_key'"}}, says(ANSWER))
+    assert chat.results((call.id, "sunny")).text == ANSWER
+    assert team.api.seen == ["GET /orgs"]
+    refused, answered = model.received
+    assert answered["messages"] == refused["messages"]
+
+
 def test_a_conversation_above_a_megabyte_is_not_kept(team: Team) -> None:
     team.script(says("Long."), says("no such response"))
     chat = StoredResponsesChat(team.served.url)
