@@ -189,9 +189,8 @@ def _rag_options(request: ModelRequest, *, actions: bool) -> RagOptions:
         raise _bad_rag("'rag' in the request body must be an object or a boolean")
     unknown = sorted(set(rag) - {"enabled", "collections", "k", *(["actions"] if actions else [])})
     if unknown:
-        raise _bad_rag(
-            f"'rag' in the request body has no '{unknown[0][:_MAX_QUOTED_CHARS]}'; it takes enabled, collections and k"
-        )
+        takes = "enabled, collections, k and actions" if actions else "enabled, collections and k"
+        raise _bad_rag(f"'rag' in the request body has no '{unknown[0][:_MAX_QUOTED_CHARS]}'; it takes {takes}")
     enabled, names, k = rag.get("enabled"), rag.get("collections", []), rag.get("k")
     if not isinstance(enabled, bool) and "enabled" in rag:
         raise _bad_rag("'rag.enabled' in the request body must be true or false")

@@ -495,7 +495,7 @@ def test_results_of_tools_get_the_passages_of_the_question_before() -> None:
 def test_without_configured_actions_no_control_of_actions_is_read() -> None:
     assert decided(model="rage/atlas/gpt-4o", headers={"x-rag-actions": "atlas"}).model == "rage/atlas/gpt-4o"
     assert decided(headers={"x-rag-actions": "atlas"}).action_sets is None
-    assert "takes enabled, collections and k" in refused(rag={"actions": ["atlas"]}).message
+    assert "takes enabled, collections and k." in refused(rag={"actions": ["atlas"]}).message
 
 
 @pytest.mark.parametrize(
@@ -518,3 +518,7 @@ def test_the_body_wins_over_the_header_over_the_prefix(given: dict[str, Any], se
 @pytest.mark.parametrize("rag", [{"actions": "atlas"}, {"actions": [1]}, {"actions": [""]}])
 def test_actions_in_the_body_are_a_list_of_names(rag: dict[str, Any]) -> None:
     assert refused(actions=True, rag=rag).code == "invalid_rag"
+
+
+def test_with_configured_actions_an_unknown_control_is_told_of_actions() -> None:
+    assert "takes enabled, collections, k and actions." in refused(actions=True, rag={"sets": []}).message
