@@ -24,11 +24,9 @@ from proxy.dialects.base import ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, nth_item, unescaped, value_at
 from proxy.dialects.replies import called_tool, json_bytes, json_of
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import Count, WriteBehindQueue
+from proxy.observe.receipts.write_behind import LOOK_AGAIN_S, NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
 
-_WRITE_EVERY_S = 0.05  # a client that runs a tool sends the next request within milliseconds
 _MOST_MARKS = 8  # that are looked for, of the newest replies
-_AGAIN_S = 0.1  # another worker may be about to write
 _INSTRUCTIONS = ("system", "developer")
 
 
@@ -90,7 +88,7 @@ class ActionMemory(WriteBehindQueue[Remembered]):
             store,
             lambda one: msgspec.json.encode(one.conversation),
             count,
-            every_s=_WRITE_EVERY_S,
+            every_s=NEXT_REQUEST_EVERY_S,
             size_bytes=lambda one: one.conversation.size_bytes,
         )
 
@@ -126,7 +124,7 @@ class ActionMemory(WriteBehindQueue[Remembered]):
             return known.conversation
         content = await asyncio.to_thread(self._store.read, row)
         if content is None and again:
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(LOOK_AGAIN_S)
             return await self._read(row, again=False)
         return None if content is None else msgspec.json.decode(content, type=Conversation)
 

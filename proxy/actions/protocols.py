@@ -100,9 +100,7 @@ def as_texts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
             text = "\n".join(filter(None, [message.get("content"), *calls]))
             written.append({"role": "assistant", "content": text})
             continue
-        text = message["content"]
-        if message["role"] == "tool":
-            text = f"Result of {names.get(message['tool_call_id'], 'the call')}:\n{text}"
+        text = _result(message, names) if message["role"] == "tool" else message["content"]
         if written and written[-1]["role"] == "user":
             written[-1]["content"] += "\n\n" + text
         else:
@@ -114,7 +112,12 @@ def _result_texts(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     names = _names(messages)
     for message in messages:
         if message["role"] == "tool":
-            yield f"Result of {names.get(message['tool_call_id'], 'the call')}:\n{message['content']}"
+            yield _result(message, names)
+
+
+def _result(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The message with a result as a text. names: as `_names`."""
+    return f"Result of {names.get(message['tool_call_id'], 'the call')}:\n{message['content']}"
 
 
 def _names(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:

@@ -16,13 +16,11 @@ from proxy.actions.result_reading import NoPlace, read_on
 from proxy.body import by_size
 from proxy.dialects.replies import json_bytes
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import Count, WriteBehindQueue
+from proxy.observe.receipts.write_behind import LOOK_AGAIN_S, NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
 from retrieval.errors import RetrievalError
 
 READ = "read_result"
 _ID_BYTES = 6  # a small model copies 12 letters without an error
-_WRITE_EVERY_S = 0.05  # as the rounds of a conversation
-_AGAIN_S = 0.1  # another worker may be about to write
 _NOT_HERE = "No result has this id, or the result is no longer kept. Call the operation again."
 
 
@@ -40,25 +38,26 @@ class StoredResults(WriteBehindQueue[StoredResult]):
 
     def __init__(self, store: ReceiptStore, count: Count) -> None:
         super().__init__(
-            store, lambda one: one.content, count, every_s=_WRITE_EVERY_S, size_bytes=lambda one: len(one.content)
+            store, lambda one: one.content, count, every_s=NEXT_REQUEST_EVERY_S, size_bytes=lambda one: len(one.content)
         )
 
     def keep(self, key: str, id: str, content: bytes) -> bool:
         """Store a result for a key; returns whether the queue had room."""
         return self.add(StoredResult(_row_id(key, id), time(), content))
 
-    async def find(self, key: str, id: str) -> bytes | None:
-        """A result of the key; None: no result of this id. Raises RetrievalError."""
-        row = _row_id(key, id)
-        content = await self._read(row)
-        if content is None:
-            await asyncio.sleep(_AGAIN_S)
-            content = await self._read(row)
-        return content
+    async def find(self, key: str, id: str, *, again: bool = True) -> bytes | None:
+        """A result of the key; None: no result of this id. Raises RetrievalError.
 
-    async def _read(self, row: str) -> bytes | None:
-        waiting = self.unwritten(row)
-        return await asyncio.to_thread(self._store.read, row) if waiting is None else waiting.content
+        again: look a second time, where the first look finds no result.
+        """
+        row = _row_id(key, id)
+        if (waiting := self.unwritten(row)) is not None:
+            return waiting.content
+        content = await asyncio.to_thread(self._store.read, row)
+        if content is None and again:
+            await asyncio.sleep(LOOK_AGAIN_S)
+            return await self.find(key, id, again=False)
+        return content
 
 
 def _row_id(key: str, id: str) -> str:

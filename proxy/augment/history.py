@@ -23,7 +23,7 @@ from proxy.content_encoding import unpacked_start
 from proxy.dialects.base import Dialect
 from proxy.exchange import Exchange
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import Count, WriteBehindQueue
+from proxy.observe.receipts.write_behind import LOOK_AGAIN_S, NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
 
@@ -32,8 +32,6 @@ _MOST_TURN_CHARS = 1000  # rewriting reads no more of a turn
 _MOST_ANSWER_CHARS = 300  # the beginning, which names the subject
 _MOST_REPLY_BYTES = 64 * 1024  # a response repeats the instructions, passages included, before the answer
 _PIECE_BYTES = 4096
-_WRITE_EVERY_S = 0.05  # a client that runs a tool sends the next request within milliseconds; a write takes 1.5 ms
-_AGAIN_S = 0.1  # another worker may be about to write
 _REST_S = 10.0  # without reads, after a read that failed or took too long
 _READS = 2  # at once; further reads wait
 # The id of a response whose instructions or answer are longer than the kept bytes. Within a text the quotes would be
@@ -54,14 +52,14 @@ class Histories(WriteBehindQueue[History]):
     """The unwritten histories of this process, and access to all stored histories."""
 
     def __init__(self, store: ReceiptStore, count: Count) -> None:
-        super().__init__(store, lambda history: orjson.dumps(history.turns), count, every_s=_WRITE_EVERY_S)
+        super().__init__(store, lambda history: orjson.dumps(history.turns), count, every_s=NEXT_REQUEST_EVERY_S)
         self._threads = ThreadPoolExecutor(_READS, "history")  # a database that hangs blocks no other work
         self._rests_until_s = 0.0
 
     async def find(self, key: str, id: str, *, deadline_s: float, again: bool = False) -> Sequence[Turn]:
         """The turns of a key's response or conversation; empty: no history. Raises RetrievalError, TimeoutError.
 
-        again: look a second time, after _AGAIN_S, where the first look finds no history.
+        again: look a second time, after LOOK_AGAIN_S, where the first look finds no history.
         """
         row = row_id(key, id)
         if (known := self.unwritten(row)) is not None:
@@ -72,7 +70,7 @@ class Histories(WriteBehindQueue[History]):
             async with asyncio.timeout(deadline_s):
                 content = await self._read(row)
                 if content is None and again:
-                    await asyncio.sleep(_AGAIN_S)
+                    await asyncio.sleep(LOOK_AGAIN_S)
                     content = await self._read(row)
         except (RetrievalError, TimeoutError):
             self._rests_until_s = monotonic() + _REST_S

@@ -19,6 +19,9 @@ from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
 EVERY_S = 0.5  # from the first waiting receipt to the write
+# Of records for the next request: a client that runs a tool asks again within milliseconds. A write takes 1.5 ms.
+NEXT_REQUEST_EVERY_S = 0.05
+LOOK_AGAIN_S = 0.1  # another worker may be about to write
 _AGAIN_S = 10.0  # after a failed write: an attempt takes half a millisecond for each receipt
 _PRUNE_S = 600.0
 _MOST = 1000  # unwritten
