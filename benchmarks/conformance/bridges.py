@@ -18,6 +18,7 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.common.output import table_row
 from benchmarks.common.processes import ROOT
 from benchmarks.conformance.bridge_rows import OF_MESSAGES, OF_RESPONSES, PLAIN, REPLIES, Json, ReplyRow, Row
 from proxy.asgi import App
@@ -308,20 +309,16 @@ async def _lines(runs: Runs) -> Any:
     yield _HEAD.format(litellm=importlib.metadata.version("litellm"))
     for dialect, rows, title in ((RESPONSES, OF_RESPONSES, "responses"), (MESSAGES, OF_MESSAGES, "messages")):
         yield f"\n## Requests for {title}\n"
-        yield _row("member of the request", *COLUMNS.values())
-        yield _row(*["---"] * (len(COLUMNS) + 1))
+        yield table_row("member of the request", *COLUMNS.values())
+        yield table_row(*["---"] * (len(COLUMNS) + 1))
         for row in rows:
-            yield _row(row.name, *[await runs.request(dialect.path, row, column) for column in COLUMNS])
+            yield table_row(row.name, *[await runs.request(dialect.path, row, column) for column in COLUMNS])
         yield f"\n## Replies as {title}\n"
-        yield _row("reply of the upstream", "whole", "streamed")
-        yield _row("---", "---", "---")
+        yield table_row("reply of the upstream", "whole", "streamed")
+        yield table_row("---", "---", "---")
         for reply_row in REPLIES:
             cells = [await runs.reply(dialect.path, reply_row, streamed=streamed) for streamed in (False, True)]
-            yield _row(reply_row.name, cells[0], "the same" if cells[1] == cells[0] else cells[1])
-
-
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |"
+            yield table_row(reply_row.name, cells[0], "the same" if cells[1] == cells[0] else cells[1])
 
 
 _HEAD = """\

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import servers
 from benchmarks.common.arguments import add_models
+from benchmarks.common.output import say
 from benchmarks.common.processes import ROOT, Unmeasurable
 from benchmarks.conformance.case import Case
 from benchmarks.conformance.dialect_cases import ROWS, Row
@@ -41,7 +42,7 @@ def main() -> int:
     arguments = _arguments()
     keys = [key for key in TITLES if key not in arguments.skip]
     if "litellm" in keys and not servers.litellm_command().exists():
-        _say("LiteLLM's proxy is not installed: `make install-dev` does it, `--skip litellm` leaves it out.")
+        say("LiteLLM's proxy is not installed: `make install-dev` does it, `--skip litellm` leaves it out.")
         return 2
     cases = [case for case in CASES if arguments.only in case.title]
     rows = [row for row in ROWS if arguments.only in f"dialect {row.title}"]
@@ -49,14 +50,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="ragway-conformance-") as folder:
             table, by_dialect = uvloop.run(measured(Path(folder), keys, cases, rows, arguments.models))
     except (Unmeasurable, OSError) as error:
-        _say(f"cannot run: {error}")
+        say(f"cannot run: {error}")
         return 2
     if arguments.only:
         for title, cells in (*table.items(), *by_dialect.items()):
             print(title, *(f"    {key:11}{cell}" for key, cell in cells.items()), sep="\n")
         return 0
     arguments.output.write_text(markdown(cases, table, rows, by_dialect), "utf-8", "backslashreplace")
-    _say(f"{len(table)} cases and {len(by_dialect)} rows of dialects in {arguments.output}")
+    say(f"{len(table)} cases and {len(by_dialect)} rows of dialects in {arguments.output}")
     return 0
 
 
@@ -84,7 +85,7 @@ async def measured(
                         row.title: {path: await run(case, lane, script, trap, {}) for path, case in row.cases.items()}
                         for row in rows
                     }
-                _say(f"{TITLES[key]}: {len(cases)} cases")
+                say(f"{TITLES[key]}: {len(cases)} cases")
     return table, by_dialect
 
 
@@ -95,10 +96,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=PAGE, metavar="FILE", help="the page (default: %(default)s)")
     add_models(parser)
     return parser.parse_args()
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Right and wrong calls of two benchmarks through a gateway: the right HTTP requests leave the gateway, or none.
 
-    python benchmarks/conformance/gold.py DIR [--limit N] [--forms N]
+    python benchmarks/conformance/gold.py DIR [--set bfcl|tmdb] [--limit N] [--forms N]
 
 DIR has `bfcl/` (BFCL_v4_simple_python.json, possible_answer/) and `beir/restbench_tmdb/` (openapi.json, queries.jsonl).
 

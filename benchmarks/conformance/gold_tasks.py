@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.conformance.reference_request import parameters_of
+
 Json = dict[str, Any]
 _TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": ""}
 _RESPONSES = {"200": {"description": "OK", "content": {"application/json": {}}}}
@@ -260,8 +262,7 @@ def restbench(folder: Path, limit: int | None) -> GoldSet:
 
 
 def _tmdb_arguments(document: Json, method: str, path: str, question: str) -> Callable[[Sequence[str]], Json]:
-    item = document["paths"][path]
-    rows = [*item.get("parameters", []), *item[method.lower()].get("parameters", [])]
+    rows = parameters_of(document, method, path)
 
     def arguments(results: Sequence[str]) -> Json:
         return {row["name"]: _tmdb_value(row, question, results) for row in rows if row.get("required")}

@@ -11,9 +11,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.conformance.diff import VALUES, Difference, Stream, of_json, of_streams, stream_of, told
-from benchmarks.conformance.wire import Exchange
+from benchmarks.conformance.wire import Answer, Exchange, Script
 from proxy.dialects.paths import BY_PATH
 
 Judge = Callable[[Exchange, bool], str]  # second argument: whether the lane is ragway's, which may insert a block
@@ -233,7 +234,7 @@ def cut(path: str) -> Judge:
             return refuses(path)(seen, ours)
         if answer.body == sent and (answer.end == "cut" or seen.script.framing == "close"):
             return "same"
-        reader = BY_PATH[path].reader(streamed=_media(seen.script.headers) == b"text/event-stream")
+        reader = BY_PATH[path].reader(streamed=_media(seen.script) == b"text/event-stream")
         reader.feed(answer.body)
         reader.close()
         if reader.error:
@@ -250,7 +251,7 @@ def honest_cut(seen: Exchange, _ours: bool) -> str:
         return fails()(seen, False)
     if answer.body == sent and (answer.end == "cut" or seen.script.framing == "close"):
         return "same"
-    if not _media(seen.script.headers).startswith(b"text/event-stream"):
+    if not _media(seen.script).startswith(b"text/event-stream"):
         return "kept: broken off" if answer.end == "cut" else "made up: an orderly end"
     return _ending(stream_of(sent), stream_of(answer.body), cut=answer.end == "cut")
 
@@ -272,7 +273,7 @@ def _ending(before: Stream, after: Stream, *, cut: bool) -> str:
 
 def usual_of(seen: Exchange) -> frozenset[tuple[str, str]]:
     """The changes of a lane in a plain answer, in the form of `Exchange.usual`."""
-    of = of_streams if _media(seen.script.headers) == b"text/event-stream" else of_json
+    of = of_streams if _media(seen.script) == b"text/event-stream" else of_json
     found = of(seen.script.body, _answered(seen))
     return frozenset(each.anywhere for each in found if each.kind in VALUES)
 
@@ -325,14 +326,14 @@ def _framing(seen: Exchange) -> list[Difference]:
         found.append(Difference("changed", f"status {status} → {answer.status}"))
     if answer.end == "cut":
         found.append(Difference("changed", "broken off"))
-    old, new = _media(seen.script.headers), _media(answer.headers)
+    old, new = _media(seen.script), _media(answer)
     if old != new:
         found.append(Difference("changed", f"`{old.decode()}` → `{new.decode()}`"))
     return found
 
 
-def _media(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    value = next((value for name, value in headers if name == b"content-type"), b"no type")
+def _media(message: Script | Answer) -> bytes:
+    value = message.header(b"content-type") or b"no type"
     return value.partition(b";")[0].strip().lower()
 
 
@@ -368,16 +369,17 @@ def _loaded(text: bytes | str) -> object:
         return None
 
 
-def _finishes(objects: Sequence[str]) -> list[str]:
+def _choices(objects: Sequence[str]) -> list[dict[str, Any]]:
     events = [each for each in map(_loaded, objects) if isinstance(each, dict)]
-    choices = [choice for each in events for choice in each.get("choices") or ()]
-    return [str(choice["finish_reason"]) for choice in choices if choice.get("finish_reason")]
+    return [choice for each in events for choice in each.get("choices") or ()]
+
+
+def _finishes(objects: Sequence[str]) -> list[str]:
+    return [str(choice["finish_reason"]) for choice in _choices(objects) if choice.get("finish_reason")]
 
 
 def _texts(objects: Sequence[str]) -> list[str]:
-    events = [each for each in map(_loaded, objects) if isinstance(each, dict)]
-    choices = [choice for each in events for choice in each.get("choices") or ()]
-    return [text for choice in choices if (text := (choice.get("delta") or {}).get("content"))]
+    return [text for choice in _choices(objects) if (text := (choice.get("delta") or {}).get("content"))]
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import platform
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from benchmarks.common.output import table_row
 from benchmarks.conformance.case import Case
 from benchmarks.conformance.dialect_cases import PATHS, Row
 from benchmarks.conformance.judge import CLOSED_WITHIN_S, kind_of
@@ -56,10 +57,10 @@ def _lines(cases: Sequence[Case], table: Table, rows: Sequence[Row], by_dialect:
     yield from _dialects(rows, by_dialect)
     for group, (title, text) in _GROUPS.items():
         of_group = [case for case in cases if case.group == group]
-        yield from ("", f"## {title}", "", text, "", _row("case", *(TITLES[key] for key in lanes)))
-        yield _row(*["---"] * (len(lanes) + 1))
+        yield from ("", f"## {title}", "", text, "", table_row("case", *(TITLES[key] for key in lanes)))
+        yield table_row(*["---"] * (len(lanes) + 1))
         for case in of_group:
-            yield _row(_escaped(case.name), *(_escaped(table[case.title][key]) for key in lanes))
+            yield table_row(_escaped(case.name), *(_escaped(table[case.title][key]) for key in lanes))
 
 
 def _head(number: int) -> Iterator[str]:
@@ -112,10 +113,10 @@ python benchmarks/conformance/conformance.py
 def _summary(cases: Sequence[Case], table: Table, lanes: Sequence[str]) -> Iterator[str]:
     counts = {key: Counter(kind_of(table[case.title][key]) for case in cases) for key in lanes}
     yield from ("", "## Summary", "", "A cell with several words counts under the first.", "")
-    yield _row("", *KINDS)
-    yield _row(*["---"] * (len(KINDS) + 1))
+    yield table_row("", *KINDS)
+    yield table_row(*["---"] * (len(KINDS) + 1))
     for key in lanes:
-        yield _row(TITLES[key], *(str(counts[key][kind]) for kind in KINDS))
+        yield table_row(TITLES[key], *(str(counts[key][kind]) for kind in KINDS))
 
 
 def _ours(cases: Sequence[Case], table: Table, lanes: Sequence[str]) -> Iterator[str]:
@@ -141,21 +142,17 @@ feature.
 
 For an upstream of another dialect, see [the bridges](bridges.md).
 """
-    yield _row("", *KINDS)
-    yield _row(*["---"] * (len(KINDS) + 1))
+    yield table_row("", *KINDS)
+    yield table_row(*["---"] * (len(KINDS) + 1))
     for path in PATHS:
         kinds = Counter(kind_of(by_dialect.get(row.title, {}).get(path, NOT_APPLICABLE)) for row in rows)
-        yield _row(f"`{path}`", *(str(kinds[kind]) for kind in KINDS))
+        yield table_row(f"`{path}`", *(str(kinds[kind]) for kind in KINDS))
     for part, title in _PARTS.items():
-        yield from ("", f"### {title}, by dialect", "", _row("case", *(f"`{path}`" for path in PATHS)))
-        yield _row(*["---"] * (len(PATHS) + 1))
+        yield from ("", f"### {title}, by dialect", "", table_row("case", *(f"`{path}`" for path in PATHS)))
+        yield table_row(*["---"] * (len(PATHS) + 1))
         for row in (row for row in rows if row.part == part):
             cells = by_dialect.get(row.title, {})
-            yield _row(_escaped(row.name), *(_escaped(cells.get(path, NOT_APPLICABLE)) for path in PATHS))
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
+            yield table_row(_escaped(row.name), *(_escaped(cells.get(path, NOT_APPLICABLE)) for path in PATHS))
 
 
 def _escaped(text: str) -> str:

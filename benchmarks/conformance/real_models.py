@@ -37,11 +37,11 @@ from cli.common import knowledge
 from config.settings import load
 from proxy.actions.library import ActionLibrary
 from proxy.actions.store import ActionStore
+from proxy.actions.ways import LEARNED
 from tests.support.served_app import served
 
 Json = dict[str, Any]
 Half = Literal["tuning", "held out"]
-WAYS = ("native", "json_schema", "text")
 _LEAK = re.compile(r'"(?:name|arguments|say)"\s*:|\bact_\w|</?tool_call>|\bfind_actions\b')
 _TIMEOUT_S = 900.0
 _MOST_TOKENS = 120  # of one reply
@@ -388,7 +388,7 @@ class Trial:
         """Load the model, and find out whether the model's server closes connections after a stream."""
         for _ in range(2):
             body = {"messages": [{"role": "user", "content": "Hi"}], "stream": True, "max_tokens": 1}
-            self._client.post("/v1/chat/completions", json={"model": f"raw/{WAYS[-1]}", **body})
+            self._client.post("/v1/chat/completions", json={"model": f"raw/{LEARNED[-1]}", **body})
 
     def play(self, question: Question, way: str, seed: int, temperature: float) -> Outcome:
         """Ask the question; a second turn follows only a question for the missing value."""
@@ -487,7 +487,7 @@ def trial(folder: Path, base_url: str, model: str, key_env: str = "") -> Iterato
         networks = ["127.0.0.0/8"]
         settings = {
             "embedder": {"model": "hash"},
-            "models": {way: {**upstream, "tools": way} for way in WAYS},
+            "models": {way: {**upstream, "tools": way} for way in LEARNED},
             "actions": {
                 name: {"networks": networks, "always": [one.name for one in rows]} for name, rows in APIS.items()
             },
@@ -526,7 +526,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         groups.setdefault((one.half, one.way, one.seed), []).append(one)
     rows = []
     for (half, way, seed), ones in sorted(
-        groups.items(), key=lambda pair: (pair[0][0], WAYS.index(pair[0][1]), pair[0][2])
+        groups.items(), key=lambda pair: (pair[0][0], LEARNED.index(pair[0][1]), pair[0][2])
     ):
         called, missing = [one for one in ones if one.called], [one for one in ones if one.missing]
         rows.append(
@@ -571,7 +571,7 @@ def main() -> int:
     parser.add_argument("--base-url", required=True, metavar="URL", help="OpenAI-compatible address, with /v1")
     parser.add_argument("--model", required=True, metavar="NAME", help="the model's name at this address")
     parser.add_argument("--key-env", default="", metavar="VARIABLE", help="environment variable with the key")
-    parser.add_argument("--ways", default=",".join(WAYS), help="ways to ask for calls, separated by commas")
+    parser.add_argument("--ways", default=",".join(LEARNED), help="ways to ask for calls, separated by commas")
     parser.add_argument("--seeds", default="1,2,3", help="seeds, separated by commas; the first at temperature 0")
     parser.add_argument("--temperature", type=float, default=0.7, help="of the other seeds (default: .7)")
     parser.add_argument("--half", choices=("tuning", "held out"), help="the questions of one half only")

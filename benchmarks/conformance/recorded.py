@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.common.arguments import add_models
 from benchmarks.common.insertions import inserted
 from benchmarks.common.processes import Unmeasurable
+from benchmarks.conformance.case import QUESTION
 from benchmarks.conformance.diff import of_json, of_streams, told
 from benchmarks.conformance.lanes import learn, start
 from benchmarks.conformance.wire import EVENTS, JSON, Exchange, Script, Upstream, ask, post, upstream
@@ -42,11 +43,10 @@ from proxy.asgi import Message
 from proxy.dialects.json_body import JsonBody
 from proxy.dialects.paths import BY_PATH
 
-_QUESTION = "How do I connect to the Zephyr server with TLS?"
 _REQUESTS: dict[str, dict[str, Any]] = {
-    "/v1/chat/completions": {"messages": [{"role": "user", "content": _QUESTION}]},
-    "/v1/responses": {"input": _QUESTION},
-    "/v1/messages": {"max_tokens": 1024, "messages": [{"role": "user", "content": _QUESTION}]},
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": QUESTION}]},
+    "/v1/responses": {"input": QUESTION},
+    "/v1/messages": {"max_tokens": 1024, "messages": [{"role": "user", "content": QUESTION}]},
 }
 _MODEL = "gpt-4o"  # of the relay lane's configuration
 _EVENT = re.compile(rb".*?(?:\r\n\r\n|\n\n|\r\r)|.+\Z", re.DOTALL)

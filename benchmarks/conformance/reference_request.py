@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
 Json = dict[str, Any]
-Pairs = list[tuple[str, str]]
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
 # Style -> first sign, separator, whether the name is written, and the text after a name without a value.
 _OPERATORS = {

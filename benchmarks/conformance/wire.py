@@ -23,8 +23,19 @@ Framing = Literal["length", "chunked", "close"]
 End = Literal["whole", "fin", "reset", "silent"]
 
 
+class _Headed:
+    """A message with headers."""
+
+    __slots__ = ()
+    headers: Pairs
+
+    def header(self, name: bytes) -> bytes:
+        """The first value of a header (lower case), or empty."""
+        return next((value for key, value in self.headers if key == name), b"")
+
+
 @dataclass(frozen=True, slots=True)
-class Script:
+class Script(_Headed):
     """The upstream's actions for a request.
 
     `pieces` are written one by one in the given `framing`. `marks[i]`, unless empty, must reach the client before the
@@ -46,36 +57,24 @@ class Script:
         """The whole body."""
         return b"".join(self.pieces)
 
-    def header(self, name: bytes) -> bytes:
-        """The first value of a header, or empty."""
-        return next((value for key, value in self.headers if key == name), b"")
-
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class Received(_Headed):
     """A request at the upstream; header names in lower case."""
 
     target: bytes
     headers: Pairs
     body: bytes
 
-    def header(self, name: bytes) -> bytes:
-        """The first value of a header, or empty."""
-        return next((value for key, value in self.headers if key == name), b"")
-
 
 @dataclass(slots=True)
-class Answer:
+class Answer(_Headed):
     """The client's reply. `end`: whole, cut (closed or reset early), none (without a head), silent."""
 
     status: int = 0
     headers: Pairs = ()
     body: bytes = b""
     end: Literal["whole", "cut", "none", "silent"] = "none"
-
-    def header(self, name: bytes) -> bytes:
-        """The first value of a header (lower case), or empty."""
-        return next((value for key, value in self.headers if key == name), b"")
 
 
 @dataclass(slots=True)

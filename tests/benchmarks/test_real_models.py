@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.conformance.real_models import APIS, ORG, QUESTIONS, WAYS, Outcome, Trial, summary, trial
+from benchmarks.conformance.real_models import APIS, ORG, QUESTIONS, Outcome, Trial, summary, trial
+from proxy.actions.ways import LEARNED
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.scripted_model import Json, ScriptedModel, calls, says
 
@@ -45,7 +46,7 @@ def answered(text: str, way: str) -> Json:
     return says(json.dumps({"say": text}) if way == "json_schema" else text)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LEARNED)
 def test_a_right_call_and_a_right_answer_count_in_each_way(running: Trial, recorder: Recorder, way: str) -> None:
     call = written("act_airQuality", way, city="Madrid")
     outcome = played(running, recorder, AIR, way, call, answered("Good: the index is 37.", way))
