@@ -31,6 +31,7 @@ models:
   claude-x: {{api_base: "{model}/v1"}}
   gpt-chat-alone: {{api_base: "{model}/v1", dialects: [chat]}}
   gemini-x: {{model: gemini/gemini-3-pro-preview, lane: translated, api_base: "{model}"}}
+  gpt-translated: {{model: openai/gpt-x, lane: translated, api_base: "{model}/v1"}}
   gpt-no-chat: {{api_base: "{model}/v1", dialects: [responses, messages]}}
 actions:
   atlas:

@@ -629,13 +629,14 @@ def test_a_refusal_after_waiting_calls_is_not_about_custom_tools(team: Team) -> 
 
 
 @STREAMED
-def test_a_call_of_a_custom_tool_goes_back_as_the_model_wrote_the_call(team: Team, stream: bool) -> None:
+@pytest.mark.parametrize("name", ["gpt-x", "gpt-translated"])
+def test_a_call_of_a_custom_tool_goes_back_as_the_model_wrote_the_call(team: Team, name: str, stream: bool) -> None:
     patch = "*** Begin Patch\n*** End Patch"
     written = calls(ORGS)
     written["tool_calls"].append({"id": "call_p", "type": "custom", "custom": {"name": "apply_patch", "input": patch}})
     model = team.script(written, says(ANSWER), says("Bye."))
     tools = [{"type": "custom", "name": "apply_patch"}]
-    chat = ResponsesChat(team.served.url, fields={"tools": tools})
+    chat = ResponsesChat(team.served.url, f"rage/atlas/{name}", fields={"tools": tools})
     with openai.OpenAI(base_url=team.served.url + "/v1", **HTTP) as client:
         asking = chat.body(QUESTION)
         if stream:
