@@ -17,12 +17,13 @@ from cli.specs import configured_address, counts_of, document_of, source_of, upd
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
 from proxy.actions.addresses import ForbiddenAddress
-from proxy.actions.arguments import offered_schema, problems
+from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, call
 from proxy.actions.library import MIN_RELEVANCE, AddReport, FoundAction
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.request import BadArgument
+from proxy.actions.schema_check import problems
 from proxy.actions.sources import is_url, shown_source
 from proxy.actions.store import ActionSet, ActionStore
 from retrieval.errors import RetrievalError

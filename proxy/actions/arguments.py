@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from proxy.actions.openapi.operation import Operation
-from proxy.actions.schema_check import problems_of, resolved
+from proxy.actions.schema_check import resolved
 
 _MOST_VALUES = 500  # of one call
 _MOST_LEVELS = 10
@@ -46,11 +46,6 @@ def offered_schema(operation: Operation, fixed: Mapping[str, Any]) -> dict[str, 
     properties = {name: one for name, one in operation.schema["properties"].items() if name not in fixed}
     required = [name for name in operation.schema["required"] if name not in fixed]
     return {**operation.schema, "properties": properties, "required": required}
-
-
-def problems(schema: Mapping[str, Any], arguments: Any) -> list[str]:
-    """What is wrong with the arguments, in sentences for the model; none: nothing was found."""
-    return problems_of(schema, arguments)
 
 
 def invented(

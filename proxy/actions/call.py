@@ -151,7 +151,7 @@ def _without_values(value: Any) -> Any:
 
 
 async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], limits: CallLimits) -> Outcome:
-    """Call an operation. arguments: checked (`arguments.problems`), without the fixed arguments.
+    """Call an operation. arguments: checked (`schema_check.problems`), without the fixed arguments.
 
     Only reading calls are tried again. Only cancellation raises.
     """

@@ -14,7 +14,6 @@ import orjson
 
 from proxy.actions.body import read_within
 
-Kind = Literal["none", "api_key", "basic", "bearer", "digest", "oauth2"]
 Where = Literal["header", "query", "cookie"]
 
 _EARLY_S = 30.0  # a token is renewed before the end

@@ -11,7 +11,7 @@ import orjson
 
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import ActionLimits
-from proxy.actions.arguments import invented, problems
+from proxy.actions.arguments import invented
 from proxy.actions.budget import CallShare, ResultBudget
 from proxy.actions.call import Api, CallLimits, Outcome, call
 from proxy.actions.offer import Offer, OfferedOperation
@@ -19,6 +19,7 @@ from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool
 from proxy.actions.protocols import example
 from proxy.actions.results import cut_middle
+from proxy.actions.schema_check import problems
 from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import ToolCall, json_of
 from proxy.exchange import Exchange

@@ -33,18 +33,17 @@ class ResultText(NamedTuple):
 
 def result_text(content: bytes, media_type: str, *, max_chars: int) -> ResultText:
     """The text of a response's body, at most `max_chars` long but for a note of what is cut."""
-    bare = media_type.partition(";")[0].strip().lower()
     if not content:
         return ResultText("(empty)")
-    looks_like_json = content[:1] in (b"{", b"[")
-    if bare and not is_json(bare) and not looks_like_json and not _is_text(bare):
+    bare, json, text = _kind(content, media_type)
+    if not json and not text:
         return ResultText(f"({bare}, {len(content):,} bytes)")
     whole = _decoded(content, media_type)
-    if is_json(bare) or looks_like_json:
+    if json:
         with contextlib.suppress(orjson.JSONDecodeError):
             value = orjson.loads(whole)
-            text, is_whole = _json_text(value, max_chars)
-            return ResultText(text, "" if is_whole else whole)
+            shown, is_whole = _json_text(value, max_chars)
+            return ResultText(shown, "" if is_whole else whole)
     if bare in ("text/html", "application/xhtml+xml"):
         whole = html_text(whole[:_MOST_HTML_CHARS])
     return ResultText(cut_middle(whole, max_chars), whole if len(whole) > max_chars else "")
@@ -52,20 +51,26 @@ def result_text(content: bytes, media_type: str, *, max_chars: int) -> ResultTex
 
 def normalised(content: bytes, media_type: str) -> tuple[bytes, str]:
     """Text in UTF-8 and without needless escapes, and the media type without the charset; other content as given."""
-    bare = media_type.partition(";")[0].strip().lower()
-    looks_like_json = content[:1] in (b"{", b"[")
-    if bare and not is_json(bare) and not looks_like_json and not _is_text(bare):
+    bare, json, text = _kind(content, media_type)
+    if not json and not text:
         return content, media_type
     content = _decoded(content, media_type).encode("utf-8", "replace")
-    if is_json(bare) or looks_like_json:
+    if json:
         content = plain_json(content)
     elif bare.endswith(("html", "xml")):
         content = plain_html(content)
     return content, bare
 
 
-def _is_text(bare: str) -> bool:
-    return bare.startswith("text/") or bare.endswith(("xml", "/x-www-form-urlencoded", "yaml", "javascript", "graphql"))
+def _kind(content: bytes, media_type: str) -> tuple[str, bool, bool]:
+    """The media type without parameters, and whether the content is JSON, and whether other text."""
+    bare = media_type.partition(";")[0].strip().lower()
+    ends = ("xml", "/x-www-form-urlencoded", "yaml", "javascript", "graphql")
+    return (
+        bare,
+        is_json(bare) or content[:1] in (b"{", b"["),
+        not bare or bare.startswith("text/") or bare.endswith(ends),
+    )
 
 
 def _decoded(content: bytes, media_type: str) -> str:

@@ -58,7 +58,7 @@ _BOUNDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], bool], str]]
 }
 
 
-def problems_of(schema: Mapping[str, Any], value: Any) -> list[str]:
+def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
     """What is wrong with a value, at most 5 sentences; none: nothing was found."""
     try:
         return _Check(schema).problems(schema, value, "", 0)[:_MOST_PROBLEMS]

@@ -15,12 +15,13 @@ from starlette.routing import Route
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import Actions
 from proxy.actions.addresses import ForbiddenAddress
-from proxy.actions.arguments import offered_schema, problems
+from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api
 from proxy.actions.execution import traced_call
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.request import BadArgument
+from proxy.actions.schema_check import problems
 from proxy.actions.store import ActionSet, collection_of
 from proxy.api.knowledge.access import Access, ApiReply, forbidden, listed, must_write, rights_of
 from proxy.api.knowledge.api import ACTIONS

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from proxy.actions.arguments import invented, offered_schema, problems
+from proxy.actions.arguments import invented, offered_schema
 from proxy.actions.openapi.operation import Operation, Parameter
+from proxy.actions.schema_check import problems
 
 # --- by the schema ---------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.actions.arguments import problems
+from proxy.actions.schema_check import problems
 from proxy.actions.shelf import Shelf, StoredResults
 from proxy.dialects.replies import json_of
 from proxy.observe.metrics import Metrics
