@@ -2,12 +2,11 @@
 
 import asyncio
 import difflib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-import orjson
 
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import ActionLimits
@@ -21,7 +20,7 @@ from proxy.actions.protocols import example
 from proxy.actions.results import cut_middle
 from proxy.actions.schema_check import problems
 from proxy.augment.sanitize import quoted
-from proxy.dialects.replies import ToolCall, json_of
+from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.exchange import Exchange
 
 _FAILURES = 2  # of one operation's arguments; then the gateway asks the person
@@ -241,13 +240,19 @@ async def traced_call(
 
 
 def _json(arguments: dict[str, Any]) -> str:
-    return orjson.dumps(arguments).decode()
+    try:
+        return json_bytes(arguments).decode()
+    except RecursionError:  # no call can send the arguments
+        return "{}"
 
 
 def _canonical(arguments: str) -> str:
     """The arguments in one spelling."""
     value = json_of(arguments.encode("utf-8", "replace"))
-    return arguments if value is None else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    try:
+        return json.dumps(value, sort_keys=True) if value is not None else arguments  # orjson refuses half a pair
+    except RecursionError:
+        return arguments
 
 
 def _missing(tool: OfferedOperation, arguments: dict[str, Any]) -> list[str]:
@@ -280,4 +285,4 @@ def _meaning(schema: Any) -> str:
 
 
 def _word(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

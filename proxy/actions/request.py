@@ -87,11 +87,17 @@ def _plain(value: Any) -> str:
     """A primitive value as text, as JSON writes the value; a text is itself."""
     if isinstance(value, str):
         return value
-    if isinstance(value, dict | list):
-        return orjson.dumps(value).decode()
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return str(int(value))
-    return orjson.dumps(value).decode()
+    return _dumps(value)
+
+
+def _dumps(value: Any) -> str:
+    """A value as JSON. Raises BadArgument."""
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError as error:  # half of a surrogate pair, a whole number beyond 64 bits, too many levels
+        raise BadArgument(f"a value cannot be written as JSON ({error})") from error
 
 
 def _encoded(value: Any, *, reserved: bool = False) -> str:
@@ -112,7 +118,7 @@ def _path_value(parameter: Parameter, value: Any) -> str:
     """A value of a path, in the parameter's style. An empty value and a dot segment would name another path."""
     name = quote(parameter.name, safe=_UNRESERVED)
     if parameter.media_type:
-        return _encoded(orjson.dumps(value).decode())
+        return _encoded(_dumps(value))
     if value in ("", [], {}) or value is None:
         raise BadArgument(f"{parameter.argument} must not be empty")
     if any(map(_leaves_segment, _values(value))):
@@ -164,7 +170,7 @@ def _leaves_segment(value: Any) -> bool:
 
 def _query_pairs(parameter: Parameter, value: Any) -> Iterator[str]:
     if parameter.media_type:
-        yield f"{_encoded(parameter.name)}={_encoded(orjson.dumps(value).decode())}"
+        yield f"{_encoded(parameter.name)}={_encoded(_dumps(value))}"
         return
     yield from _styled(parameter.name, value, parameter.style, parameter.explode, parameter.allow_reserved)
 
@@ -205,7 +211,7 @@ def _deep(name: str, value: Mapping[str, Any], reserved: bool) -> Iterator[str]:
 
 def _header_value(parameter: Parameter, value: Any) -> str:
     if parameter.media_type:
-        text = orjson.dumps(value).decode()
+        text = _dumps(value)
     elif isinstance(value, list):
         text = ",".join(_plain(one) for one in value)
     elif isinstance(value, dict):
@@ -227,19 +233,12 @@ def _body(body: Body, value: Any) -> tuple[str, bytes]:
     if body.base64:
         return ("application/octet-stream" if bare == "*/*" else body.media_type), _bytes_of(value, body.argument)
     if is_json(body.media_type):
-        return body.media_type, _json(value)
+        return body.media_type, _dumps(value).encode()
     if bare == FORM:
         return body.media_type, "&".join(_form_pairs(body, value)).encode()
     if bare == MULTIPART:
         return _multipart(body, value)
     return body.media_type, _utf8(value if isinstance(value, str) else _plain(value))
-
-
-def _json(value: Any) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except TypeError as error:  # half of a surrogate pair, or a whole number beyond 64 bits
-        raise BadArgument(f"the body cannot be written as JSON ({error})") from error
 
 
 def _utf8(text: str) -> bytes:
@@ -262,7 +261,7 @@ def _form_pairs(body: Body, value: Any) -> Iterator[str]:
     for name, one in _pairs(value):
         encoding = body.encodings.get(name, Encoding())
         if is_json(encoding.media_type) or (isinstance(one, dict) and not encoding.by_style):
-            yield f"{_encoded(name)}={_encoded(orjson.dumps(one).decode())}"
+            yield f"{_encoded(name)}={_encoded(_dumps(one))}"
         else:
             yield from _styled(name, one, encoding.style, encoding.explode, encoding.allow_reserved)
 
@@ -282,11 +281,11 @@ def _multipart(body: Body, value: Any) -> tuple[str, bytes]:
                 head += f'; filename="{_quoted(name)}"'
                 media_type = encoding.media_type or "application/octet-stream"
             elif whole or isinstance(each, dict | list):
-                content, media_type = _json(each), encoding.media_type or "application/json"
+                content, media_type = _dumps(each).encode(), encoding.media_type or "application/json"
             else:
                 content, media_type = _utf8(_plain(each)), encoding.media_type
             head += f"\r\nContent-Type: {media_type}" if media_type else ""
-            parts.append(head.encode() + b"\r\n\r\n" + content)
+            parts.append(_utf8(head) + b"\r\n\r\n" + content)
     boundary = secrets.token_hex(16)
     while any(boundary.encode() in part for part in parts):
         boundary = secrets.token_hex(16)

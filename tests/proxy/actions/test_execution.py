@@ -15,7 +15,7 @@ from proxy.actions.offer import Offer, OfferedOperation
 from proxy.actions.openapi.operations import operations_of
 from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.dialects.replies import ToolCall
-from proxy.exchange import Exchange
+from proxy.exchange import Exchange, ToolsWay
 from tests.proxy.actions.calling import served_api
 from tests.support.api_server import ApiRequest, Reply
 
@@ -281,3 +281,18 @@ async def test_a_call_of_another_tool_is_answered_with_the_names_of_all_tools() 
         "no tool has the name 'get_weather'. The tools are act_listUsers, act_deleteUsers, clock, weather."
     )
     assert server.targets == []
+
+
+@pytest.mark.parametrize("name", ["act_listUsers", "listUsers"])
+@pytest.mark.parametrize("way", ["native", "text"])
+@pytest.mark.parametrize("value", ['"caf\\ud83d"', "9" * 30, *("[" * n + "]" * n for n in (400, 1000)), "NaN"])
+async def test_a_value_that_cannot_be_written_ends_no_chat(value: str, way: ToolsWay, name: str) -> None:
+    one = ToolCall("c1", name, f'{{"orgId": "5f0c1e", "q": {value}}}')
+    async with served_api(users, fixed={"groupId": "g1"}) as (server, api):
+        made = offer(api)
+        made.way = way
+        running = Execution(made, LIMITS, Exchange(), (QUESTION,))
+        (text,) = await running.results([one])
+        assert running.repeats(one)
+    assert text.startswith("Nothing was sent: ")
+    assert server.requests == []

@@ -287,3 +287,31 @@ def test_a_server_has_its_variables() -> None:
     spec = document()
     spec["paths"]["/p"]["get"]["servers"] = servers
     assert operations_of(json.loads(json.dumps(spec)))[0][0].server == "https://eu.example.com"
+
+
+def content_of(name: str, place: str) -> dict[str, Any]:
+    return parameter(name, place, {}, content={"application/json": {"schema": {}}})
+
+
+@pytest.mark.parametrize("bad", ["caf\ud83d", 10**30], ids=["half a pair", "30 digits"])
+@pytest.mark.parametrize("place", ["path", "query", "header", "cookie"])
+def test_a_value_that_json_cannot_have_is_refused(place: str, bad: Any) -> None:
+    path = "/p/{v}" if place == "path" else "/p"
+    for one, value in (
+        (content_of("v", place), bad),
+        (parameter("v", place, {}), {"a": [bad]}),
+        (parameter("v", place, {}), [[bad]]),
+        (parameter("v", place, {}), bad if isinstance(bad, str) else [{"a": bad}]),
+    ):
+        with pytest.raises(BadArgument):
+            build_request(operation_with(one, path=path), {"v": value}, BASE)
+
+
+@pytest.mark.parametrize(
+    "media_type", ["application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"]
+)
+def test_a_body_with_half_of_a_surrogate_pair_is_refused(media_type: str) -> None:
+    operation = operation_with(body={media_type: {"schema": {}}})
+    for value in ({"a": "caf\ud83d"}, {"a": {"b": "caf\ud83d"}}, {"caf\ud83d": "a"}):
+        with pytest.raises(BadArgument):
+            build_request(operation, {"body": value}, BASE)
