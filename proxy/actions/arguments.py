@@ -54,13 +54,22 @@ def invented(
     """The invented values, as "name: value". known: the texts of the conversation and of the results.
 
     Checked are identifiers, and placeholders such as <id> in any argument. Letter case does not matter, nor do the
-    signs between the words of a value.
+    signs between the words of a value. Raises TooManyValues.
     """
     in_path = {one.argument for one in operation.parameters if one.place == "path"}
-    values = itertools.islice(_values(schema, schema, arguments, "", "", 0), _MOST_VALUES)
+    values = list(itertools.islice(_values(schema, schema, arguments, "", "", 0), _MOST_VALUES + 1))
+    if len(values) > _MOST_VALUES:
+        raise TooManyValues
     doubtful = [one for one in values if _is_doubtful(one, in_path=one.path in in_path)]
     texts = [_words(form) for text in known for form in _forms(text)] if doubtful else []
     return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts, known)]
+
+
+class TooManyValues(ValueError):
+    """More values or levels than are checked; the text is for the model."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the arguments have more than {_MOST_VALUES} values or {_MOST_LEVELS} levels: send less")
 
 
 class _Value(NamedTuple):
@@ -75,17 +84,21 @@ class _Value(NamedTuple):
 
 
 def _values(root: Mapping[str, Any], schema: Any, value: Any, path: str, name: str, level: int) -> Iterator[_Value]:
-    """All texts and whole numbers within the arguments."""
+    """All texts and whole numbers within the arguments. Raises TooManyValues."""
+    if level > _MOST_LEVELS:
+        raise TooManyValues
     row = resolved(root, schema)
     row = row if isinstance(row, dict) else {}
-    if isinstance(value, dict) and level < _MOST_LEVELS:
+    if isinstance(value, dict):
         for key, one in value.items():
             yield from _values(root, _member(root, row, key, 0), one, f"{path}.{key}" if path else key, key, level + 1)
-    elif isinstance(value, list) and level < _MOST_LEVELS:
+    elif isinstance(value, list):
         for one in value:
             yield from _values(root, row.get("items"), one, path, name, level + 1)
     elif isinstance(value, str | int) and not isinstance(value, bool):
         yield _Value(path, name, value, row)
+    elif isinstance(value, float) and value.is_integer():  # sent as 98765 where the model writes 98765.0
+        yield _Value(path, name, int(value), row)
 
 
 def _member(root: Mapping[str, Any], schema: Any, name: str, level: int) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import ActionLimits
-from proxy.actions.arguments import invented
+from proxy.actions.arguments import TooManyValues, invented
 from proxy.actions.budget import CallShare, ResultBudget
 from proxy.actions.call import Api, CallLimits, Outcome, call
 from proxy.actions.offer import Offer, OfferedOperation
@@ -134,7 +134,12 @@ class Execution:
             missing = _missing(tool, arguments)
             self._failed(tool, missing)
             return f"Nothing was sent: {'; '.join(wrong)}. {self._mended(tool, arguments, missing)}".rstrip()
-        if made_up := invented(tool.operation, tool.schema, arguments, self._known):
+        try:
+            made_up = invented(tool.operation, tool.schema, arguments, self._known)
+        except TooManyValues as error:
+            traced.outcome = "invalid_arguments"
+            return f"Nothing was sent: {error}."
+        if made_up:
             traced.outcome = "invented_value"
             self._failed(tool, [text.partition(":")[0] for text in made_up])
             return (

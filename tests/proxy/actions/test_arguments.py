@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from proxy.actions.arguments import invented, offered_schema
+from proxy.actions.arguments import TooManyValues, invented, offered_schema
 from proxy.actions.openapi.operation import Operation, Parameter
 from proxy.actions.schema_check import problems
 
@@ -351,5 +351,21 @@ def test_the_search_for_invented_values_never_raises(value: Any, texts: list[str
 
 
 def test_a_large_body_and_a_long_conversation_are_searched_once() -> None:
-    body = {"rows": [{"id": f"i{number}"} for number in range(100_000)]}
+    body = {"rows": [{"id": f"i{number}"} for number in range(500)]}
     assert len(invented_in({"body": body}, "word " * 200_000)) == 500
+
+
+def test_values_that_cannot_all_be_checked_are_refused() -> None:
+    deep: Any = {"id": "i1"}
+    for _ in range(10):
+        deep = {"of": deep}
+    for body in ({"rows": [{"n": number} for number in range(100_000)]}, deep):
+        with pytest.raises(TooManyValues, match="more than 500 values or 10 levels"):
+            invented_in({"body": body}, "")
+
+
+@pytest.mark.parametrize("value", [98765.0, 123456789012345678901234567890.0, -98765.0])
+def test_an_identifier_written_with_a_point_is_checked(value: float) -> None:
+    assert invented_in({"person_id": value}, "Who is it?", path=("person_id",)) == ["person_id"]
+    assert invented_in({"userId": value}, "Who is it?") == ["userId"]
+    assert invented_in({"userId": 98765.0}, "user 98765") == []

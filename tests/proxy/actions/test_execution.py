@@ -41,6 +41,7 @@ DOCUMENT = {
                     parameter("orgId", "path", {"type": "string"}, required=True, description="Id of the organization"),
                     parameter("role", "query", {"enum": ["admin", "member"]}),
                     parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 100}),
+                    parameter("since", "query", {"type": "array"}),
                     parameter("team", "query", {"type": "array", "items": {"type": "string"}}),
                 ],
                 "responses": {"200": {"description": "ok"}},
@@ -138,6 +139,8 @@ MUTANTS: dict[str, tuple[Any, str]] = {
     "dots": (changed(orgId=".."), "orgId: '..'"),
     "empty": (changed(orgId=""), "orgId: ''"),
     "line break": (changed(orgId="5f0c1e\r\n"), "orgId must be the value alone"),
+    "number with a point": (changed(since=[{"id": 98765.0}]), "since.id: 98765"),
+    "too many values": (changed(since=[1] * 600), "the arguments have more than 500 values or 10 levels: send less"),
     "extra": (changed(groups=1), "groups is unknown"),
     "look-alike name": (changed(orgId=..., orgID="5f0c1e"), "orgID is unknown (did you mean orgId?)"),
     "look-alike letter": (changed(orgId="5f0с1e"), "orgId"),  # a Cyrillic с
