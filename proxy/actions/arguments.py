@@ -15,6 +15,8 @@ from proxy.actions.schema_check import resolved
 
 _MOST_VALUES = 500  # of one call
 _MOST_LEVELS = 10
+_MOST_PARTS = 200  # of a schema
+_MOST_PART_LEVELS = 6
 # Placeholders in an argument of any name.
 _PLACEHOLDER = re.compile(
     r"<[^<>]*>|\{[^{}]*\}|\$\{?\w+\}?|\[[A-Z_ ]+\]|string"
@@ -76,7 +78,7 @@ class _Value(NamedTuple):
     path: str  # such as body.owner.id
     name: str  # of the last member of the path
     value: str | int
-    schema: Mapping[str, Any]
+    parts: Sequence[Mapping[str, Any]]  # of the schema
 
     @property
     def text(self) -> str:
@@ -87,42 +89,45 @@ def _values(root: Mapping[str, Any], schema: Any, value: Any, path: str, name: s
     """All texts and whole numbers within the arguments. Raises TooManyValues."""
     if level > _MOST_LEVELS:
         raise TooManyValues
-    row = resolved(root, schema)
-    row = row if isinstance(row, dict) else {}
+    parts = list(itertools.islice(_parts(root, schema, 0), _MOST_PARTS))
     if isinstance(value, dict):
         for key, one in value.items():
-            yield from _values(root, _member(root, row, key, 0), one, f"{path}.{key}" if path else key, key, level + 1)
+            inner = {"allOf": [part["properties"][key] for part in parts if key in _members(part)]}
+            yield from _values(root, inner, one, f"{path}.{key}" if path else key, key, level + 1)
     elif isinstance(value, list):
+        inner = {"allOf": [part["items"] for part in parts if "items" in part]}
         for one in value:
-            yield from _values(root, row.get("items"), one, path, name, level + 1)
+            yield from _values(root, inner, one, path, name, level + 1)
     elif isinstance(value, str | int) and not isinstance(value, bool):
-        yield _Value(path, name, value, row)
+        yield _Value(path, name, value, parts)
     elif isinstance(value, float) and value.is_integer():  # sent as 98765 where the model writes 98765.0
-        yield _Value(path, name, int(value), row)
+        yield _Value(path, name, int(value), parts)
 
 
-def _member(root: Mapping[str, Any], schema: Any, name: str, level: int) -> Any:
-    """The schema of a member, also within allOf, anyOf and oneOf."""
-    schema = resolved(root, schema)
-    if not isinstance(schema, dict) or level > 3:
-        return {}
-    properties = schema.get("properties")
-    if isinstance(properties, dict) and name in properties:
-        return properties[name]
+def _parts(root: Mapping[str, Any], schema: Any, level: int) -> Iterator[Mapping[str, Any]]:
+    """The schema, and the schemas within $ref, allOf, anyOf and oneOf."""
+    if not isinstance(schema, dict) or level > _MOST_PART_LEVELS:
+        return
+    yield schema
+    if "$ref" in schema:
+        yield from _parts(root, resolved(root, schema), level + 1)
     for word in ("allOf", "anyOf", "oneOf"):
-        for one in schema.get(word) or () if isinstance(schema.get(word), list) else ():
-            if found := _member(root, one, name, level + 1):
-                return found
-    return {}
+        if isinstance(schema.get(word), list):
+            for one in schema[word]:
+                yield from _parts(root, one, level + 1)
+
+
+def _members(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _is_doubtful(one: _Value, *, in_path: bool) -> bool:
     """Whether a value must stand in a text: a placeholder or an identifier."""
-    allowed = one.schema.get("enum")
-    if (isinstance(allowed, list) and one.value in allowed) or "const" in one.schema:
-        return False
-    if "default" in one.schema and one.value == one.schema["default"]:
-        return False
+    for part in one.parts:
+        listed = part["enum"] if isinstance(part.get("enum"), list) else []
+        if one.value in [*listed, *(part[word] for word in ("const", "default") if word in part)]:
+            return False
     return bool(_PLACEHOLDER.fullmatch(one.text)) or _identifies(one, in_path=in_path)
 
 
@@ -142,7 +147,7 @@ def _is_refused(one: _Value, texts: Sequence[str], known: Sequence[str]) -> bool
 
 def _identifies(one: _Value, *, in_path: bool) -> bool:
     """Whether a value is an identifier, which no model knows from training."""
-    if _IDENTIFIER.search(one.name) or one.schema.get("format") in _FORMATS:
+    if _IDENTIFIER.search(one.name) or any(part.get("format") in _FORMATS for part in one.parts):
         return True
     if isinstance(one.value, int) and not in_path and len(one.text) < 4:
         return False  # a count

@@ -267,6 +267,42 @@ def test_an_enum_and_a_default_need_no_text() -> None:
     assert invented_in({"keyId": "other"}, "", keyId={"default": "main"}) == ["keyId"]
 
 
+SORT = {"$ref": "#/$defs/Sort"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [SORT, {"type": "null"}]},
+        {"allOf": [SORT], "nullable": True},
+        {"oneOf": [{"allOf": [SORT]}, {"const": "other"}]},
+        {"anyOf": [{"const": "main"}, {"const": "other"}]},
+        {"anyOf": [{"type": "string", "default": "main"}, {"type": "null"}]},
+        {"type": "array", "items": {"anyOf": [SORT, {"type": "null"}]}},
+        {"anyOf": [{"type": "array", "items": SORT}, {"type": "null"}]},
+        {"allOf": [{"type": "array"}, {"items": {"allOf": [SORT]}}]},
+    ],
+)
+def test_a_listed_value_needs_no_text_wherever_the_list_stands(schema: dict[str, Any]) -> None:
+    whole = {"type": "object", "properties": {"keyId": schema}, "$defs": {"Sort": {"enum": ["main", "1"]}}}
+    operation = Operation("x", "GET", "/{keyId}", whole)
+    listed, unlisted = [["main"], ["zzz-9"]] if "array" in str(schema) else ["main", "zzz-9"]
+    assert invented(operation, whole, {"keyId": listed}, [""]) == []
+    assert invented(operation, whole, {"keyId": unlisted}, [""]) == ["keyId: 'zzz-9'"]
+
+
+def test_a_format_makes_an_identifier_wherever_the_format_stands() -> None:
+    schema = {"anyOf": [{"type": "string", "format": "uuid"}, {"type": "null"}]}
+    assert invented_in({"owner": "0b7a"}, "", owner=schema) == ["owner"]
+    assert invented_in({"owner": ["0b7a"]}, "", owner={"anyOf": [{"items": {"allOf": [schema]}}]}) == ["owner"]
+
+
+def test_a_schema_that_branches_without_an_end_is_read_in_part() -> None:
+    wide: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/W"}] * 1000}
+    schema = {"properties": {"keyId": wide}, "$defs": {"W": wide}}
+    assert invented(Operation("x", "GET", "/", schema), schema, {"keyId": "a1"}, []) == ["keyId: 'a1'"]
+
+
 def test_identifiers_within_bodies_and_lists_are_found() -> None:
     body = {"owner": {"id": 77, "name": "Ann"}, "memberIds": ["a1", "b2"], "emails": [{"email": "x@y.example"}], "n": 5}
     assert invented_in({"body": body}, "Ann, a1") == ["body.owner.id", "body.memberIds", "body.emails.email"]
