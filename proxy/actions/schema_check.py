@@ -7,6 +7,7 @@ and needs 150 ms to import. The check leaves `pattern`, `not`, `if` and rare wor
 """
 
 import difflib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -17,6 +18,8 @@ _MOST_STEPS = 20_000
 _MOST_LEVELS = 60  # of a value
 _MOST_REFERENCES = 20  # from reference to reference
 _MOST_PROBLEMS = 5
+_MOST_LIKENED = 200  # names that an unknown name is likened to
+_COMPARED = 10  # values of an enum that a step compares
 _MOST_SHOWN = 12  # values of an enum, names of arguments
 
 
@@ -88,8 +91,8 @@ class _Check:
 
     def problems(self, schema: Any, value: Any, where: str, level: int) -> list[str]:
         """Raises _TooLarge."""
-        self._steps += 1
-        if self._steps > _MOST_STEPS or level > _MOST_LEVELS:
+        self._spend(1)
+        if level > _MOST_LEVELS:
             raise _TooLarge
         if schema is False:
             return [f"{where or 'the value'} is not allowed"]
@@ -98,6 +101,7 @@ class _Check:
         found = []
         if isinstance(schema.get("$ref"), str):
             found += self.problems(resolved(self._root, schema), value, where, level + 1)
+        self._spend(len(_list_of(schema, "enum")) // _COMPARED)
         wrong = _kind_problem(schema, value, where) or _value_problem(schema, value, where)
         if wrong:
             return [*found, wrong]
@@ -112,6 +116,12 @@ class _Check:
                 found += self._best(alternatives, value, where, level)
         return found
 
+    def _spend(self, steps: int) -> None:
+        """Raises _TooLarge."""
+        self._steps += steps
+        if self._steps > _MOST_STEPS:
+            raise _TooLarge
+
     def _best(self, alternatives: Sequence[Any], value: Any, where: str, level: int) -> list[str]:
         """The problems by the schema that the value fits best."""
         return min([self.problems(one, value, where, level + 1) for one in alternatives], key=len)
@@ -123,16 +133,22 @@ class _Check:
         found = [f"{_at(where, name)} is missing{self._meaning(properties.get(name))}" for name in missing]
         others = {} if schema.get("patternProperties") else schema.get("additionalProperties", {})
         for name, one in value.items():
+            if len(found) >= _MOST_PROBLEMS:
+                break
             if name not in properties and others is False:
-                found.append(_unknown(name, [*properties], where))
+                names = list(itertools.islice(properties, _MOST_LIKENED))
+                self._spend(len(names))
+                found.append(_unknown(name, names, where))
             else:
                 found += self.problems(properties.get(name, others), one, _at(where, name), level + 1)
         return found
 
     def _list(self, schema: Mapping[str, Any], value: Sequence[Any], where: str, level: int) -> list[str]:
-        found = []
+        found = list[str]()
         firsts = _list_of(schema, "prefixItems")
         for index, one in enumerate(value):
+            if len(found) >= _MOST_PROBLEMS:
+                break
             inner = firsts[index] if index < len(firsts) else schema.get("items")
             found += self.problems(inner, one, _at(where, index), level + 1)
         return found
@@ -169,7 +185,7 @@ def _value_problem(schema: Mapping[str, Any], value: Any, where: str) -> str:
 
 
 def _unknown(name: str, known: Sequence[str], where: str) -> str:
-    close = difflib.get_close_matches(name[:64], [one for one in known if len(one) <= 64][:200], 1)
+    close = difflib.get_close_matches(name[:64], [one for one in known if len(one) <= 64], 1)
     hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known[:_MOST_SHOWN]) or 'none'}"
     return f"{_at(where, name)} is unknown ({hint})"
 

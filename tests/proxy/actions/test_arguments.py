@@ -1,5 +1,6 @@
 """Arguments of a model's call: by the schema, and by where the values come from."""
 
+import time
 from typing import Any
 
 import orjson
@@ -162,6 +163,28 @@ def test_a_hostile_schema_ends(schema: dict[str, Any]) -> None:
         deep = {"a": deep}
     for value in (deep, {"a": ["a" * 100_000] * 100}, {"a" * 5000 + "!": 1}):
         problems({"type": "object", **schema}, value)
+
+
+STRICT = {"type": "object", "properties": {f"name{n}": {} for n in range(200)}, "additionalProperties": False}
+UNKNOWN = {f"nome{n}": n for n in range(2000)}
+ENUM = {"enum": [f"value{n}" for n in range(5000)]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (STRICT, UNKNOWN),
+        ({"items": STRICT}, [{name: 1} for name in UNKNOWN]),
+        ({"anyOf": [STRICT] * 500}, UNKNOWN),
+        ({"items": ENUM}, ["other"] * 2000),
+        ({"items": ENUM}, ["value4999"] * 5000),
+        ({"anyOf": [ENUM] * 5000}, "other"),
+    ],
+)
+def test_a_check_of_many_names_or_listed_values_ends_soon(schema: dict[str, Any], value: Any) -> None:
+    began_s = time.process_time()
+    assert 0 < len(problems(schema, value)) <= 5
+    assert time.process_time() - began_s < 0.5
 
 
 def test_the_fixed_arguments_are_not_offered() -> None:
