@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 import msgspec
 import orjson
 
-from proxy.actions.openapi.operation import Body, Encoding, Operation, Parameter, Style
+from proxy.actions.openapi.operation import METHOD_OVERRIDES, Body, Encoding, Operation, Parameter, Style
 from proxy.actions.openapi.operations import FORM, MULTIPART, is_json
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
@@ -183,6 +183,8 @@ def _styled(name: str, value: Any, style: Style, explode: bool, reserved: bool) 
             yield from _deep(name, value, reserved)
         elif explode:
             for inner, one in _pairs(value):
+                if inner.lower() in METHOD_OVERRIDES:
+                    raise BadArgument(f"{name} must not have the member {inner}, which names another method")
                 yield f"{_encoded(inner)}={_encoded(one, reserved=reserved)}"
         elif value:
             flat = [part for inner, one in _pairs(value) for part in (inner, one)]

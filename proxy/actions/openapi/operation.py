@@ -7,6 +7,8 @@ import msgspec
 Place = Literal["path", "query", "header", "cookie"]
 Style = Literal["simple", "label", "matrix", "form", "spaceDelimited", "pipeDelimited", "deepObject"]
 
+# Names, in small letters, by which a header or the query of a request names another method than the request's.
+METHOD_OVERRIDES = frozenset({"_method", "x-http-method-override", "x-http-method", "x-method-override"})
 READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -64,7 +66,10 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def reads(self) -> bool:
         """Whether a call only reads, by the method and by the document."""
-        return self.method in READING_METHODS and not self.confirm
+        pairs = self.path.partition("#")[0].partition("?")[2].split("&")
+        names = {*(one.name for one in self.parameters), *(one.partition("=")[0] for one in pairs)}
+        overridden = not METHOD_OVERRIDES.isdisjoint(map(str.lower, names))
+        return self.method in READING_METHODS and not self.confirm and not overridden
 
 
 class Uncallable(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from proxy.actions.openapi.operation import Body, Encoding, Operation, Parameter, Uncallable
+from proxy.actions.openapi.operation import METHOD_OVERRIDES, Body, Encoding, Operation, Parameter, Uncallable
 from proxy.actions.openapi.producers import with_producers
 from proxy.actions.openapi.references import BadReference, resolved
 from proxy.actions.openapi.schemas import SchemaReader, TooLarge
@@ -19,10 +19,12 @@ _STYLES = {  # place -> the styles, the default first
     "header": ("simple",),
     "cookie": ("form",),
 }
-# Headers of the connection and of credentials, which only the gateway writes.
+# Headers of the connection and of credentials, which only the gateway writes, and headers that name another call.
 _OWN_HEADERS = frozenset({
     "accept", "content-type", "authorization", "host", "cookie", "content-length", "connection", "transfer-encoding",
     "upgrade", "te", "trailer", "expect", "proxy-authorization", "forwarded",
+    "accept-encoding", "user-agent", "keep-alive", "proxy-connection", "x-original-url", "x-rewrite-url",
+    *METHOD_OVERRIDES,
 })  # fmt: skip
 _UNSAFE_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")

@@ -227,8 +227,29 @@ def test_no_text_ends_a_header(text: str) -> None:
 
 
 def test_headers_of_the_connection_are_no_arguments() -> None:
-    names = ("Authorization", "Content-Type", "accept", "Host", "X-Forwarded-For", "Cookie")
-    assert operation_with(*[parameter(name, "header", {}) for name in names]).schema["properties"] == {}
+    names = ["Authorization", "Content-Type", "accept", "Host", "X-Forwarded-For", "Cookie", "Accept-Encoding"]
+    names += ["User-Agent", "Keep-Alive", "Proxy-Connection", "X-Original-URL", "X-Rewrite-URL"]
+    names += ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"]
+    operation = operation_with(*[parameter(name, "header", {}, required=True) for name in names])
+    assert operation.schema["properties"] == {}
+    assert operation.reads
+
+
+OVERRIDES = ["_method", "X-HTTP-Method-Override", "x-http-method", "X-Method-Override"]
+
+
+@pytest.mark.parametrize("name", OVERRIDES)
+def test_an_operation_whose_query_can_name_another_method_could_change_something(name: str) -> None:
+    assert not operation_with(parameter(name, "query", {"enum": ["GET"]})).reads
+    assert not operation_with(path=f"/p?a=1&{name}=DELETE").reads
+    assert operation_with(parameter(f"{name}s", "query", {}), path=f"/{name}?a={name}").reads
+
+
+@pytest.mark.parametrize("name", OVERRIDES)
+def test_the_members_of_an_object_cannot_name_another_method(name: str) -> None:
+    operation = operation_with(parameter("filter", "query", {"type": "object"}))
+    with pytest.raises(BadArgument, match="another method"):
+        build_request(operation, {"filter": {name: "DELETE"}}, BASE)
 
 
 @pytest.mark.parametrize(
