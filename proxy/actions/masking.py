@@ -76,11 +76,19 @@ def _forms(secret: str) -> set[bytes]:
     """The secret in the encodings of URLs, HTML, JSON, hexadecimal digits, base64 and UTF-16."""
     raw = secret.encode("utf-8", "replace")
     texts = {secret, quote(raw), quote(raw, safe=""), quote_plus(raw), "".join(f"%{one:02X}" for one in raw)}
-    texts |= {html.escape(secret), json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], raw.hex()}
+    texts |= {html.escape(secret), raw.hex()}
+    in_json = _in_json(secret)
+    texts |= in_json.union(*map(_in_json, in_json))  # JSON, and JSON within a text of JSON
     packed = set(_in_base64(raw))
     texts |= packed | {letters.replace("+", "-").replace("/", "_") for letters in packed}
     wide = {secret.encode(codec, "replace") for codec in ("utf-16-le", "utf-16-be")}
     return {text.encode("utf-8", "replace") for text in texts} | wide
+
+
+def _in_json(text: str) -> set[str]:
+    """The text in JSON, also as PHP writes JSON."""
+    plain = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+    return plain | {one.replace("/", "\\/") for one in plain}
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import gzip
+import itertools
 import json
 import re
 import socket
@@ -385,6 +386,11 @@ async def test_a_token_that_the_api_sends_back_is_masked() -> None:
 LONG_SECRET = "Canary-<5e1f>/77+aa"
 
 
+def php(value: object) -> str:
+    """JSON as PHP writes JSON."""
+    return json.dumps(value).replace("/", "\\/")
+
+
 @pytest.mark.parametrize(
     ("body", "media_type"),
     [
@@ -396,6 +402,17 @@ LONG_SECRET = "Canary-<5e1f>/77+aa"
         ("".join(f"&#{ord(one)};" for one in LONG_SECRET).encode(), "text/html"),
         ("".join(f"&#x{ord(one):X}" for one in LONG_SECRET).encode(), "application/xml"),
         (LONG_SECRET.upper().encode(), "text/plain"),
+        *(
+            (frame.format(outer({"a": inner({"b": LONG_SECRET})})).encode(), media_type)
+            for frame, media_type in (
+                ("data: {}\n\n", "text/event-stream"),
+                ("callback({});", "application/javascript"),
+                ("<script>a = {}</script>", "text/html"),
+                ("{}", "application/json"),
+                ("{}", ""),
+            )
+            for outer, inner in itertools.product((json.dumps, php), (dict, json.dumps, php))
+        ),
         (LONG_SECRET.encode(), f"application/{LONG_SECRET}"),
         *((base64.b64encode(b"key:x"[at:] + LONG_SECRET.encode() + b"!"), "text/plain") for at in range(3)),
     ],
