@@ -70,6 +70,7 @@ class Digest(httpx.Auth):
         self._user, self._password = user, password
         self._challenge: dict[str, str] = {}
         self._count = 0  # of requests with the nonce
+        self._session_nonce = ""  # of this side, for the challenge
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         for attempt in (1, 2, 3):
@@ -81,7 +82,7 @@ class Digest(httpx.Auth):
             if not challenge:
                 return
             if challenge["nonce"] != self._challenge.get("nonce"):
-                self._challenge, self._count = challenge, 0
+                self._challenge, self._count, self._session_nonce = challenge, 0, secrets.token_hex(16)
             if answered and attempt > 1 and challenge.get("stale", "").lower() != "true":
                 return  # the API refuses the user or the password
 
@@ -96,7 +97,8 @@ class Digest(httpx.Auth):
         self._count += 1
         realm, nonce, count, own_nonce = row["realm"], row["nonce"], f"{self._count:08x}", secrets.token_hex(16)
         user = hashed(self._user, realm, self._password)
-        if bare != algorithm.lower():
+        if bare != algorithm.lower():  # a session: some servers read the first cnonce, and some the newest
+            own_nonce = self._session_nonce
             user = hashed(user, nonce, own_nonce)
         uri = request.url.raw_path.decode("ascii")
         middle = (nonce, count, own_nonce, "auth") if "qop" in row else (nonce,)  # without qop: RFC 2069

@@ -26,6 +26,7 @@ class DigestGate:
     any_order: bool = False  # whether a count may be lower than the last, if the count is new
     realm: str = REALM
     counts: dict[str, list[int]] = field(default_factory=dict)  # nonce -> counts seen
+    session_cnonces: dict[str, str] = field(default_factory=dict)  # nonce -> cnonce of the first answer
 
     async def __call__(self, request: ApiRequest) -> Reply:
         given = request.headers.get("authorization", "")
@@ -55,7 +56,8 @@ class DigestGate:
         assert len(row["nc"]) == 8
         first = self._hashed(self.user, self.realm, self.password)
         if self.session:
-            first = self._hashed(first, row["nonce"], row["cnonce"])
+            of_session = self.session_cnonces.setdefault(row["nonce"], row["cnonce"])  # RFC 7616 §3.4.2
+            first = self._hashed(first, row["nonce"], of_session)
         second = self._hashed(request.method, request.target)
         return self._hashed(first, row["nonce"], row["nc"], row["cnonce"], row["qop"], second)
 
