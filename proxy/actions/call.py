@@ -291,7 +291,7 @@ def _retry_after_s(response: httpx.Response) -> float:
     """The seconds of Retry-After, a number or a date; 0: none."""
     text = response.headers.get("retry-after", "")
     if text.isdecimal():
-        return float(text) if len(text) < 8 else 0.0
+        return float(text)
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     except (ValueError, OverflowError):
