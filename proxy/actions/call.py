@@ -85,9 +85,17 @@ class Api:
         return self._transport
 
     def address_of(self, operation: Operation) -> str:
-        """The address at which an operation is called: the operation's own server, or the API's."""
-        base = self.base_url.partition("?")[0].rstrip("/") + "/"
-        return urljoin(base, operation.server) if operation.server else self.base_url
+        """The address at which an operation is called: the operation's own server, or the API's.
+
+        The query of `base_url`, such as a key or a version, goes along within the origin.
+        """
+        base, _, query = self.base_url.partition("?")
+        if not operation.server:
+            return self.base_url
+        url = urljoin(base.rstrip("/") + "/", operation.server)
+        if not query or origin_of(url) != origin_of(base):
+            return url
+        return f"{url}{'&' if '?' in url else '?'}{query}"
 
     def serves(self, operation: Operation) -> bool:
         """Whether the operation has an address of the API."""

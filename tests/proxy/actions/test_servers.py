@@ -41,12 +41,20 @@ async def test_an_operation_of_an_allowed_origin_is_called() -> None:
         ("https://a.example/api", "/v2", "https://a.example/v2"),
         ("https://a.example/api", "v2", "https://a.example/api/v2"),
         ("https://a.example", "https://A.example:443/v2", "https://A.example:443/v2"),
+        ("https://a.example/api?key=1&v=2", "/v2", "https://a.example/v2?key=1&v=2"),
+        ("https://a.example?key=1", "https://A.example:443/v2?w=3", "https://A.example:443/v2?w=3&key=1"),
     ],
 )
 def test_a_server_within_the_origin_counts(base_url: str, server: str, address: str) -> None:
     api = Api("things", base_url)
     assert api.address_of(served_at(server)) == address
     assert api.serves(served_at(server))
+
+
+def test_the_query_of_the_address_stays_with_the_origin() -> None:
+    api = Api("things", "https://a.example/api?key=1", servers=["https://b.example"])
+    assert api.address_of(served_at("https://b.example/v2")) == "https://b.example/v2"
+    assert api.shown_request(served_at("/v2"), {}).url == "https://a.example/v2/things?key=FIXED"
 
 
 @pytest.mark.parametrize(
