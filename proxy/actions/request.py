@@ -23,6 +23,7 @@ _RESERVED = ":/?#[]@!$&'()*+,;="
 _RESERVED_IN_VALUES = ":/?@!$'()*,="  # the others would end the value, be read as a space, or start a fragment
 _UNRESERVED = "-._~"
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
+_DECODED = 4  # forms of a value: as sent, as the model wrote the value, and decoded twice
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SEPARATORS: Mapping[Style, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
@@ -115,14 +116,18 @@ def _pairs(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def _path_value(parameter: Parameter, value: Any) -> str:
-    """A value of a path, in the parameter's style. An empty value and a dot segment would name another path."""
-    name = quote(parameter.name, safe=_UNRESERVED)
-    if parameter.media_type:
-        return _encoded(_dumps(value))
-    if value in ("", [], {}) or value is None:
+    """A value of a path. An empty value and a dot segment would name another path."""
+    if not parameter.media_type and (value in ("", [], {}) or value is None):
         raise BadArgument(f"{parameter.argument} must not be empty")
-    if any(map(_leaves_segment, _values(value))):
+    text = _encoded(_dumps(value)) if parameter.media_type else _styled_path(parameter, value)
+    if any(map(_leaves_segment, (text, *_values(value)))):
         raise BadArgument(f"{parameter.argument} must be the value alone, without dots or line breaks")
+    return text
+
+
+def _styled_path(parameter: Parameter, value: Any) -> str:
+    """A value in the parameter's style."""
+    name = quote(parameter.name, safe=_UNRESERVED)
     joint = {"simple": ",", "label": ".", "matrix": ";"}[parameter.style] if parameter.explode else ","
     if isinstance(value, list):
         parts = [_encoded(one) for one in value]
@@ -137,10 +142,7 @@ def _path_value(parameter: Parameter, value: Any) -> str:
             text = f"{name}={text}"
     else:
         text = f"{name}={_encoded(value)}" if parameter.style == "matrix" else _encoded(value)
-    text = {"simple": "", "label": ".", "matrix": ";"}[parameter.style] + text
-    if text in (".", ".."):
-        raise BadArgument(f"{parameter.argument} must not be a dot segment")
-    return text
+    return {"simple": "", "label": ".", "matrix": ";"}[parameter.style] + text
 
 
 def _values(value: Any) -> Iterable[Any]:
@@ -157,11 +159,11 @@ def _leaves_segment(value: Any) -> bool:
     """
     if not isinstance(value, str):
         return False
-    once = unquote(value)
-    for text in (value, once, unquote(once)):
-        parts = re.split(r"[/\\]", unicodedata.normalize("NFKC", text))
-        if _CONTROL.search(text) or any(part.partition(";")[0] in (".", "..") for part in parts):
+    for _ in range(_DECODED):
+        parts = re.split(r"[/\\]", unicodedata.normalize("NFKC", value))
+        if _CONTROL.search(value) or any(part.partition(";")[0] in (".", "..") for part in parts):
             return True
+        value = unquote(value)
     return False
 
 

@@ -201,6 +201,20 @@ def test_a_value_that_would_name_another_path_is_refused(value: Any) -> None:
         build_request(operation, {"id": value}, BASE)
 
 
+@pytest.mark.parametrize(
+    ("made", "value"),
+    [
+        *(({"content": {"application/json": {}}}, value) for value in ("x/../y", {"a": "x/..;/y"}, ["/%2e%2e/"])),
+        ({"style": "label", "explode": True}, ["", "/a"]),
+        ({"style": "label"}, "/a"),
+    ],
+)
+def test_a_written_value_that_would_name_another_path_is_refused(made: dict[str, Any], value: Any) -> None:
+    operation = operation_with(parameter("id", "path", {}, **made), path="/a/{id}")
+    with pytest.raises(BadArgument, match="id must be the value alone"):
+        build_request(operation, {"id": value}, BASE)
+
+
 @given(st.text(max_size=20))
 def test_no_text_leaves_its_segment(text: str) -> None:
     operation = operation_with(parameter("id", "path", {}), path="/a/{id}/b")
