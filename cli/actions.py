@@ -307,7 +307,7 @@ def _credentials(settings: Settings, set_name: str, key: str) -> Mapping[str, st
 
 
 async def _run(settings: Settings, api: Api, operation: Operation, arguments: dict[str, Any], *, dry: bool) -> int:
-    wrong = problems(offered_schema(operation, api.fixed), arguments)
+    wrong = problems(offered_schema(operation, api.hidden(operation)), arguments)
     if wrong:
         raise click.ClickException(f"{operation.name}: {'; '.join(wrong)}")
     if dry:

@@ -260,7 +260,7 @@ class Actions:
 
 
 def _offered(name: str, operation: Operation, api: Api) -> OfferedOperation:
-    return OfferedOperation(name, operation, api, offered_schema(operation, api.fixed))
+    return OfferedOperation(name, operation, api, offered_schema(operation, api.hidden(operation)))
 
 
 def _found_operation(one: FoundAction, api: Api, *, offered: bool) -> FoundOperation:

@@ -7,7 +7,7 @@ schema (an enum or a default) or in an earlier result.
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from proxy.actions.openapi.operation import Operation
@@ -43,10 +43,10 @@ _WORD = re.compile(r"[a-z0-9]+|[^\t-\r -~]")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
-def offered_schema(operation: Operation, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of the arguments for a model: without the fixed arguments."""
-    properties = {name: one for name, one in operation.schema["properties"].items() if name not in fixed}
-    required = [name for name in operation.schema["required"] if name not in fixed]
+def offered_schema(operation: Operation, hidden: Container[str]) -> dict[str, Any]:
+    """The schema of the arguments for a model: without the hidden arguments."""
+    properties = {name: one for name, one in operation.schema["properties"].items() if name not in hidden}
+    required = [name for name in operation.schema["required"] if name not in hidden]
     return {**operation.schema, "properties": properties, "required": required}
 
 

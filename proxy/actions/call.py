@@ -14,13 +14,14 @@ from typing import Any
 from urllib.parse import urljoin
 
 import httpx
+import msgspec
 
 from proxy.action_trace import CallOutcome
 from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, origin_of, same_origin
 from proxy.actions.body import read_within
-from proxy.actions.credentials import ClientCredentials, NoToken, sent_credentials
+from proxy.actions.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials
 from proxy.actions.masking import longest_form_bytes, masked
-from proxy.actions.openapi.operation import Operation
+from proxy.actions.openapi.operation import Operation, Parameter
 from proxy.actions.request import ActionRequest, BadArgument, build_request
 from proxy.actions.results import normalised, result_text
 from proxy.body import by_size
@@ -108,6 +109,13 @@ class Api:
         """Use the connections of another `Api` of the same address."""
         self._transport = other.transport
 
+    def hidden(self, operation: Operation) -> frozenset[str]:
+        """The arguments that no model gives: the fixed arguments, and the API key."""
+        return frozenset(self.fixed) | {one.argument for one in operation.parameters if self._is_key(one)}
+
+    def _is_key(self, parameter: Parameter) -> bool:
+        return isinstance(self.auth, ApiKey) and self.auth.is_written_as(parameter)
+
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
         """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""
         if not self.serves(operation):
@@ -116,6 +124,8 @@ class Api:
                 f"{where} is not the address of this API (allow the address in actions.{self.name}.servers)"
             )
         fixed = {name: value for name, value in self.fixed.items() if name in operation.schema["properties"]}
+        parameters = tuple(one for one in operation.parameters if not self._is_key(one))
+        operation = msgspec.structs.replace(operation, parameters=parameters)
         return build_request(operation, {**arguments, **fixed}, self.address_of(operation))
 
     def shown_request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:

@@ -7,12 +7,13 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Literal
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, unquote_plus
 
 import httpx
 import orjson
 
 from proxy.actions.body import read_within
+from proxy.actions.openapi.operation import Parameter
 
 Where = Literal["header", "query", "cookie"]
 
@@ -35,17 +36,27 @@ class ApiKey(httpx.Auth):
     def __init__(self, key: str, where: Where, name: str) -> None:
         self._key, self._where, self._name = key, where, name
 
+    def is_written_as(self, parameter: Parameter) -> bool:
+        """Whether a parameter has the place and the name of the key."""
+        if parameter.place == "header":
+            return self._where == "header" and parameter.name.lower() == self._name.lower()
+        return (parameter.place, parameter.name) == (self._where, self._name)
+
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         if self._where == "header":
             request.headers[self._name] = self._key
         elif self._where == "query":
             pair = str(httpx.QueryParams({self._name: self._key}))
             query = request.url.query.decode("ascii")  # as written by style: httpx would encode the values again
-            request.url = request.url.copy_with(query=f"{query}&{pair}".lstrip("&").encode("ascii"))
+            request.url = request.url.copy_with(query="&".join([*self._others(query, "&"), pair]).encode("ascii"))
         else:
-            cookies = [request.headers["cookie"]] if "cookie" in request.headers else []
+            cookies = self._others(request.headers.get("cookie", ""), "; ")
             request.headers["cookie"] = "; ".join([*cookies, f"{self._name}={self._key}"])
         yield request
+
+    def _others(self, written: str, sign: str) -> list[str]:
+        """The pairs without the key's name, which a member of an object or a redirect may have."""
+        return [one for one in written.split(sign) if one and unquote_plus(one.partition("=")[0]) != self._name]
 
 
 class Bearer(httpx.Auth):

@@ -141,7 +141,7 @@ class ActionSets:
         exchange, label = exchange_of(scope), f"{api.name}/{operation.name}"
         traced = ActionCall(0, exchange.elapsed_ms(), api.name, label)
         exchange.action_trace = ActionTrace((api.name,), "", calls=[traced])
-        if wrong := problems(offered_schema(operation, api.fixed), arguments):
+        if wrong := problems(offered_schema(operation, api.hidden(operation)), arguments):
             traced.outcome = "invalid_arguments"
             raise invalid("; ".join(wrong), "arguments")
         try:
@@ -246,7 +246,7 @@ class _Routes:
 
 def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The request that a call would send, as `Api.shown_request`."""
-    if wrong := problems(offered_schema(operation, api.fixed), arguments):
+    if wrong := problems(offered_schema(operation, api.hidden(operation)), arguments):
         raise invalid("; ".join(wrong), "arguments")
     try:
         request = api.shown_request(operation, arguments)
@@ -290,6 +290,6 @@ def _operation(name: str, operation: Operation, api: Api | None) -> dict[str, An
 
 
 def _with_arguments(name: str, operation: Operation, api: Api | None) -> dict[str, Any]:
-    """The operation with the JSON Schema of the arguments, without the fixed arguments."""
-    schema = offered_schema(operation, api.fixed if api is not None else {})
+    """The operation with the JSON Schema of the arguments, without the fixed arguments and the API key."""
+    schema = offered_schema(operation, api.hidden(operation) if api is not None else ())
     return {**_operation(name, operation, api), "arguments": schema}

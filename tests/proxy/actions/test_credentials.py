@@ -2,14 +2,18 @@
 
 import asyncio
 import base64
+from typing import Any
 from urllib.parse import parse_qs
 
 import httpx
 import orjson
 import pytest
 
-from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
-from tests.proxy.actions.calling import OK, accepts, called, operation, served_api
+from proxy.actions.arguments import offered_schema
+from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest, Where
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.openapi.operations import operations_of
+from tests.proxy.actions.calling import OK, QUICK, accepts, called, operation, served_api
 from tests.support.api_server import ApiRequest, Reply, api_server
 from tests.support.digest_gate import DigestGate
 
@@ -43,6 +47,68 @@ async def test_a_key_in_a_cookie_joins_the_cookies_of_the_operation() -> None:
     async with served_api(accepts, ApiKey("k-1", "cookie", "session")) as (server, api):
         await called(api)
     assert server.requests[0].headers["cookie"] == "session=k-1"
+
+
+def keyed(where: Where, name: str, schema: dict[str, Any]) -> Operation:
+    """An operation whose document declares the API key, and a parameter of the same name in another place."""
+    other = "header" if where != "header" else "query"
+    rows = [
+        {"name": name, "in": where, "required": True, "schema": schema},
+        {"name": name, "in": other, "schema": {"type": "string"}},
+    ]
+    return operations_of({"openapi": "3.1.0", "paths": {"/things": {"get": {"parameters": rows}}}})[0][0]
+
+
+def sent_keys(request: ApiRequest, where: Where) -> str:
+    return {
+        "query": request.target.partition("?")[2],
+        "header": request.headers.get("x-api-key", ""),
+        "cookie": request.headers.get("cookie", ""),
+    }[where]
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "sent"),
+    [("query", "api_key", "api_key=SECRET"), ("header", "x-API-key", "SECRET"), ("cookie", "sid", "sid=SECRET")],
+)
+async def test_a_parameter_that_is_the_api_key_is_the_gateways_alone(where: Where, name: str, sent: str) -> None:
+    one = keyed(where, name, {"type": "string"})
+    key = ApiKey("SECRET", where, name.title() if where == "header" else name)
+    async with served_api(accepts, key) as (server, api):
+        schema = offered_schema(one, api.hidden(one))
+        assert list(schema["properties"]) == [f"{name}_2"]
+        assert schema["required"] == []
+        assert (await called(api, one)).succeeded
+        api.fixed = {name: "fixed"}
+        assert (await called(api, one, QUICK, **{name: "zz"})).succeeded
+        assert "zz" not in repr(api.shown_request(one, {name: "zz"}))
+    assert [sent_keys(request, where) for request in server.requests] == [sent] * 2
+
+
+async def test_a_parameter_with_the_name_of_the_api_key_in_another_place_is_an_argument() -> None:
+    one = keyed("query", "api_key", {"type": "string"})
+    async with served_api(accepts, ApiKey("SECRET", "cookie", "api_key")) as (server, api):
+        assert offered_schema(one, api.hidden(one)) == one.schema
+        assert (await called(api, one, api_key="zz")).succeeded
+    assert server.targets == ["/things?api_key=zz"]
+
+
+@pytest.mark.parametrize(("where", "expected"), [("query", "a=1&api+key=SECRET"), ("cookie", "a=1; api key=SECRET")])
+async def test_the_members_of_an_object_add_no_second_key(where: Where, expected: str) -> None:
+    one = keyed(where, "filter", {"type": "object"})
+    async with served_api(accepts, ApiKey("SECRET", where, "api key")) as (server, api):
+        assert (await called(api, one, filter={"api key": "zz", "a": 1})).succeeded
+    assert sent_keys(server.requests[0], where).replace("&a=1", "a=1") == expected
+
+
+async def test_a_redirect_with_the_key_in_the_query_adds_no_second_key() -> None:
+    async def redirects(request: ApiRequest) -> Reply:
+        location = request.target.replace("/things", "/next")
+        return OK if location == request.target else Reply(307, b"", [("Location", location)])
+
+    async with served_api(redirects, ApiKey("SECRET", "query", "key")) as (server, api):
+        assert (await called(api, operation("GET", "/things", "q"), q="a&b")).succeeded
+    assert server.targets == ["/things?q=a%26b&key=SECRET", "/next?q=a%26b&key=SECRET"]
 
 
 async def test_basic_and_bearer_credentials_are_sent() -> None:
