@@ -25,7 +25,7 @@ _WORDS = re.compile(r"[^:,}]+[:,}]?|[:,}]")
 _MOST_BEFORE_NAME_CHARS = 300
 _NAME = re.compile(r"[\w-]+")
 _NAMED_ARGUMENTS = re.compile(r"""\(\s*(?:[{"']|\w+\s*=(?!=))""")
-_MAY_BE_NAMED_ARGUMENTS = re.compile(r"\(\s*\w*\s*=?")
+_MAY_BE_NAMED_ARGUMENTS = re.compile(r"\(\s*(?:\w+\s*=?)?")
 _BETWEEN = "`\"'*>: \n"  # characters between a name and the arguments
 _MOST_BETWEEN_CHARS = 8
 _ARGUMENTS = re.compile(r'"?\{')

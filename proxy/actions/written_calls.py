@@ -13,9 +13,10 @@ from proxy.dialects.replies import ToolCall
 OPENINGS = ("```json", "```", "<tool_call>", "[TOOL_CALLS]", "<function_call>", "<function=")
 FENCE = r"\s*(?:```(?:json)?\s*|<tool_call>\s*|<function_call>\s*|\[TOOL_CALLS\]\s*)?"
 CALL = re.compile(FENCE + r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"\s*,\s*"(?:arguments|parameters)"\s*:\s*')
-_END = re.compile(r"\s*\}*\s*(?:```|</tool_call>)?\s*")
+# No two repeats of white space meet in a pattern: a match would take time with a power of the length.
+_END = re.compile(r"[\s}]*(?:(?:```|</tool_call>)\s*)?")
 _NAME = re.compile(r'\{\s*"name"\s*:\s*"([\w-]*)(")?')
-_NO_ARGUMENTS = re.compile(FENCE + r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"\s*' + _END.pattern)
+_NO_ARGUMENTS = re.compile(FENCE + r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"' + _END.pattern)
 _MOST_CHARS = 20_000
 
 

@@ -1,0 +1,59 @@
+"""Calls that a model writes as text, and texts that only resemble a call."""
+
+import pytest
+
+from proxy.actions.prose_calls import begins_call, call_of
+from proxy.actions.written_calls import may_become_call, names_call, written_call
+from proxy.dialects.replies import ToolCall
+
+SPACES = " " * 19_000
+SLOW = [  # beginnings of a call before which and after which white space may stand
+    "",
+    "```json",
+    "<tool_call>",
+    "{",
+    '{"name"',
+    '{"name":',
+    '{"name": "act_a"',
+    '{"name": "act_a"}',
+    '{"name": "act_a",',
+    '{"name": "act_a", "arguments":',
+    '{"name": "act_a", "arguments": {}',
+    '{"name": "act_a", "arguments": {}}',
+    '{"name": "act_a", "arguments": {}}```',
+    "act_a(",
+    "act_a(x",
+    "act_a(x =",
+    "act_a:",
+]
+
+
+def owns(name: str) -> bool:
+    return name == "act_a"
+
+
+def owns_beginning(name: str) -> bool:
+    return "act_a".startswith(name)
+
+
+@pytest.mark.timeout(60)  # a match in quadratic or cubic time takes minutes, or for ever
+@pytest.mark.parametrize("begun", SLOW)
+def test_much_white_space_ends_at_all(begun: str) -> None:
+    for _ in range(20):
+        for text in (f"{begun}{SPACES}z", f"{SPACES}{begun}{SPACES}!{SPACES}"):
+            written_call(text, owns)
+            call_of(text, owns)
+            names_call(text)
+            may_become_call(text, owns_beginning)
+            begins_call(text, owns, owns_beginning)
+
+
+@pytest.mark.parametrize("after", ["", "}", " }", "}}", " } ", "\n}\n```\n", "}</tool_call>", " ``` "])
+@pytest.mark.parametrize("before", ["", "```json\n", "<tool_call> "])
+def test_a_call_without_arguments_is_a_call_with_any_end(before: str, after: str) -> None:
+    assert written_call(f'{before}{{"name": "act_a"{after}', owns) == ToolCall("", "act_a", "{}")
+
+
+@pytest.mark.parametrize("after", ["z", "} z", "```z", '}{"name": "other"}'])
+def test_a_name_before_other_words_is_no_call(after: str) -> None:
+    assert written_call(f'{{"name": "act_a"{after}', owns) is None
