@@ -62,7 +62,7 @@ class ActionLoop:
         self._ways = actions.ways
         self._earlier = offer.conversation.hidden  # messages of earlier questions
         self._hidden: list[bytes] = []  # messages of this question
-        self._further: set[str] = set()  # names of the further members of the messages of this question
+        self._further: set[str] = set()  # names of the further members that an error may refuse
         self._takes_further = exchange.target is None or self._ways.takes_further(exchange.target)
         if not self._takes_further:
             self._earlier = tuple(map(_without_further, self._earlier))
@@ -82,6 +82,8 @@ class ActionLoop:
         execution = Execution(self._offer, self._limits, self._exchange, self._texts())
         if await self._resume(execution, client):
             return
+        if self._takes_further and not self._may_speak:
+            self._further.update(*(further_names(row) for one in self._earlier for row in one.rows()))
         shown = self._request.streamed and _PROGRESS in scope["headers"] and not self._offer.form
         repeated = False
         for number in range(self._limits.rounds + 1):
@@ -174,6 +176,8 @@ class ActionLoop:
         results = await self._kept_alive(execution.results(calls), client)
         messages = self._request.fields["messages"]
         self._earlier = resumed(self._offer.conversation, messages, _result_messages(calls, results))
+        if not self._takes_further:
+            self._earlier = tuple(map(_without_further, self._earlier))
         # The calls wait no more, also where a bridge repeats the request without a member that the upstream refuses.
         self._offer.conversation = Conversation(self._earlier, self._offer.conversation.tools)
         if execution.question:

@@ -4,9 +4,9 @@ The models are strict as the providers document: a 400 where a call comes withou
 """
 
 import json
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -30,11 +30,9 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         yield team
 
 
-@pytest.fixture
-def new_team(tmp_path: Path) -> Iterator[Team]:
-    """A gateway that has learned nothing."""
-    with action_team(tmp_path) as team:
-        yield team
+def new_model() -> str:
+    """A model about which the gateway has learned nothing."""
+    return f"rage/atlas/gpt-without-{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True)
@@ -222,36 +220,70 @@ OWN_THOUGHTS = {
 }
 
 
+def refusing_own(provider: str, number: int, message: Json) -> Turn:
+    """The answer of a model that refuses its own thoughts."""
+    form = PROVIDERS[provider]
+    member = form.of_message or form.of_call
+
+    def answered(asked: Json) -> Json:
+        for one in asked["messages"]:
+            if member in {*one, *(name for call in one.get("tool_calls", ()) for name in call)}:
+                return {"error": {"message": OWN_THOUGHTS[provider]}}
+        return form.answer(number, message)
+
+    return answered
+
+
 @STREAMED
 @pytest.mark.parametrize("provider", OWN_THOUGHTS)
 def test_a_model_that_refuses_its_own_thoughts_gets_the_rounds_without_thoughts(
-    new_team: Team, provider: str, stream: bool
+    team: Team, provider: str, stream: bool
 ) -> None:
     """Groq sent `reasoning` and refused `reasoning`: https://github.com/karthink/gptel/issues/774."""
-    form = PROVIDERS[provider]
 
     def thinking(number: int, message: Json) -> Turn:
-        def answered(asked: Json) -> Json:
-            for one in asked["messages"]:
-                if (form.of_message or form.of_call) in {
-                    *one,
-                    *(name for call in one.get("tool_calls", ()) for name in call),
-                }:
-                    return {"error": {"message": OWN_THOUGHTS[provider]}}
-            return form.answer(number, message)
-
-        return answered
+        return refusing_own(provider, number, message)
 
     first, again = thinking(0, calls(ORGS)), thinking(1, calls(("act_listUsers", {"orgId": ORG})))
-    model = new_team.script(first, again, again, thinking(2, says(ANSWER)), first, thinking(3, says("Bye.")))
-    chat = CompletionsChat(new_team.served.url)
+    model = team.script(first, again, again, thinking(2, says(ANSWER)), first, thinking(3, says("Bye.")))
+    chat = CompletionsChat(team.served.url, new_model())
     assert chat.ask(QUESTION, stream=stream).text == ANSWER
-    assert new_team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"]
+    assert team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"]
     before = model.received[2]["messages"]
     assert model.received[3]["messages"][: len(before)] == before, "a provider caches by prefix"
     chat.said[-1] = says(ANSWER)
     assert chat.ask("And the organizations?", stream=stream).text == "Bye."
     assert len(model.received) == 6, "one refusal teaches"
+
+
+@STREAMED
+@pytest.mark.parametrize("provider", OWN_THOUGHTS)
+@pytest.mark.parametrize("rounds", [[(ORGS, WEATHER)], [(ORGS,), (WEATHER,)]], ids=["mixed", "after-a-hidden-round"])
+def test_a_result_of_the_client_goes_on_after_a_refusal_of_thoughts(
+    team: Team, rounds: list[Any], provider: str, stream: bool
+) -> None:
+    hidden = [PROVIDERS[provider].answer(number, calls(*named)) for number, named in enumerate(rounds)]
+    last = refusing_own(provider, 2, says(ANSWER))
+    team.script(*hidden, last, last)
+    chat = CompletionsChat(team.served.url, new_model(), tools=True)
+    (call,) = chat.ask(QUESTION, stream=stream).calls
+    for row in (chat.said[-1], *chat.said[-1]["tool_calls"]):
+        row.pop("reasoning", None)
+        row.pop("extra_content", None)
+    assert chat.results((call.id, "sunny"), stream=stream).text == ANSWER
+
+
+def test_a_result_of_the_client_goes_on_where_another_chat_learned_the_refusal(team: Team) -> None:
+    first = PROVIDERS["vllm"].answer(0, calls(ORGS, WEATHER))
+    again, last = refusing_own("vllm", 1, calls(ORGS)), refusing_own("vllm", 2, says(ANSWER))
+    model = team.script(first, again, last, last, last)
+    name = new_model()
+    waiting, other = (CompletionsChat(team.served.url, name, tools=with_tools) for with_tools in (True, False))
+    (call,) = waiting.ask(QUESTION).calls
+    waiting.said[-1].pop("reasoning")
+    assert other.ask(QUESTION).text == ANSWER
+    assert waiting.results((call.id, "sunny")).text == ANSWER
+    assert len(model.received) == 5
 
 
 def test_a_second_refusal_reaches_the_client(team: Team) -> None:
