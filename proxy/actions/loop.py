@@ -64,6 +64,7 @@ class ActionLoop:
         self._hidden: list[bytes] = []  # messages of this question
         self._further: set[str] = set()  # names of the further members that an error may refuse
         self._takes_further = exchange.target is None or self._ways.takes_further(exchange.target)
+        self._dropped = False  # the newest error named further members; not known yet whether the model goes on without
         if not self._takes_further:
             self._earlier = tuple(map(_without_further, self._earlier))
         self._unsure = not request.fields.get("tools")  # an error may refuse the way in which the model is asked
@@ -125,9 +126,13 @@ class ActionLoop:
         self._may_speak, self._spoken = False, True
         return True
 
-    def _drop_further(self) -> bool:
-        """Write the hidden messages without further members, from now on; returns whether the model is asked again."""
-        if not self._further:
+    def _drop_further(self, reply: ModelReply) -> bool:
+        """Write the hidden messages without the further members that an error names, from now on.
+
+        Returns whether the model is asked again.
+        """
+        self._dropped = reply.names(self._further_words())
+        if not self._dropped:
             return False
         self._further, self._takes_further = set(), False
         self._earlier = tuple(map(_without_further, self._earlier))
@@ -153,10 +158,12 @@ class ActionLoop:
         """The words of an error that refuses the way in which the model is asked."""
         if self._may_speak:
             return (b"",)
-        further = [name.lower().encode() for name in self._further]
         if not self._unsure:
-            return further
-        return [*further, *(FORM_REFUSED if self._offer.form else REFUSED[way])]
+            return self._further_words()
+        return [*self._further_words(), *(FORM_REFUSED if self._offer.form else REFUSED[way])]
+
+    def _further_words(self) -> Sequence[bytes]:
+        return [name.lower().encode() for name in self._further]
 
     def _lower(self, *, refused: bool) -> ToolsWay:
         """Ask the model in the next way; beside tools of the client or a form, in no other way."""
@@ -233,11 +240,12 @@ class ActionLoop:
     ) -> tuple[ModelReply, bool]:
         """As `_ask`, and asks again in other forms while the model refuses the form of the request. Raises ApiError."""
         reply, going_on = await self._ask(scope, receive, client, last=last)
-        while reply.refuses_way and (self._speak() or self._drop_further() or self._lower(refused=True) != "none"):
+        while reply.refuses_way and (self._speak() or self._drop_further(reply) or self._lower(refused=True) != "none"):
             reply, going_on = await self._ask(scope, receive, client, last=last)
         target = self._exchange.target
-        if not self._takes_further and target is not None and (going_on or reply.complete):
+        if self._dropped and reply.complete and target is not None:
             self._ways.refuse_further(target)
+            self._dropped = False
         return reply, going_on
 
     async def _ask(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> tuple[ModelReply, bool]:

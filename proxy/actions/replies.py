@@ -7,7 +7,7 @@ of a later round gets the id of the reply that the client has begun to read, no 
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -317,8 +317,12 @@ class ModelReply:
     @property
     def refuses_way(self) -> bool:
         """Whether the upstream refused the way in which the model was asked for calls."""
-        words = b"".join(self._pieces).lower()
-        return self._may_refuse_way and self._ended and any(word in words for word in self._refusals)
+        return self._may_refuse_way and self._ended and self.names(self._refusals)
+
+    def names(self, words: Iterable[bytes]) -> bool:
+        """Whether the error has one of the words, in small letters."""
+        error = b"".join(self._pieces).lower()
+        return any(word in error for word in words)
 
     @property
     def _may_refuse_way(self) -> bool:

@@ -286,6 +286,24 @@ def test_a_result_of_the_client_goes_on_where_another_chat_learned_the_refusal(t
     assert len(model.received) == 5
 
 
+OWN_REFUSAL = {"error": {"message": OWN_THOUGHTS["vllm"]}}
+NO_TOOLS = {"error": {"message": "this model does not support tools"}}
+TEACH_NOTHING = {"an error of other words": [NO_TOOLS], "a refusal also without thoughts": [OWN_REFUSAL, NO_TOOLS]}
+
+
+@pytest.mark.parametrize("errors", TEACH_NOTHING.values(), ids=TEACH_NOTHING.keys())
+def test_an_error_that_the_thoughts_did_not_cause_teaches_nothing(team: Team, errors: list[Json]) -> None:
+    thinking = {**calls(ORGS), "reasoning": "So."}
+    model = team.script(thinking, *errors, thinking, says(ANSWER))
+    chat = CompletionsChat(team.served.url, "rage/atlas/gpt-native")
+    with pytest.raises(openai.APIError, match="does not support tools"):
+        chat.ask(QUESTION)
+    assert len(model.received) == 1 + len(errors)
+    again = CompletionsChat(team.served.url, "rage/atlas/gpt-native")
+    assert again.ask(QUESTION).text == ANSWER
+    assert model.received[-1]["messages"][1]["reasoning"] == "So."
+
+
 def test_a_second_refusal_reaches_the_client(team: Team) -> None:
     chat = CompletionsChat(team.served.url)
     model = team.script(calls(ORGS), says(ANSWER), *[{"error": {"message": "too long"}}] * 2)
