@@ -33,6 +33,7 @@ _NOTHING = Tokens(0, 0)
 _DONE = b"[DONE]"
 _MOST_FINISH_CHARS = 50
 _REFUSALS = (400, 404, 422, 501)  # statuses of upstreams for a model without tools
+_FAILED_CALL = b'"failed_generation"'  # in Groq's error for a call that the server cannot read
 
 Json = dict[str, Any]
 
@@ -317,7 +318,9 @@ class ModelReply:
     @property
     def refuses_way(self) -> bool:
         """Whether the upstream refused the way in which the model was asked for calls."""
-        return self._may_refuse_way and self._ended and self.names(self._refusals)
+        if not self._may_refuse_way or not self._ended or self.names([_FAILED_CALL]):
+            return False
+        return self.names(self._refusals)
 
     def names(self, words: Iterable[bytes]) -> bool:
         """Whether the error has one of the words, in small letters."""

@@ -293,3 +293,18 @@ def test_a_refused_call_that_is_repeated_ends_the_calls(team: Team, name: str) -
     assert answer(team, "rage/atlas/gpt-text", stream=False) == ANSWER
     assert way(team.model.received[2]) == "none"
     assert team.api.seen == []
+
+
+@pytest.mark.parametrize("before", [[], [calls(ORGS)]], ids=["first-round", "later-round"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_that_the_model_wrote_wrongly_is_no_refusal_of_tools(
+    team: Team, before: list[dict[str, Any]], stream: bool
+) -> None:
+    """Groq's server reads the calls, and answers 400 where a call cannot be read."""
+    name = f"rage/atlas/gpt-without-failures-{len(before)}-{stream}"
+    failed = {"message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": "<function=x"}
+    team.script(*before, {"error": failed}, says(ANSWER))
+    with pytest.raises(openai.APIError, match="Failed to call a function"):
+        answer_after_refusals(team, name, stream=stream)
+    assert answer_after_refusals(team, name, stream=stream) == ANSWER
+    assert {way(asked) for asked in team.model.received} == {"native"}
