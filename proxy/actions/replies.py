@@ -119,8 +119,11 @@ class ClientReply:
         await self._send({"type": "http.response.body", "body": content, "more_body": more})
 
     def see(self, event: Mapping[str, Any]) -> None:
-        """Note the id and the model of an event or of a whole reply, for a text of the gateway."""
-        self._seen = {name: event[name] for name in _ENVELOPE if name in event} or self._seen
+        """Note the id and the model of an event or of a whole reply, for a text of the gateway.
+
+        Empty values do not count: Azure's first event, with the results of filters, has no others.
+        """
+        self._seen = {name: event[name] for name in _ENVELOPE if event.get(name)} or self._seen
 
     def frame(self, raw: bytes, event: Json | None, *, changed: bool = False) -> bytes:
         """The frame of an event for the client; `raw` itself where nothing changes."""
@@ -129,7 +132,12 @@ class ClientReply:
         delta = _delta_of(event)
         if self._later:
             event |= {name: value for name, value in (self._sent or {}).items() if name in event}
-            if delta.pop("role", None) is not None and not any(delta.values()) and _finish_of(event) is None:
+            if (
+                self._role
+                and delta.pop("role", None) is not None
+                and not any(delta.values())
+                and _finish_of(event) is None
+            ):
                 return b""
             if self._gap and isinstance(delta.get("content"), str) and delta["content"]:
                 delta["content"], self._gap = "\n\n" + delta["content"], False
@@ -142,7 +150,7 @@ class ClientReply:
         self._role = self._role or "role" in delta
         if isinstance(delta.get("content"), str) and delta["content"]:
             self._texts.append(delta["content"])
-        if self._sent is None:
+        if self._sent is None and event.get("id") != "":
             self._sent = self._seen
         return sse.frame(json_bytes(event)) if changed else raw
 

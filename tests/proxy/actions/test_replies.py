@@ -15,6 +15,7 @@ from proxy.actions.replies import ClientReply, ModelReply
 from proxy.asgi import Message
 from proxy.dialects.chat import CHAT, ChatRequest
 
+STREAM_HEAD = [(b"content-type", b"text/event-stream")]
 SCHEMA = {"type": "object", "properties": {}, "required": []}
 
 
@@ -162,3 +163,40 @@ async def test_a_call_that_the_model_also_writes_as_text_is_not_shown(said: str)
     body = stream(chunk({"role": "assistant", "content": said}), chunk(piece("act_a", "{}")), chunk({}, "tool_calls"))
     got, (reply,) = await passed(body, 7, streamed=True)
     assert (got, [call.name for call in reply.calls]) == (b"", ["act_a"])
+
+
+AZURE = {"id": "", "object": "", "created": 0, "model": "", "choices": [], "prompt_filter_results": []}
+NAMED = {"object": "chat.completion.chunk", "created": 9, "model": "m-1"}
+
+
+@pytest.mark.parametrize("between", ["", "keep-alive", "note"])
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_a_first_event_without_an_id_does_not_become_the_head_of_the_reply(size: int, between: str) -> None:
+    """Azure begins each stream with the results of the filters, in an event whose id and model are empty."""
+    head = [AZURE, {**NAMED, **chunk({"role": "assistant", "content": ""})}]
+    call, answer = ({**NAMED, **chunk(one, "stop")} for one in (piece("act_a", "{}"), {"content": "Hi."}))
+    sent = bytearray()
+
+    async def send(message: Message) -> None:
+        sent.extend(message.get("body", b""))
+
+    client = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x")
+    for last in (call, answer):
+        client.next_round()
+        reply = ModelReply(client, offer())
+        await reply.send({"type": "http.response.start", "status": 200, "headers": STREAM_HEAD})
+        body = stream(*head, last)
+        for at in range(0, len(body), size):
+            await reply.send({"type": "http.response.body", "body": body[at : at + size], "more_body": True})
+        await reply.send({"type": "http.response.body", "body": b"", "more_body": False})
+        if await reply.end("x") and between == "keep-alive":
+            await client.keep_alive()
+        elif reply.calls and between == "note":
+            await client.note("atlas/a")
+    events = [orjson.loads(one[6:]) for one in sent.split(b"\n\n") if one.startswith(b"data: {")]
+    with_choices = [one for one in events if one["choices"]]
+    assert {(one["id"], one["object"], one["model"]) for one in with_choices} == {("1", NAMED["object"], "m-1")}
+    assert [one["choices"][0]["delta"]["role"] for one in with_choices if "role" in one["choices"][0]["delta"]] == [
+        "assistant"
+    ]
+    assert "".join(one["choices"][0]["delta"].get("content") or "" for one in with_choices).endswith("Hi.")
