@@ -238,6 +238,7 @@ class ModelReply:
         self._ended = False
         self._passes = False  # the reply is not read
         self._open = False  # frames pass
+        self._texted = False  # the answer's text passes: the text is no call
         # Before the first text or call; and pieces of a call whose name has not come.
         self._held: list[_Frame] = []
         self._nameless: set[int] = set()  # numbers of calls whose name has not come
@@ -375,7 +376,7 @@ class ModelReply:
         self.all_calls = [replace(call, id=call.id or f"{own_id}_{number}") for number, call in enumerate(calls)]
         self.calls = [call for call in self.all_calls if self._offer.handles(call.name)]
         self.foreign = len(self.calls) < len(calls)
-        if not calls and not self._open and (call := written_call(self.text or "", self._offer.owns)) is not None:
+        if not calls and not self._texted and (call := written_call(self.text or "", self._offer.owns)) is not None:
             self.all_calls = self.calls = [replace(call, id=own_id)]
             self.text, self.written = None, True
 
@@ -403,9 +404,9 @@ class ModelReply:
                 self._held.append(frame)
             return
         shown = self._shown(frame)
-        if shown is None and not self._open and not self._holds_text:
+        if shown is None and not self._texted and not self._holds_text:
             return
-        self._open = True
+        self._open, self._texted = True, self._texted or bool(self._reader.answer)
         yield from self._released()
         if shown is not None:
             yield self._client.frame(shown.raw, shown.event, changed=shown.changed)
@@ -414,7 +415,9 @@ class ModelReply:
         """Whether the client gets the event later, or not at all."""
         if self._nameless or self._offer.form:  # a text before a call is no part of a form
             return True
-        return not self._open and (event is None or _is_prelude(event) or self._may_be_written)
+        if not self._open and (event is None or _is_prelude(event)):
+            return True
+        return not self._texted and self._may_be_written  # also after thoughts
 
     def _released(self) -> Iterator[bytes]:
         """The held frames, for the client."""

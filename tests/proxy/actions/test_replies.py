@@ -200,3 +200,35 @@ async def test_a_first_event_without_an_id_does_not_become_the_head_of_the_reply
         "assistant"
     ]
     assert "".join(one["choices"][0]["delta"].get("content") or "" for one in with_choices).endswith("Hi.")
+
+
+WRITTEN = '<tool_call>{"name": "act_a", "arguments": {}}</tool_call>'
+THOUGHTS = {
+    "reasoning_content": [chunk({"role": "assistant", "content": ""}), chunk({"reasoning_content": "So."})],
+    "in the first event": [chunk({"role": "assistant", "content": None, "reasoning": "So."})],
+    "the results of filters": [AZURE, chunk({"role": "assistant", "content": ""})],
+    "white space after thoughts": [chunk({"reasoning_content": "So."}), chunk({"content": "\n\n"})],
+}
+
+
+@pytest.mark.parametrize("before", THOUGHTS.values(), ids=THOUGHTS.keys())
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+async def test_a_written_call_after_thoughts_is_made_and_not_shown(before: list[Any], size: int) -> None:
+    texts = [chunk({"content": one}) for one in WRITTEN]
+    got, (reply,) = await passed(stream(*before, *texts, chunk({}, "stop")), size, streamed=True)
+    assert (reply.written, [call.name for call in reply.calls]) == (True, ["act_a"])
+    reader = CHAT.reader(streamed=True)
+    reader.feed(got)
+    reader.close()
+    assert (reader.answer or "").strip() == ""
+    assert (b"So." in got) == (b"So." in stream(*before)), "thoughts pass"
+    for other in ("Hi.", '{"name": "act_a", "note": 1}', f"{WRITTEN} is the call."):
+        body = stream(*before, *(chunk({"content": one}) for one in other), chunk({}, "stop"))
+        assert (await passed(body, size, streamed=True))[0] == body
+
+
+async def test_a_written_call_beside_thoughts_in_a_whole_reply_is_made() -> None:
+    said = {"role": "assistant", "content": WRITTEN, "reasoning_content": "So."}
+    body = orjson.dumps({"id": "1", "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]})
+    got, (reply,) = await passed(body, 7, streamed=False)
+    assert (got, [call.name for call in reply.calls]) == (b"", ["act_a"])
