@@ -119,7 +119,7 @@ class Execution:
         if wrong := problems(tool.schema, arguments):
             traced.outcome = "invalid_arguments"
             return f"Nothing was done: {'; '.join(wrong)}."
-        answer = await tool.answer(arguments, share.call.max_chars)
+        answer = await tool.answer({name: _whole(one) for name, one in arguments.items()}, share.call.max_chars)
         text = share.fitted(answer.text)
         traced.outcome = answer.outcome
         if answer.known:
@@ -242,6 +242,11 @@ async def traced_call(
     traced.outcome, traced.status, traced.sent = outcome.word, outcome.status, outcome.sent
     traced.size_bytes, traced.tries = outcome.size, outcome.tries
     return outcome
+
+
+def _whole(value: Any) -> Any:
+    """The value; a text without half pairs of surrogates, which no search takes."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _json(arguments: dict[str, Any]) -> str:

@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-import orjson
-
 from proxy.action_trace import ActionTrace, ModelRound
 from proxy.actions.actions import Actions
 from proxy.actions.execution import Execution
@@ -23,7 +21,7 @@ from proxy.actions.ways import FORM_REFUSED, REFUSED
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
-from proxy.dialects.replies import ToolCall, json_bytes
+from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, ToolsWay
 from proxy.upstream.translated.request import sendable
@@ -136,7 +134,7 @@ class ActionLoop:
             return False
         self._further, self._takes_further = set(), False
         self._earlier = tuple(map(_without_further, self._earlier))
-        self._hidden = [json_bytes(without_further(orjson.loads(one))) for one in self._hidden]
+        self._hidden = [json_bytes(without_further(json_of(one))) for one in self._hidden]
         return True
 
     async def _ask_without_tools(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -340,6 +338,6 @@ def _without_further(hidden: HiddenMessages) -> HiddenMessages:
 def _result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> dict[str, bytes]:
     """Id of each call -> the message with the result."""
     return {
-        call.id: orjson.dumps({"role": "tool", "tool_call_id": call.id, "content": text})
+        call.id: json_bytes({"role": "tool", "tool_call_id": call.id, "content": text})
         for call, text in zip(calls, results, strict=True)
     }

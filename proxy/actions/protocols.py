@@ -15,7 +15,7 @@ from proxy.actions.own_tools import FIND, OwnTool, tool_name
 from proxy.actions.ways import has_form
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit
-from proxy.dialects.replies import called_tool
+from proxy.dialects.replies import called_tool, json_bytes
 from proxy.exchange import ToolsWay
 
 SAY = "say"  # the member with the answer, in the way json_schema
@@ -66,7 +66,7 @@ def request_parts(
         results = "\n\n".join(_result_texts(_messages(b",".join(hidden))))
         final = request.insertion(f"{results}\n\n{_FINAL}", "tail") if results else ()
         return [*edits_of(request, before, []), *final], ""
-    edits = list(edits_of(request, before, [orjson.dumps(one) for one in as_texts(_messages(b",".join(hidden)))]))
+    edits = list(edits_of(request, before, [json_bytes(one) for one in as_texts(_messages(b",".join(hidden)))]))
     functions = [orjson.loads(one.definition(name))["function"] for name, one in _shown(offer)]
     if offer.way == "json_schema":
         edits.append(member_edit(request, "response_format", response_format(functions)))
@@ -87,7 +87,7 @@ def _shown(offer: Offer) -> Iterator[tuple[str, OfferedOperation | OwnTool]]:
 def spoken(hidden: HiddenMessages) -> HiddenMessages:
     """Hidden messages as texts."""
     texts = as_texts(hidden.rows())
-    return HiddenMessages(hidden.at, b",".join(orjson.dumps(one) for one in texts).decode(), hidden.replaces)
+    return HiddenMessages(hidden.at, b",".join(json_bytes(one) for one in texts).decode(), hidden.replaces)
 
 
 def as_texts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:

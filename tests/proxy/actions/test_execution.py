@@ -299,3 +299,26 @@ async def test_a_value_that_cannot_be_written_ends_no_chat(value: str, way: Tool
         assert running.repeats(one)
     assert text.startswith("Nothing was sent: ")
     assert server.requests == []
+
+
+async def test_half_a_pair_of_surrogates_in_a_wrong_call_ends_no_chat() -> None:
+    async with served_api(users, fixed={"groupId": "fixed-group"}) as (server, api):
+        running = execution(api)
+        running._offer.way = "text"
+        await result(running, {"role": "admin"})  # without the id: the next wrong call may have another fault
+        text = await result(running, '{"orgId": "5f0c1e", "team": ["\\ud83d"], "x": 1}')
+    assert text.endswith('{"name": "act_listUsers", "arguments": {"orgId": "5f0c1e", "team": ["\\ud83d"]}}')
+    assert server.requests == []
+
+
+async def test_half_a_pair_of_surrogates_does_not_reach_a_search() -> None:
+    async with served_api(users) as (_, api):
+        running, asked = execution(api), []
+
+        async def search(arguments: dict[str, Any], _max_chars: int) -> ToolAnswer:
+            asked.append(arguments)
+            return ToolAnswer("The search does not work at present.", outcome="failed")
+
+        running._offer.add_own(OwnTool("search", "", arguments_schema("query", query={"type": "string"}), search))
+        await result(running, '{"query": "party \\ud83d"}', "search")
+    assert asked == [{"query": "party ?"}]
