@@ -138,23 +138,23 @@ class ActionMemory(WriteBehindQueue[Remembered]):
 
 
 def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
-    """The id of a record. Instructions do not count: some clients write the time into the instructions."""
+    """The id of a record. Of instructions, only the place counts: some clients write the time into the instructions."""
     rows: list[list[Any]] = []
-    instructions = 0
     for message in messages:
         row = _canonical(message)
         if row[0] in _INSTRUCTIONS:
-            instructions += 1
+            rows.append(["instructions"])
         elif row[0] == "assistant" and rows and rows[-1][0] == "assistant":  # parts of one reply
             rows[-1] = ["assistant", rows[-1][1] + row[1], rows[-1][2] + row[2], None]
         else:
             rows.append(row)
-    said = json_bytes({"key": key, "count": instructions + len(rows), "messages": rows})
+    said = json_bytes({"key": key, "messages": rows})
     return hashlib.sha256(said).hexdigest()
 
 
 def _mark(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
-    return f"asked-{row_id(key, messages)}"
+    """The id of a mark, for messages with any instructions: a client may add, move and drop instructions."""
+    return f"asked-{row_id(key, [one for one in messages if one.get('role') not in _INSTRUCTIONS])}"
 
 
 def _is_reply(message: Mapping[str, Any]) -> bool:

@@ -103,6 +103,22 @@ def test_a_record_is_found_by_what_clients_send_back() -> None:
     assert row_id("key", SAID[1:]) != row_id("key", SAID)
 
 
+NOTE = {"role": "system", "content": "It is noon."}
+
+
+async def test_a_moved_instruction_finds_no_record_and_is_known_as_such(tmp_path: Path) -> None:
+    """The places of hidden messages count instructions."""
+    asked = [SAID[0], NOTE, SAID[1]]
+    one = memory(tmp_path)
+    one.mark("key", asked)
+    one.keep("key", [*asked, SAID[2]], KEPT)
+    for moved in ([SAID[0], SAID[1], NOTE], [SAID[1], SAID[0], NOTE], [SAID[1]]):
+        history = [*moved, SAID[2], ASKED[3]]
+        assert await one.find("key", history) is None
+        assert await one.forgot("key", history)
+    assert await one.find("key", [*asked, SAID[2], ASKED[3]]) == KEPT
+
+
 messages = st.lists(st.integers(0, 9).map(lambda number: {"role": "user", "content": f'"{number}],'}), min_size=1)
 
 
