@@ -222,7 +222,10 @@ def resumed(
         if index > newest and one.get("role") == "tool"
     }
     end = max(places.values(), default=newest) + 1
-    hidden = [HiddenMessages(newest, conversation.message, replaces=True)]
+    first = newest  # of the messages of the reply
+    while first > 0 and _is_reply(messages[first - 1]):
+        first -= 1
+    hidden = [HiddenMessages(first, conversation.message, replaces=True)]
     for number, call in enumerate(conversation.waiting):
         if call.owned:
             later = (places[one.id] for one in conversation.waiting[number:] if one.id in places)

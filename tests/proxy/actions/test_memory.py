@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.actions.memory import ActionMemory, Conversation, HiddenMessages, WaitingCall, edits_of, row_id
+from proxy.actions.memory import ActionMemory, Conversation, HiddenMessages, WaitingCall, edits_of, resumed, row_id
 from proxy.dialects.chat import ChatRequest
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt_store import ReceiptStore
@@ -136,3 +136,22 @@ def test_hidden_messages_stand_before_their_visible_messages(said: list[dict[str
     request = ChatRequest.parse(orjson.dumps({"model": "m", "messages": said, "x": 1}))
     edited = request.edited(edits=edits_of(request, hidden, [b'{"last":1}']))
     assert orjson.loads(edited) == {"model": "m", "messages": expected, "x": 1}
+
+
+def test_a_reply_that_comes_back_in_parts_is_replaced_whole() -> None:
+    """Clients of responses send the text and the calls of a reply as messages of their own."""
+    call = {"id": "c2", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    said = [
+        *SAID[:2],
+        {"role": "assistant", "content": "Let me look."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c2", "content": "sunny"},
+    ]
+    waiting = (WaitingCall("c1", "act_a", "{}", owned=True), WaitingCall("c2", "weather", "{}", owned=False))
+    hidden = HiddenMessages(2, '{"hidden":1}')
+    conversation = Conversation((hidden,), waiting=waiting, message='{"whole":"reply"}')
+    request = ChatRequest.parse(orjson.dumps({"model": "m", "messages": said}))
+    edits = edits_of(request, resumed(conversation, said, {"c1": b'{"result":1}'}), [])
+    assert orjson.loads(request.edited(edits=edits))["messages"] == [
+        *SAID[:2], {"hidden": 1}, {"whole": "reply"}, {"result": 1}, said[4],
+    ]  # fmt: skip
