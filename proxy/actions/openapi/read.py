@@ -4,7 +4,9 @@ YAML is read as YAML 1.2's core schema (in YAML 1.1 the country code `NO` is fal
 are kept as shared values: a few lines of YAML can stand for billions of values, which `schemas` counts.
 """
 
+import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -14,6 +16,7 @@ from proxy.actions.openapi.references import BadReference
 from proxy.actions.openapi.swagger import upgraded
 
 MAX_BYTES = 64 * 2**20
+_MOST_LEVELS = 200  # of values in YAML: the construction takes up to four frames of Python for each level
 _VERSIONS = re.compile(r"3\.[01](\.\d+)?(-[\w.]+)?")
 
 
@@ -25,9 +28,11 @@ class _Loader(yaml.CSafeLoader):
     """YAML 1.2's core schema; a name that occurs twice is an error, and `<<` is a name like others."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            raise _at("the value is no object, as the tag says", node.start_mark)
         made: dict[Any, Any] = {}
         for name_node, value_node in node.value:
-            name = _name_of(self.construct_object(name_node, deep=True))
+            name = _name_of(name_node, self.construct_object(name_node, deep=True))
             if name is None:
                 raise _at("a name must be a text or a number", name_node.start_mark)
             if name in made:
@@ -40,12 +45,14 @@ def _at(problem: str, mark: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
-def _name_of(value: object) -> str | None:
+def _name_of(node: Any, value: object) -> str | None:
     """A name as JSON has the name: status codes (200) are numbers in YAML."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and node.tag == f"{_CORE}int":  # a rounded number would be another name
+        return str(int(node.value))
     return str(value) if isinstance(value, int | float) else None
 
 
@@ -53,17 +60,42 @@ def _mapping(loader: Any, node: Any) -> Any:
     return loader.construct_mapping(node, deep=True)
 
 
+def _whole(text: str) -> int | float:
+    """A whole number as JSON is read: beyond 64 bits, a float."""
+    number = int(text)
+    return number if -(2**63) <= number < 2**64 else float(number)
+
+
+def _add_scalar(kind: str, pattern: str, first: list[str], make: Callable[[str], Any]) -> None:
+    """Read the texts of a pattern, and values with the tag, as a kind of value."""
+    fits = re.compile(rf"^(?:{pattern})$")
+
+    def made(_: Any, node: Any) -> Any:
+        value = make(node.value) if isinstance(node, yaml.ScalarNode) and fits.match(node.value) else math.inf
+        if value in (math.inf, -math.inf):
+            raise _at(f"the value is no {kind} of JSON", node.start_mark)
+        return value
+
+    _Loader.add_implicit_resolver(f"{_CORE}{kind}", fits, first)
+    _Loader.add_constructor(f"{_CORE}{kind}", made)
+
+
+def _unknown(_: Any, node: Any) -> Any:
+    raise _at(f"the tag {node.tag!r} does not belong to YAML 1.2's core schema", node.start_mark)
+
+
+_CORE = "tag:yaml.org,2002:"
 _Loader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?[0-9]{1,300}", list("-+0123456789")),
-    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), _first)
-_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
-_Loader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(node.value))
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.yaml_constructors = {
+    f"{_CORE}str": yaml.CSafeLoader.construct_yaml_str,
+    f"{_CORE}seq": yaml.CSafeLoader.construct_yaml_seq,
+    f"{_CORE}map": _mapping,
+    None: _unknown,
+}
+_add_scalar("null", r"~|null|Null|NULL|", ["~", "n", "N", ""], lambda _: None)
+_add_scalar("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF"), lambda text: text.lower() == "true")
+_add_scalar("int", r"[-+]?[0-9]{1,300}", list("-+0123456789"), _whole)
+_add_scalar("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789"), float)
 
 
 def read_spec(raw: bytes) -> dict[str, Any]:
@@ -98,6 +130,7 @@ def _parsed(raw: bytes) -> Any:
             if text.lstrip()[:1] == b"[" or b'"' in text.lstrip()[:3]:
                 raise json_error from error
     try:
+        _check_levels(text)
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark
@@ -106,3 +139,18 @@ def _parsed(raw: bytes) -> Any:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         words = "the values are nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise UnreadableSpec(words) from error
+
+
+def _check_levels(text: bytes) -> None:
+    """Raise YAMLError where the values are nested too deeply.
+
+    The parser of C composes values by recursion, and ends the process beyond the stack; the events need no recursion.
+    """
+    levels = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            levels += 1
+            if levels > _MOST_LEVELS:
+                raise _at("the values are nested too deeply", event.start_mark)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            levels -= 1

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
 from hypothesis import example, given
@@ -37,6 +38,17 @@ def document(**more: Any) -> dict[str, Any]:
         (b"\xff\xfe\x00", ""),
         (b"", "is no object"),
         (b"[" * 100_000, ""),
+        (b"x: 1\na: " + b"[" * 50_000, "line 2, column 203: the values are nested too deeply"),
+        (b"- " * 50_000, "line 1, column 401: the values are nested too deeply"),
+        (b"x: 1\na: " + b"{a: " * 50_000, "line 2, column"),
+        (b"x:\n  - !!bool maybe", "line 2, column 5: the value is no bool of JSON"),
+        (b"x:\n  - !!int [a]", "line 2, column 5: the value is no int of JSON"),
+        (b"x:\n  - !!float .inf", "line 2, column 5: the value is no float of JSON"),
+        (b"x:\n  - !!map [a]", "line 2, column 5: the value is no object"),
+        (b"x:\n  - !!seq {a: b}", "line 2, column 5: expected a sequence node"),
+        (b"x:\n  - !!timestamp abc", "line 2, column 5: the tag 'tag:yaml.org,2002:timestamp' does not belong"),
+        (b"x:\n  - -1e999", "line 2, column 5: the value is no float of JSON"),
+        (b"x:\n  - " + b"9" * 400, "line 2, column 5: the value is no float of JSON"),
     ],
 )
 def test_a_document_that_cannot_be_read_is_refused_with_place_and_reason(raw: bytes, words: str) -> None:
@@ -49,6 +61,24 @@ def test_yaml_means_what_json_means() -> None:
     text = "openapi: 3.0.3\npaths: {/x: {get: {responses: {200: {description: no}}, x: [NO, 12:30, on, 1e3]}}}\n"
     operation = read_spec(text.encode())["paths"]["/x"]["get"]
     assert operation == {"responses": {"200": {"description": "no"}}, "x": ["NO", "12:30", "on", 1000.0]}
+
+
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("{a: ", "}")])
+def test_yaml_of_two_hundred_levels_is_read(opened: str, closed: str) -> None:
+    read_spec(f"openapi: 3.1.0\nx: {opened * 199}{closed * 199}".encode())
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**64 - 1, 2**64, 2**256 - 1, -(2**63), -(2**63) - 1, 10**299])
+def test_a_whole_number_of_yaml_is_the_number_that_json_reads(number: int) -> None:
+    read = read_spec(f"openapi: 3.1.0\nx: {number}\n".encode())["x"]
+    same = json.loads(orjson.dumps(orjson.loads(str(number))))
+    assert (type(read), read) == (type(same), same)
+    assert orjson.loads(orjson.dumps(read)) == same
+
+
+def test_a_whole_number_beyond_64_bits_stays_a_name_of_its_own() -> None:
+    read = read_spec(f"openapi: 3.1.0\nx: {{{2**70}: a, {2**70 + 1}: b}}\n".encode())["x"]
+    assert read == {str(2**70): "a", str(2**70 + 1): "b"}
 
 
 JSON = st.recursive(
