@@ -236,9 +236,7 @@ def _best(content: Mapping[str, Any]) -> str:
         lambda one: one == FORM,
         lambda one: one == MULTIPART,
         lambda one: one.startswith("text/"),
-        lambda one: (
-            one == OCTETS or one.startswith(("image/", "audio/", "video/", "application/zip", "application/pdf"))
-        ),
+        lambda one: one == OCTETS or one.startswith(_BINARY),
     )
     for kind in kinds:
         for media_type in content:

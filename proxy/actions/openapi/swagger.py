@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.actions.openapi.operations import FORM, MULTIPART
 from proxy.actions.openapi.references import BadReference, resolved
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _OF_PARAMETER = ("name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema", "type")
 _STYLES = {  # collectionFormat -> style, explode; of a path or a header: simple
     "csv": ("form", False),
@@ -105,7 +105,7 @@ def _parameter(parameter: Values) -> Values:
 
 def _form(fields: list[Values], consumed: list[str]) -> Values:
     files = any(one.get("type") == "file" for one in fields)
-    media_type = next((one for one in consumed if one in _FORMS and (not files or one == _FORMS[1])), "")
+    media_type = next((one for one in consumed if one in (FORM, MULTIPART) and (not files or one == MULTIPART)), "")
     schema = {
         "type": "object",
         "properties": {one["name"]: {**_schema(one), "description": one.get("description", "")} for one in fields},
@@ -117,7 +117,7 @@ def _form(fields: list[Values], consumed: list[str]) -> Values:
         if one.get("type") == "array"
         for style, explode in [_STYLES.get(one.get("collectionFormat", "csv"), ("form", False))]
     }
-    content = {media_type or _FORMS[files]: {"schema": schema, "encoding": encoding}}
+    content = {media_type or (MULTIPART if files else FORM): {"schema": schema, "encoding": encoding}}
     return {"required": bool(schema["required"]), "content": content}
 
 
