@@ -9,6 +9,7 @@ Style = Literal["simple", "label", "matrix", "form", "spaceDelimited", "pipeDeli
 
 # Names, in small letters, by which a header or the query of a request names another method than the request's.
 METHOD_OVERRIDES = frozenset({"_method", "x-http-method-override", "x-http-method", "x-method-override"})
+ANY_METHOD = "*"  # of a path item without operations that can be read
 READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -73,7 +74,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Uncallable(msgspec.Struct, frozen=True):
-    """An uncallable operation of the document, and the reason."""
+    """An uncallable operation or path item (`ANY_METHOD`) of the document, and the reason."""
 
     method: str
     path: str

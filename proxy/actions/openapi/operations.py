@@ -7,9 +7,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from proxy.actions.openapi.operation import METHOD_OVERRIDES, Body, Encoding, Operation, Parameter, Uncallable
+from proxy.actions.openapi.operation import (
+    ANY_METHOD,
+    METHOD_OVERRIDES,
+    Body,
+    Encoding,
+    Operation,
+    Parameter,
+    Uncallable,
+)
 from proxy.actions.openapi.producers import with_producers
-from proxy.actions.openapi.references import BadReference, resolved
+from proxy.actions.openapi.references import BadReference, path_item, resolved
 from proxy.actions.openapi.schemas import SchemaReader, TooLarge
 
 _METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
@@ -42,7 +50,7 @@ def operations_of(document: Mapping[str, Any]) -> tuple[list[Operation], list[Un
     """The callable operations in the order of the document, and the uncallable operations."""
     callable_, uncallable = list[Operation](), list[Uncallable]()
     names: set[str] = set()
-    for path, item, method, operation in _all(document):
+    for path, item, method, operation in _items(document, uncallable):
         try:
             made = _operation(document, path, item, method, operation, names)
         except (BadReference, BadServer, TooLarge, _Unsupported) as error:
@@ -69,15 +77,15 @@ class _Unsupported(ValueError):
     """A part of an operation that the gateway cannot build a request for."""
 
 
-def _all(document: Mapping[str, Any]) -> Iterator[tuple[str, Values, str, Any]]:
+def _items(document: Mapping[str, Any], uncallable: list[Uncallable]) -> Iterator[tuple[str, Values, str, Any]]:
+    """The path, the path item, the method and the operation of each operation; path items with a fault are noted."""
     for path, given in document.get("paths", {}).items():
-        try:
-            item = resolved(document, given)
-        except BadReference:
-            item = given
+        item, reason = path_item(document, given)
+        if reason and not path.startswith("x-"):
+            uncallable.append(Uncallable(ANY_METHOD, path, reason))
         for method in _METHODS:
-            if isinstance(item, dict) and method in item:
-                yield str(path), item, method, item[method]
+            if method in item:
+                yield path, item, method, item[method]
 
 
 def _operation(

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import unquote
 
 _MOST_HOPS = 50
+_NO_END = "a chain of $ref has no end"
 
 
 class BadReference(ValueError):
@@ -17,7 +18,27 @@ def resolved(document: Mapping[str, Any], value: Any) -> Any:
         if not isinstance(value, dict) or not isinstance(reference := value.get("$ref"), str):
             return value
         value = found(document, reference)
-    raise BadReference("a chain of $ref has no end")
+    raise BadReference(_NO_END)
+
+
+def path_item(document: Mapping[str, Any], given: Any) -> tuple[dict[str, Any], str]:
+    """The members of a path item, and the reason why members are missing; "" without a reason.
+
+    Members beside a `$ref` count, and come before the members at the reference.
+    """
+    members: dict[str, Any] = {}
+    value = {} if given is None else given
+    for _ in range(_MOST_HOPS):
+        if not isinstance(value, dict):
+            return members, "the path item is no object"
+        members = {**value, **members}
+        if not isinstance(reference := members.pop("$ref", None), str):
+            return members, ""
+        try:
+            value = found(document, reference)
+        except BadReference as error:
+            return members, str(error)
+    return members, _NO_END
 
 
 def found(document: Mapping[str, Any], reference: str) -> Any:

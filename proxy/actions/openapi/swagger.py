@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.actions.openapi.operations import FORM, MULTIPART
-from proxy.actions.openapi.references import BadReference, resolved
+from proxy.actions.openapi.references import BadReference, path_item, resolved
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _OF_PARAMETER = ("name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema", "type")
@@ -26,10 +26,7 @@ def upgraded(document: Mapping[str, Any]) -> Values:
         "openapi": "3.0.3",
         "info": document.get("info", {}),
         "servers": _servers(document),
-        "paths": {
-            path: _item(document, item) if isinstance(item, dict) else item
-            for path, item in (paths if isinstance(paths, dict) else {}).items()
-        },
+        "paths": {path: _item(document, item) for path, item in (paths if isinstance(paths, dict) else {}).items()},
     }
     return {**made, "definitions": document.get("definitions", {})}
 
@@ -43,8 +40,12 @@ def _servers(document: Mapping[str, Any]) -> list[Values]:
     return [{"url": f"{scheme}://{host}{base}"}]
 
 
-def _item(document: Mapping[str, Any], item: Values) -> Values:
-    made: Values = {}
+def _item(document: Mapping[str, Any], given: Any) -> Any:
+    """The path item, with the members at a reference; a path item with a fault keeps the fault."""
+    item, fault = path_item(document, given)
+    if fault and not item:
+        return given
+    made: Values = {"$ref": given["$ref"]} if fault else {}
     for method, operation in item.items():
         if method in _METHODS:
             try:

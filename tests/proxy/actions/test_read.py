@@ -173,6 +173,50 @@ def test_a_fault_costs_one_operation_alone(operation: Any, reason: str) -> None:
     assert reason in uncallable[0].reason
 
 
+@pytest.mark.parametrize("version", [{"openapi": "3.1.0"}, {"swagger": "2.0"}])
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        ({"$ref": "./users.yaml"}, "the reference './users.yaml' leads to another document"),
+        ({"$ref": "#/nowhere"}, "leads nowhere"),
+        ({"$ref": "#/paths/~1bad"}, "has no end"),
+        ({"$ref": "#/info/title"}, "the path item is no object"),
+        (["get"], "the path item is no object"),
+    ],
+)
+def test_a_path_that_cannot_be_read_is_named_with_the_reason(version: dict[str, str], item: Any, reason: str) -> None:
+    made = {**version, "info": {"title": "t"}, "paths": {"/bad": item, "/good": {"get": {}}, "x-more": "words"}}
+    operations, uncallable = operations_of(read_spec(json.dumps(made).encode()))
+    assert [one.path for one in operations] == ["/good"]
+    assert [(one.method, one.path) for one in uncallable] == [("*", "/bad")]
+    assert reason in uncallable[0].reason
+
+
+@pytest.mark.parametrize("version", [{"openapi": "3.1.0"}, {"swagger": "2.0"}])
+def test_a_path_has_the_operations_at_a_reference_and_beside_the_reference(version: dict[str, str]) -> None:
+    shared = {
+        "parameters": [{"name": "id", "in": "query", "type": "string", "schema": {"type": "string"}}],
+        "get": {"summary": "shared"},
+    }
+    paths = {
+        "/a": {"$ref": "#/x-items/shared"},
+        "/b": {"$ref": "#/paths/~1a", "post": {"summary": "beside"}},
+        "/d": {"$ref": "#/paths/~1b"},
+        "/c": {"$ref": "./c.yaml", "put": {"summary": "beside"}},
+    }
+    made = {**version, "info": {"title": "t"}, "paths": paths, "x-items": {"shared": shared}}
+    operations, uncallable = operations_of(read_spec(json.dumps(made).encode()))
+    assert [(one.method, one.path, one.summary, len(one.parameters)) for one in operations] == [
+        ("GET", "/a", "shared", 1),
+        ("GET", "/b", "shared", 1),
+        ("POST", "/b", "beside", 1),
+        ("GET", "/d", "shared", 1),
+        ("POST", "/d", "beside", 1),
+        ("PUT", "/c", "beside", 0),
+    ]
+    assert [(one.method, one.path) for one in uncallable] == [("*", "/c")]
+
+
 def test_a_path_without_its_parameter_cannot_be_called() -> None:
     _, uncallable = operations_of(document(paths={"/a/{id}": {"get": {}}}))
     assert uncallable[0].reason == "the path's {id} is no parameter of the operation"
