@@ -8,15 +8,18 @@ from proxy.actions.openapi.references import BadReference, path_item, resolved
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _OF_PARAMETER = ("name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema", "type")
-_STYLES = {  # collectionFormat -> style, explode; of a path or a header: simple
+_STYLES = {  # collectionFormat -> style, explode; tsv has no style in version 3
     "csv": ("form", False),
     "ssv": ("spaceDelimited", False),
-    "tsv": ("form", False),
     "pipes": ("pipeDelimited", False),
     "multi": ("form", True),
 }
 
 Values = dict[str, Any]
+
+
+class _Unsupported(ValueError):
+    """A part of an operation for which version 3.0 has no form."""
 
 
 def upgraded(document: Mapping[str, Any]) -> Values:
@@ -50,6 +53,8 @@ def _item(document: Mapping[str, Any], given: Any) -> Any:
         if method in _METHODS:
             try:
                 made[method] = _operation(document, operation, item.get("parameters") or [])
+            except _Unsupported as error:
+                made[method] = str(error)
             except (BadReference, TypeError, AttributeError, KeyError) as error:
                 made[method] = f"not written as Swagger 2.0 ({error})"  # a fault costs one operation alone
     return made
@@ -99,9 +104,22 @@ def _parameter(parameter: Values) -> Values:
         "schema": _schema(parameter),
     }
     if parameter.get("type") == "array":
-        style, explode = _STYLES.get(parameter.get("collectionFormat", "csv"), ("form", False))
-        made |= {"style": style if parameter.get("in") == "query" else "simple", "explode": explode}
+        style, explode = _style(parameter)
+        made |= {"style": style, "explode": explode}
     return made
+
+
+def _style(parameter: Values) -> tuple[str, bool]:
+    """The style of a list, and whether each element is written apart. Raises _Unsupported."""
+    written, place = parameter.get("collectionFormat", "csv"), parameter.get("in")
+    one_style = place in ("path", "header")
+    if written == "tsv" or (one_style and written in ("ssv", "pipes")):
+        raise _Unsupported(
+            f"the parameter {parameter.get('name')!r} has the collectionFormat {written!r}, which cannot be written "
+            f"in a {place}"
+        )
+    style, explode = _STYLES.get(written, _STYLES["csv"])
+    return "simple" if one_style else style, explode
 
 
 def _form(fields: list[Values], consumed: list[str]) -> Values:
@@ -116,7 +134,7 @@ def _form(fields: list[Values], consumed: list[str]) -> Values:
         one["name"]: {"style": style, "explode": explode}
         for one in fields
         if one.get("type") == "array"
-        for style, explode in [_STYLES.get(one.get("collectionFormat", "csv"), ("form", False))]
+        for style, explode in [_style(one)]
     }
     content = {media_type or (MULTIPART if files else FORM): {"schema": schema, "encoding": encoding}}
     return {"required": bool(schema["required"]), "content": content}

@@ -264,6 +264,20 @@ def test_swagger_2_reads_like_version_3() -> None:
     assert (photo.body.media_type, photo.body.binary) == ("multipart/form-data", ("file",))
 
 
+@pytest.mark.parametrize(
+    ("place", "written"),
+    [("query", "tsv"), ("path", "tsv"), ("path", "pipes"), ("path", "ssv"), ("header", "pipes"), ("formData", "tsv")],
+)
+def test_a_list_of_swagger_2_that_cannot_be_written_costs_one_operation_alone(place: str, written: str) -> None:
+    listed = {"name": "t", "in": place, "required": True, "type": "array", "items": {}, "collectionFormat": written}
+    paths = {"/bad/{t}": {"post": {"parameters": [listed]}}, "/good": {"get": {}}}
+    operations, uncallable = operations_of(read_spec(json.dumps({"swagger": "2.0", "paths": paths}).encode()))
+    assert [one.path for one in operations] == ["/good"]
+    assert [(one.method, one.reason) for one in uncallable] == [
+        ("POST", f"the parameter 't' has the collectionFormat '{written}', which cannot be written in a {place}")
+    ]
+
+
 def test_every_operation_of_the_gateways_own_document_can_be_called() -> None:
     served = read_spec(Path(description.__file__).with_name("openapi.yaml").read_bytes())
     operations, uncallable = operations_of(served)
