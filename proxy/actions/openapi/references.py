@@ -45,6 +45,8 @@ def found(document: Mapping[str, Any], reference: str) -> Any:
     """The value at a reference. Raises BadReference."""
     if not reference.startswith("#"):
         raise BadReference(f"the reference {reference!r} leads to another document: bundle the documents into one")
+    if reference != "#" and not reference.startswith("#/"):
+        raise BadReference(f"the reference {reference!r} is an anchor: only references by a path (#/…) are read")
     value: Any = document
     for step in reference[1:].split("/")[1:]:
         name = unquote(step).replace("~1", "/").replace("~0", "~")

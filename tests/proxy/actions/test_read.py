@@ -159,6 +159,7 @@ def test_words_of_openapi_become_words_of_json_schema(given: dict[str, Any], mad
     [
         ({"parameters": [{"$ref": "https://example.com/p.json"}]}, "another document"),
         ({"parameters": [{"$ref": "#/nowhere"}]}, "leads nowhere"),
+        ({"parameters": [{"name": "a", "in": "query", "schema": {"$ref": "#Pet"}}]}, "'#Pet' is an anchor"),
         ({"parameters": [{"name": "a", "in": "nowhere"}]}, "stands in 'nowhere'"),
         ({"parameters": [{"name": "a", "in": "header", "style": "form"}]}, "does not have"),
         ({"parameters": [{"name": "a b", "in": "header"}]}, "cannot be sent"),
