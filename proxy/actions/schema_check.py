@@ -88,6 +88,7 @@ class _Check:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._steps = 0
+        self._under_check: set[tuple[int, int]] = set()  # ids of schemas and of values
 
     def problems(self, schema: Any, value: Any, where: str, level: int) -> list[str]:
         """Raises _TooLarge."""
@@ -96,8 +97,15 @@ class _Check:
             raise _TooLarge
         if schema is False:
             return [f"{where or 'the value'} is not allowed"]
-        if not isinstance(schema, dict):
+        pair = (id(schema), id(value))
+        if not isinstance(schema, dict) or pair in self._under_check:  # a circle of allOf, anyOf or oneOf
             return []
+        self._under_check.add(pair)
+        found = self._by_words(schema, value, where, level)
+        self._under_check.remove(pair)
+        return found
+
+    def _by_words(self, schema: Mapping[str, Any], value: Any, where: str, level: int) -> list[str]:
         found = []
         if isinstance(schema.get("$ref"), str):
             found += self.problems(resolved(self._root, schema), value, where, level + 1)

@@ -61,6 +61,29 @@ def test_a_problem_says_what_is_wrong_and_what_is_expected(arguments: Any, expec
     assert problems(USERS, arguments) == expected
 
 
+CIRCLE = {
+    "type": "object",
+    "properties": {"pet": {"$ref": "#/$defs/Pet"}},
+    "$defs": {
+        "Pet": {"type": "object", "required": ["name"], "oneOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}]},
+        "Cat": {"allOf": [{"$ref": "#/$defs/Pet"}, {"properties": {"lives": {"type": "integer"}}}]},
+        "Dog": {"allOf": [{"$ref": "#/$defs/Pet"}, {"properties": {"lives": {"enum": [1]}}}]},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("pet", "expected"),
+    [
+        ({"name": "Tom", "lives": 9}, []),
+        ({"lives": 9}, ["pet.name is missing"]),
+        ({"name": "Tom", "lives": "9"}, ['pet.lives must be a whole number, not "9"']),
+    ],
+)
+def test_a_schema_that_contains_the_schema_itself_is_checked_once(pet: Any, expected: list[str]) -> None:
+    assert problems(CIRCLE, {"pet": pet}) == expected
+
+
 def test_the_problems_of_alternatives_are_by_the_nearest_schema() -> None:
     cat = {"type": "object", "properties": {"lives": {"type": "integer"}}, "required": ["lives"]}
     schema = {"oneOf": [{"type": "string"}, {"allOf": [cat, {"required": ["lives", "name"]}]}]}
