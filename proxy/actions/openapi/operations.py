@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from proxy.actions.openapi.names import FreeNames
 from proxy.actions.openapi.operation import (
     ANY_METHOD,
     METHOD_OVERRIDES,
@@ -49,7 +50,7 @@ Values = dict[str, Any]
 def operations_of(document: Mapping[str, Any]) -> tuple[list[Operation], list[Uncallable]]:
     """The callable operations in the order of the document, and the uncallable operations."""
     callable_, uncallable = list[Operation](), list[Uncallable]()
-    names: set[str] = set()
+    names = FreeNames(_MOST_NAME_CHARS)
     for path, item, method, operation in _items(document, uncallable):
         try:
             made = _operation(document, path, item, method, operation, names)
@@ -58,7 +59,6 @@ def operations_of(document: Mapping[str, Any]) -> tuple[list[Operation], list[Un
         except (TypeError, AttributeError, KeyError, RecursionError) as error:  # values of another type than expected
             uncallable.append(Uncallable(method.upper(), path, f"the operation is not written as OpenAPI ({error})"))
         else:
-            names.add(made.name)
             callable_.append(made)
     return with_producers(callable_), uncallable
 
@@ -89,7 +89,7 @@ def _items(document: Mapping[str, Any], uncallable: list[Uncallable]) -> Iterato
 
 
 def _operation(
-    document: Mapping[str, Any], path: str, item: Values, method: str, given: Any, names: set[str]
+    document: Mapping[str, Any], path: str, item: Values, method: str, given: Any, names: FreeNames
 ) -> Operation:
     if not isinstance(given, dict):
         raise _Unsupported((isinstance(given, str) and given) or "the operation is no object")
@@ -98,41 +98,38 @@ def _operation(
     if not path.startswith("/"):
         raise _Unsupported("the path does not begin with /")
     reader = SchemaReader(document)
+    arguments = FreeNames(_MOST_NAME_CHARS)
     properties: Values = {}
     required: list[str] = []
-    parameters = list(_parameters(document, item, given, reader, properties, required))
+    parameters = list(_parameters(document, item, given, reader, arguments, properties, required))
     in_path = {one.name for one in parameters if one.place == "path"}
-    if missing := sorted(set(_TEMPLATE.findall(path)) - in_path):
+    templates = set(_TEMPLATE.findall(path))
+    if missing := sorted(templates - in_path):
         raise _Unsupported(f"the path's {{{missing[0]}}} is no parameter of the operation")
-    body = _body(document, given, method, reader, properties, required)
+    body = _body(document, given, method, reader, arguments, properties, required)
     schema: Values = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     if reader.defs:
         schema["$defs"] = reader.defs
     return Operation(
-        name=_name(given, method, path, names),
         method=method.upper(),
         path=path,
         schema=schema,
         summary=_text(given.get("summary") or item.get("summary")),
         description=_text(given.get("description") or item.get("description")),
         operation_id=_text(given.get("operationId")),
-        parameters=tuple(one for one in parameters if one.place != "path" or one.name in _TEMPLATE.findall(path)),
+        parameters=tuple(one for one in parameters if one.place != "path" or one.name in templates),
         body=body,
         accept=_accept(document, given),
         server=server_of(given.get("servers")) or server_of(item.get("servers")),
         confirm=given.get("x-ragway-confirm") is True,
+        name=names.take(_name(given, method, path)),  # the last, because an operation with a fault takes no name
     )
 
 
-def _name(given: Values, method: str, path: str, taken: set[str]) -> str:
+def _name(given: Values, method: str, path: str) -> str:
     """A name for the model: the operationId, or the method and the path."""
     words = given.get("operationId") if isinstance(given.get("operationId"), str) else f"{method} {path}"
-    base = name = _UNSAFE_NAME.sub("_", str(words)).strip("_")[:_MOST_NAME_CHARS] or method
-    number = 2
-    while name in taken:
-        end = f"_{number}"
-        name, number = base[: _MOST_NAME_CHARS - len(end)] + end, number + 1
-    return name
+    return _UNSAFE_NAME.sub("_", str(words)).strip("_")[:_MOST_NAME_CHARS] or method
 
 
 def _parameters(
@@ -140,6 +137,7 @@ def _parameters(
     item: Values,
     given: Values,
     reader: SchemaReader,
+    arguments: FreeNames,
     properties: Values,
     required: list[str],
 ) -> Iterator[Parameter]:
@@ -167,7 +165,7 @@ def _parameters(
             raise _Unsupported(f"the parameter {name!r} has the style {style!r}, which a {place} does not have")
         explode = parameter.get("explode")
         needed = place == "path" or parameter.get("required") is True
-        argument = _free(name, properties)
+        argument = arguments.take(_UNSAFE_ARGUMENT.sub("_", name).strip("_")[:_MOST_NAME_CHARS] or "value")
         made = reader.read(schema)
         properties[argument] = _described(made, parameter.get("description"))
         if needed:
@@ -184,15 +182,6 @@ def _parameters(
         )
 
 
-def _free(name: str, properties: Values) -> str:
-    """A unique name of an argument, of characters that every provider takes."""
-    base = free = _UNSAFE_ARGUMENT.sub("_", name).strip("_")[:_MOST_NAME_CHARS] or "value"
-    number = 2
-    while free in properties:
-        free, number = f"{base[:60]}_{number}", number + 1
-    return free
-
-
 def _described(schema: Any, description: object) -> Any:
     if not isinstance(description, str) or not description.strip() or not isinstance(schema, dict):
         return schema
@@ -204,6 +193,7 @@ def _body(
     given: Values,
     method: str,
     reader: SchemaReader,
+    arguments: FreeNames,
     properties: Values,
     required: list[str],
 ) -> Body | None:
@@ -219,7 +209,7 @@ def _body(
         return None
     schema = content[media_type].get("schema", {}) if isinstance(content[media_type], dict) else {}
     plain = resolved(document, schema) if isinstance(schema, dict) else {}
-    argument = _free("body", properties)
+    argument = arguments.take("body")
     properties[argument] = _described(reader.read(schema), row.get("description"))
     needed = row.get("required") is True
     if needed:

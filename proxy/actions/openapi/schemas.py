@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.actions.openapi.names import FreeNames
 from proxy.actions.openapi.references import BadReference, found
 
 _DROPPED = frozenset({
@@ -24,6 +25,7 @@ _MAPS = ("properties", "patternProperties", "dependentSchemas")
 _MOST_VALUES = 20_000  # of an operation: a model cannot read a larger schema
 _TOO_LARGE = "the schema of the arguments is too large for a model"
 _MOST_DESCRIPTION_CHARS = 600
+_MOST_NAME_CHARS, _MOST_BASE_CHARS = 64, 50  # of a name in `$defs`; without a number
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]+")
 
 Values = dict[str, Any]
@@ -40,6 +42,7 @@ class SchemaReader:
         self.defs: Values = {}
         self._document = document
         self._names: dict[str, str] = {}  # reference -> name in `defs`
+        self._free_names = FreeNames(_MOST_NAME_CHARS)
         self._values = 0
 
     def read(self, schema: Any) -> Any:
@@ -72,7 +75,7 @@ class SchemaReader:
             target = found(self._document, reference)
             if not isinstance(target, dict | bool):
                 raise BadReference(f"the reference {reference!r} leads to no schema")
-            name = self._names[reference] = self._free_name(reference)
+            name = self._names[reference] = self._free_names.take(_base_of(reference))
             self.defs[name] = {}  # the place of a recursive schema
             self.defs[name] = self.read(target)
         made: Values = {"$ref": f"#/$defs/{self._names[reference]}"}
@@ -90,13 +93,6 @@ class SchemaReader:
             raise TooLarge(_TOO_LARGE)
         for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
             self._count(one)
-
-    def _free_name(self, reference: str) -> str:
-        base = name = _UNSAFE.sub("_", reference.rsplit("/", 1)[-1])[:50] or "schema"
-        number = 2
-        while name in self.defs:
-            name, number = f"{base}_{number}", number + 1
-        return name
 
     def _object(self, schema: Values) -> Values:
         made: Values = {}
@@ -125,6 +121,10 @@ class SchemaReader:
         if not isinstance(made.get("required", []), list):  # `required: true` of a property, a slip from version 2.0
             del made["required"]
         return _with_null(made) if schema.get("nullable") is True else made
+
+
+def _base_of(reference: str) -> str:
+    return _UNSAFE.sub("_", reference.rsplit("/", 1)[-1])[:_MOST_BASE_CHARS] or "schema"
 
 
 def _bounds(made: Values) -> None:

@@ -1,6 +1,7 @@
 """OpenAPI documents: what is read, what is refused with the place, and what no document can do."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,25 @@ def test_a_path_has_the_operations_at_a_reference_and_beside_the_reference(versi
         ("PUT", "/c", "beside", 0),
     ]
     assert [(one.method, one.path) for one in uncallable] == [("*", "/c")]
+
+
+def test_the_time_for_equal_names_does_not_grow_with_the_square() -> None:
+    began = time.process_time()
+    paths = {f"/{number}": {"get": {"operationId": "list" * 20}} for number in range(30_000)}
+    operations, _ = operations_of(document(paths=paths))
+    names = [one.name for one in operations]
+    assert (names[0], names[1], names[9]) == (("list" * 16), ("list" * 16)[:62] + "_2", ("list" * 16)[:61] + "_10")
+    assert len(set(names)) == 30_000
+    assert time.process_time() - began < 30
+
+
+def test_equal_names_get_the_lowest_free_number() -> None:
+    names = ["list", "list_2", "list", "list", "list_3", "list"]
+    paths: dict[str, Any] = {f"/{number}": {"get": {"operationId": name}} for number, name in enumerate(names)}
+    paths["/1a"] = {"get": {"operationId": "fault", "servers": [{"url": "{x}"}]}}
+    paths["/2a"] = {"get": {"operationId": "fault"}}
+    operations, _ = operations_of(document(paths=paths))
+    assert [one.name for one in operations] == ["list", "list_2", "list_3", "list_4", "list_3_2", "list_5", "fault"]
 
 
 def test_a_path_without_its_parameter_cannot_be_called() -> None:
