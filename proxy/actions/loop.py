@@ -98,6 +98,7 @@ class ActionLoop:
                 return
             if last:
                 self._trace.answered_by = "gateway"
+                self._remember(client.text + _NO_ANSWER, None)
                 await client.say(_NO_ANSWER)
                 return
             if reply.written and self._offer.way == "native" and not self._hidden and not self._spoken:

@@ -8,6 +8,7 @@ import httpx
 import openai
 import pytest
 
+from tests.support.action_clients import CompletionsChat
 from tests.support.action_team import ANSWER, CANARIES, CLIENT_TOOL, ORGS, QUESTION, USERS, Team, action_team
 from tests.support.atlas_api import GROUP, MEDIA, ORG
 from tests.support.scripted_model import USAGE, calls, says
@@ -154,6 +155,19 @@ def test_the_last_round_must_answer(team: Team) -> None:
     assert [asked.get("tool_choice") for asked in team.model.received] == [None, None, None, "none"]
     team.script(calls(ORGS), calls(ORGS), calls(ORGS), calls(ORGS))
     assert "limit" in team.ask().parse().choices[0].message.content
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_results_stay_known_after_the_limit_of_calls(team: Team, stream: bool) -> None:
+    model = team.script(calls(ORGS, text="Well."), *[calls(ORGS)] * 3, says(ANSWER))
+    chat = CompletionsChat(team.served.url)
+    assert "limit" in chat.ask(QUESTION, stream=stream).text
+    reply = chat.ask("And now?", stream=stream)
+    assert reply.text == ANSWER
+    assert reply.headers.get("x-rag-actions") is None
+    before = model.received[3]["messages"]
+    assert len(before) == 7
+    assert model.received[4]["messages"][: len(before)] == before
 
 
 def test_operations_found_by_the_model_become_tools(team: Team) -> None:
