@@ -372,8 +372,13 @@ class ModelReply:
     def _take_calls(self) -> None:
         self.text = self._reader.answer
         calls = self._reader.tool_calls
-        own_id = f"call_{secrets.token_hex(8)}"  # for a call without an id; no two rounds share ids
-        self.all_calls = [replace(call, id=call.id or f"{own_id}_{number}") for number, call in enumerate(calls)]
+        own_id = f"call_{secrets.token_hex(8)}"  # for a call without an id of its own; no two rounds share ids
+        ids = {call.id for call in calls if not self._offer.handles(call.name)}  # the client has these ids
+        self.all_calls = []
+        for number, one in enumerate(calls):
+            taken = not one.id or (self._offer.handles(one.name) and one.id in ids)
+            self.all_calls.append(replace(one, id=f"{own_id}_{number}") if taken else one)
+            ids.add(one.id)
         self.calls = [call for call in self.all_calls if self._offer.handles(call.name)]
         self.foreign = len(self.calls) < len(calls)
         if not calls and not self._texted and (call := written_call(self.text or "", self._offer.owns)) is not None:

@@ -70,7 +70,9 @@ class ChatReplyReader(ReplyReader):
         Some servers write the index 0 for every call, no index, or indexes from 1. So a name with another id begins the
         next call, and so does a name with arguments after a call without id whose arguments came in one piece.
         """
-        if not isinstance(index, int):
+        if not self._streamed:  # each call of a whole reply is whole, also a call with the id of another call
+            index = place
+        elif not isinstance(index, int):
             if isinstance(id, str) and id in self._by_id:
                 return self._by_id[id]
             index = place

@@ -170,6 +170,18 @@ def test_the_results_stay_known_after_the_limit_of_calls(team: Team, stream: boo
     assert model.received[4]["messages"][: len(before)] == before
 
 
+def test_two_calls_with_one_id_get_two_results(team: Team) -> None:
+    same = calls(ORGS, USERS)
+    same["tool_calls"][1]["id"] = same["tool_calls"][0]["id"]
+    model = team.script(same, says(ANSWER))
+    assert team.ask(f"{QUESTION} The organization is {ORG}.").parse().choices[0].message.content == ANSWER
+    _, message, *results = model.received[1]["messages"]
+    ids = [call["id"] for call in message["tool_calls"]]
+    assert len(set(ids)) == 2
+    assert [one["tool_call_id"] for one in results] == ids
+    assert results[0]["content"] != results[1]["content"]
+
+
 def test_operations_found_by_the_model_become_tools(team: Team) -> None:
     team.script(calls(("find_actions", {"query": "wait for the slow report"})), says("Found."))
     team.ask("which shirts are there?")

@@ -232,3 +232,20 @@ async def test_a_written_call_beside_thoughts_in_a_whole_reply_is_made() -> None
     body = orjson.dumps({"id": "1", "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]})
     got, (reply,) = await passed(body, 7, streamed=False)
     assert (got, [call.name for call in reply.calls]) == (b"", ["act_a"])
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_call_of_the_gateway_never_has_the_id_of_another_call(streamed: bool) -> None:
+    """Some models count the calls of each name. The client's own calls keep the ids that the client got."""
+    rows = [("c0", "act_a"), ("c1", "weather"), ("c1", "act_a"), ("c0", "act_a"), ("", "act_a"), ("c2", "act_a")]
+    called = [
+        {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": "{}"}}
+        for index, (id, name) in enumerate(rows)
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": called}
+    whole = {"id": "1", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    body = stream(chunk(message), chunk({}, "tool_calls")) if streamed else orjson.dumps(whole)
+    _, (reply,) = await passed(body, 50, streamed=streamed)
+    ids = [call.id for call in reply.all_calls]
+    assert len(set(ids)) == len(rows)
+    assert [ids[0], ids[1], ids[5]] == ["c0", "c1", "c2"]
