@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common.output import say, table
 from benchmarks.retrieval.actions import documents_of
+from proxy.actions.openapi.budget import DocumentTooLarge
 from proxy.actions.openapi.operations import operations_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
 
@@ -31,7 +32,7 @@ def main() -> int:
         began = time.thread_time()
         try:
             operations, uncallable = operations_of(read_spec(file.read_bytes()))
-        except UnreadableSpec as error:
+        except (UnreadableSpec, DocumentTooLarge) as error:
             counts["refused documents"] += 1
             reasons[str(error)] += 1
         except Exception:  # a defect, which the benchmark looks for

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import urljoin, urlsplit
 
 from proxy.actions.addresses import origin_of
+from proxy.actions.openapi.budget import DocumentTooLarge
 from proxy.actions.openapi.operation import Operation, Uncallable
 from proxy.actions.openapi.operations import BadServer, operations_of, server_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
@@ -194,7 +195,10 @@ class ActionLibrary:
 def read_document(raw: bytes) -> ReadDocument:
     """The operations of a document, at least one. Raises UnreadableSpec."""
     document = read_spec(raw)
-    operations, uncallable = operations_of(document)
+    try:
+        operations, uncallable = operations_of(document)
+    except DocumentTooLarge as error:
+        raise UnreadableSpec(str(error)) from error
     if not operations:
         why = f": {uncallable[0].method} {uncallable[0].path}: {uncallable[0].reason}" if uncallable else ""
         raise UnreadableSpec(f"the document has no operation that can be called{why}")

@@ -2,6 +2,7 @@
 
 read.py         bytes to a document: JSON or YAML, versions 2.0, 3.0 and 3.1
 swagger.py      a document of version 2.0 in the form of version 3.0
+budget.py       the work that one document may cause
 names.py        names that occur once
 references.py   `$ref` within a document
 schemas.py      a schema of the document to a JSON Schema for arguments

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from proxy.actions.openapi.budget import Budget
 from proxy.actions.openapi.names import FreeNames
 from proxy.actions.openapi.operation import (
     ANY_METHOD,
@@ -40,6 +41,7 @@ _UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MOST_NAME_CHARS = 64
+_VALUES_OF_OPERATION = 20  # in the budget: the smallest operation takes as much time and memory
 _BINARY = ("image/", "audio/", "video/", "application/zip", "application/pdf")
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 OCTETS = "application/octet-stream"
@@ -48,12 +50,16 @@ Values = dict[str, Any]
 
 
 def operations_of(document: Mapping[str, Any]) -> tuple[list[Operation], list[Uncallable]]:
-    """The callable operations in the order of the document, and the uncallable operations."""
-    callable_, uncallable = list[Operation](), list[Uncallable]()
+    """The callable operations in the order of the document, and the uncallable operations.
+
+    Raises DocumentTooLarge.
+    """
+    callable_, uncallable, budget = list[Operation](), list[Uncallable](), Budget()
     names = FreeNames(_MOST_NAME_CHARS)
-    for path, item, method, operation in _items(document, uncallable):
+    for path, item, method, operation in _items(document, uncallable, budget):
+        budget.take(_VALUES_OF_OPERATION)
         try:
-            made = _operation(document, path, item, method, operation, names)
+            made = _operation(document, path, item, method, operation, names, budget)
         except (BadReference, BadServer, TooLarge, _Unsupported) as error:
             uncallable.append(Uncallable(method.upper(), path, str(error)))
         except (TypeError, AttributeError, KeyError, RecursionError) as error:  # values of another type than expected
@@ -77,10 +83,13 @@ class _Unsupported(ValueError):
     """A part of an operation that the gateway cannot build a request for."""
 
 
-def _items(document: Mapping[str, Any], uncallable: list[Uncallable]) -> Iterator[tuple[str, Values, str, Any]]:
+def _items(
+    document: Mapping[str, Any], uncallable: list[Uncallable], budget: Budget
+) -> Iterator[tuple[str, Values, str, Any]]:
     """The path, the path item, the method and the operation of each operation; path items with a fault are noted."""
     for path, given in document.get("paths", {}).items():
         item, reason = path_item(document, given)
+        budget.take(1 + len(item))
         if reason and not path.startswith("x-"):
             uncallable.append(Uncallable(ANY_METHOD, path, reason))
         for method in _METHODS:
@@ -89,7 +98,7 @@ def _items(document: Mapping[str, Any], uncallable: list[Uncallable]) -> Iterato
 
 
 def _operation(
-    document: Mapping[str, Any], path: str, item: Values, method: str, given: Any, names: FreeNames
+    document: Mapping[str, Any], path: str, item: Values, method: str, given: Any, names: FreeNames, budget: Budget
 ) -> Operation:
     if not isinstance(given, dict):
         raise _Unsupported((isinstance(given, str) and given) or "the operation is no object")
@@ -97,7 +106,10 @@ def _operation(
         raise _Unsupported("TRACE is not called")
     if not path.startswith("/"):
         raise _Unsupported("the path does not begin with /")
-    reader = SchemaReader(document)
+    reader = SchemaReader(document, budget)
+    for part in (item, given):
+        budget.take_size(*(part.get(name) for name in ("parameters", "summary", "description", "operationId")))
+        _take_servers(part.get("servers"), budget)
     arguments = FreeNames(_MOST_NAME_CHARS)
     properties: Values = {}
     required: list[str] = []
@@ -119,7 +131,7 @@ def _operation(
         operation_id=_text(given.get("operationId")),
         parameters=tuple(one for one in parameters if one.place != "path" or one.name in templates),
         body=body,
-        accept=_accept(document, given),
+        accept=_accept(document, given, budget),
         server=server_of(given.get("servers")) or server_of(item.get("servers")),
         confirm=given.get("x-ragway-confirm") is True,
         name=names.take(_name(given, method, path)),  # the last, because an operation with a fault takes no name
@@ -150,6 +162,7 @@ def _parameters(
         else:
             raise _Unsupported(f"a parameter has no name, or stands in {parameter.get('in')!r}")
     for (name, place), parameter in merged.items():
+        reader.budget.take_size(parameter.get("description"))
         if place == "header" and (name.lower() in _OWN_HEADERS or name.lower().startswith("x-forwarded-")):
             continue
         if place == "header" and not _HEADER_NAME.fullmatch(name):
@@ -202,6 +215,7 @@ def _body(
         return None
     row = resolved(document, given["requestBody"])
     content = row.get("content") or {}
+    reader.budget.take_size(content, row.get("description"))
     media_type = _best(content)
     if not media_type:
         if row.get("required") is True or method not in ("get", "head", "delete"):
@@ -222,8 +236,8 @@ def _body(
         media_type=media_type,
         required=needed,
         base64=octets,
-        encodings=_encodings(content[media_type]),
-        binary=tuple(_binary(document, plain)) if media_type == MULTIPART else (),
+        encodings=_encodings(content[media_type], reader.budget),
+        binary=tuple(_binary(document, plain, reader.budget)) if media_type == MULTIPART else (),
     )
 
 
@@ -243,8 +257,9 @@ def _best(content: Mapping[str, Any]) -> str:
     return next((OCTETS for media_type in content if media_type == "*/*"), "") and "*/*"
 
 
-def _encodings(row: Any) -> dict[str, Encoding]:
+def _encodings(row: Any, budget: Budget) -> dict[str, Encoding]:
     given = row.get("encoding") if isinstance(row, dict) else None
+    budget.take_size(given)
     made = {}
     for name, one in (given if isinstance(given, dict) else {}).items():
         style = one.get("style", "form")
@@ -258,7 +273,8 @@ def _encodings(row: Any) -> dict[str, Encoding]:
     return made
 
 
-def _binary(document: Mapping[str, Any], schema: Values) -> Iterator[str]:
+def _binary(document: Mapping[str, Any], schema: Values, budget: Budget) -> Iterator[str]:
+    budget.take_size(schema.get("properties"))
     for name, given in (schema.get("properties") or {}).items():
         one = resolved(document, given)
         items = resolved(document, one.get("items")) if isinstance(one, dict) else None
@@ -267,22 +283,32 @@ def _binary(document: Mapping[str, Any], schema: Values) -> Iterator[str]:
                 yield name
 
 
-def _successes(document: Mapping[str, Any], given: Values) -> Iterator[Values]:
+def _successes(document: Mapping[str, Any], given: Values, budget: Budget) -> Iterator[Values]:
     """The content of the successful responses, the lowest status first."""
     responses = given["responses"] if isinstance(given.get("responses"), dict) else {}
+    budget.take_size(responses)
     for status in sorted(responses, key=str):
         if str(status).startswith("2") or str(status) == "default":
             response = resolved(document, responses[status])
             if isinstance(response, dict) and isinstance(response.get("content"), dict):
+                budget.take_size(response["content"])
                 yield response["content"]
 
 
-def _accept(document: Mapping[str, Any], given: Values) -> str:
+def _accept(document: Mapping[str, Any], given: Values, budget: Budget) -> str:
     """The media types of the successful responses: JSON first, of versions of JSON the last (by name)."""
-    media_types = list(dict.fromkeys(one for content in _successes(document, given) for one in content))
+    media_types = list(dict.fromkeys(one for content in _successes(document, given, budget) for one in content))
     versions = sorted((one for one in media_types if is_json(one)), reverse=True)
     plain = [one for one in versions if one == "application/json"]
     return ", ".join([*(plain or versions[:1]), *(one for one in media_types if not is_json(one))][:5])
+
+
+def _take_servers(servers: Any, budget: Budget) -> None:
+    """Take the values that `server_of` reads."""
+    first = servers[0] if isinstance(servers, list) and servers else None
+    if isinstance(first, dict):
+        rows = first["variables"] if isinstance(first.get("variables"), dict) else {}
+        budget.take_size(first.get("url"), rows, *(row.get("enum") for row in rows.values() if isinstance(row, dict)))
 
 
 def server_of(servers: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import yaml
 
+from proxy.actions.openapi.budget import DocumentTooLarge
 from proxy.actions.openapi.references import BadReference
 from proxy.actions.openapi.swagger import upgraded
 
@@ -110,6 +111,8 @@ def read_spec(raw: bytes) -> dict[str, Any]:
             raise UnreadableSpec(f"`swagger: {document['swagger']}`: of Swagger only version 2.0 is read")
         try:
             document = upgraded(document)
+        except DocumentTooLarge as error:
+            raise UnreadableSpec(str(error)) from error
         except (BadReference, TypeError, AttributeError, KeyError) as error:
             raise UnreadableSpec(f"the document is not written as Swagger 2.0 ({error})") from error
     elif not isinstance(version := document.get("openapi"), str) or not _VERSIONS.fullmatch(version):

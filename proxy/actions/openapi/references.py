@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import unquote
 
 _MOST_HOPS = 50
+_MOST_CHARS = 4_000
 _NO_END = "a chain of $ref has no end"
 
 
@@ -47,6 +48,8 @@ def found(document: Mapping[str, Any], reference: str) -> Any:
         raise BadReference(f"the reference {reference!r} leads to another document: bundle the documents into one")
     if reference != "#" and not reference.startswith("#/"):
         raise BadReference(f"the reference {reference!r} is an anchor: only references by a path (#/…) are read")
+    if len(reference) > _MOST_CHARS:  # each use of the reference takes time for each character
+        raise BadReference(f"the reference {reference[:60]!r}… is longer than {_MOST_CHARS:,} characters")
     value: Any = document
     for step in reference[1:].split("/")[1:]:
         name = unquote(step).replace("~1", "/").replace("~0", "~")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.actions.openapi.budget import Budget
 from proxy.actions.openapi.names import FreeNames
 from proxy.actions.openapi.references import BadReference, found
 
@@ -38,18 +39,17 @@ class TooLarge(ValueError):
 class SchemaReader:
     """Reads the schemas of one operation; the new schemas share `defs`."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: Mapping[str, Any], budget: Budget) -> None:
         self.defs: Values = {}
         self._document = document
+        self.budget = budget
         self._names: dict[str, str] = {}  # reference -> name in `defs`
         self._free_names = FreeNames(_MOST_NAME_CHARS)
         self._values = 0
 
     def read(self, schema: Any) -> Any:
-        """The JSON Schema. Raises BadReference, TooLarge."""
-        self._values += 1
-        if self._values > _MOST_VALUES:
-            raise TooLarge(_TOO_LARGE)
+        """The JSON Schema. Raises BadReference, TooLarge, DocumentTooLarge."""
+        self._count_one()
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
@@ -60,6 +60,7 @@ class SchemaReader:
 
     def is_read_only(self, schema: Any) -> bool:
         """Whether a property's schema, or the schema that the property refers to, is read-only."""
+        self.budget.take(1)
         for _ in range(10):
             if not isinstance(schema, dict):
                 return False
@@ -78,6 +79,7 @@ class SchemaReader:
             name = self._names[reference] = self._free_names.take(_base_of(reference))
             self.defs[name] = {}  # the place of a recursive schema
             self.defs[name] = self.read(target)
+        self.budget.take_size(schema)
         made: Values = {"$ref": f"#/$defs/{self._names[reference]}"}
         beside = {name: value for name, value in schema.items() if name != "$ref" and name not in _DROPPED}
         if not str(self._document.get("openapi", "")).startswith("3.1"):  # 3.0 ignores all members beside $ref
@@ -86,11 +88,17 @@ class SchemaReader:
             return {**self._object(beside), **made}
         return made
 
-    def _count(self, value: Any) -> None:
-        """Count the values within a value. Raises TooLarge."""
+    def _count_one(self) -> None:
         self._values += 1
+        self.budget.take(1)
         if self._values > _MOST_VALUES:
             raise TooLarge(_TOO_LARGE)
+
+    def _count(self, value: Any) -> None:
+        """Count the values within a value. Raises TooLarge."""
+        self._count_one()
+        if isinstance(value, str):
+            self.budget.take_size(value)
         for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
             self._count(one)
 
@@ -98,6 +106,7 @@ class SchemaReader:
         made: Values = {}
         for name, value in schema.items():
             if name in _DROPPED or name.startswith("x-"):
+                self.budget.take(1)
                 continue
             if name in _LISTS and isinstance(value, list):
                 made[name] = [self.read(one) for one in value]
@@ -106,6 +115,7 @@ class SchemaReader:
             elif name in _MAPS and isinstance(value, dict):
                 made[name] = {str(key): self.read(one) for key, one in value.items() if not self.is_read_only(one)}
             elif name == "description":
+                self.budget.take_size(value)
                 made[name] = _shortened(value)
             else:
                 self._count(value)

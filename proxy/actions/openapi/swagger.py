@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.actions.openapi.budget import Budget
 from proxy.actions.openapi.operations import FORM, MULTIPART
 from proxy.actions.openapi.references import BadReference, path_item, resolved
 
@@ -14,6 +15,7 @@ _STYLES = {  # collectionFormat -> style, explode; tsv has no style in version 3
     "pipes": ("pipeDelimited", False),
     "multi": ("form", True),
 }
+_VALUES_OF_PARAMETER = 6  # the members of a parameter of version 3.0
 
 Values = dict[str, Any]
 
@@ -23,13 +25,15 @@ class _Unsupported(ValueError):
 
 
 def upgraded(document: Mapping[str, Any]) -> Values:
-    """The document in the form of version 3.0."""
-    paths = document.get("paths")
+    """The document in the form of version 3.0. Raises DocumentTooLarge."""
+    paths, budget = document.get("paths"), Budget()
     made: Values = {
         "openapi": "3.0.3",
         "info": document.get("info", {}),
         "servers": _servers(document),
-        "paths": {path: _item(document, item) for path, item in (paths if isinstance(paths, dict) else {}).items()},
+        "paths": {
+            path: _item(document, item, budget) for path, item in (paths if isinstance(paths, dict) else {}).items()
+        },
     }
     return {**made, "definitions": document.get("definitions", {})}
 
@@ -43,16 +47,17 @@ def _servers(document: Mapping[str, Any]) -> list[Values]:
     return [{"url": f"{scheme}://{host}{base}"}]
 
 
-def _item(document: Mapping[str, Any], given: Any) -> Any:
+def _item(document: Mapping[str, Any], given: Any, budget: Budget) -> Any:
     """The path item, with the members at a reference; a path item with a fault keeps the fault."""
     item, fault = path_item(document, given)
+    budget.take(1 + len(item))
     if fault and not item:
         return given
     made: Values = {"$ref": given["$ref"]} if fault else {}
     for method, operation in item.items():
         if method in _METHODS:
             try:
-                made[method] = _operation(document, operation, item.get("parameters") or [])
+                made[method] = _operation(document, operation, item.get("parameters") or [], budget)
             except _Unsupported as error:
                 made[method] = str(error)
             except (BadReference, TypeError, AttributeError, KeyError) as error:
@@ -60,18 +65,22 @@ def _item(document: Mapping[str, Any], given: Any) -> Any:
     return made
 
 
-def _operation(document: Mapping[str, Any], operation: Values, shared: list[Any]) -> Values:
+def _operation(document: Mapping[str, Any], operation: Values, shared: list[Any], budget: Budget) -> Values:
     """The operation, with the path's parameters as the operation's own: bodies are no parameters in version 3."""
+    budget.take_size(operation, shared, operation.get("parameters"))
     given: dict[tuple[Any, Any], Values] = {}
     for one in [*shared, *(operation.get("parameters") or [])]:
         parameter = resolved(document, one)
         given[parameter.get("name"), parameter.get("in")] = parameter
     kept = {name: value for name, value in operation.items() if name not in ("parameters", "responses")}
-    made: Values = {**kept, "parameters": [], "responses": _responses(document, operation)}
+    made: Values = {**kept, "parameters": [], "responses": _responses(document, operation, budget)}
     fields: list[Values] = []
     for parameter in given.values():
+        budget.take(_VALUES_OF_PARAMETER)
+        budget.take_size(parameter)
         if parameter.get("in") == "body":
             consumed = operation.get("consumes") or document.get("consumes") or ["application/json"]
+            budget.take_size(consumed)
             content = {media_type: {"schema": parameter.get("schema", {})} for media_type in consumed}
             made["requestBody"] = {
                 "required": parameter.get("required", False),
@@ -140,11 +149,12 @@ def _form(fields: list[Values], consumed: list[str]) -> Values:
     return {"required": bool(schema["required"]), "content": content}
 
 
-def _responses(document: Mapping[str, Any], operation: Values) -> Values:
+def _responses(document: Mapping[str, Any], operation: Values, budget: Budget) -> Values:
     produced = operation.get("produces") or document.get("produces") or ["application/json"]
     made: Values = {}
     responses = operation.get("responses")
     for status, one in (responses if isinstance(responses, dict) else {}).items():
+        budget.take_size(produced)
         response = resolved(document, one)
         schema = response.get("schema") if isinstance(response, dict) else None
         made[str(status)] = {"content": {media_type: {"schema": schema or {}} for media_type in produced}}

@@ -11,7 +11,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.actions.library import ActionLibrary
+from proxy.actions.library import ActionLibrary, read_document
+from proxy.actions.openapi import budget
 from proxy.actions.openapi.operations import operations_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
 from proxy.actions.store import ActionStore
@@ -115,6 +116,49 @@ def test_shared_values_of_yaml_cannot_grow_without_bound() -> None:
     assert uncallable[0].reason == "the schema of the arguments is too large for a model"
 
 
+LARGE_SCHEMA: dict[str, Any] = {"properties": {f"p{number}": {} for number in range(19_000)}}
+MANY = [{"name": "a", "in": "query"}] * 20_000
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        document(
+            paths={"/x": {"get": {"parameters": [{"name": "a", "in": "query", "schema": LARGE_SCHEMA}]}}},
+        ),
+        document(paths={"/x": {"get": {"parameters": MANY}}}),
+        document(paths={"/x": {"get": {"description": "words " * 200_000}}}),
+        document(paths={"/x": {"get": {"responses": {"200": {"content": {f"a/{n}": {} for n in range(20_000)}}}}}}),
+        {"swagger": "2.0", "paths": {"/x": {"get": {"parameters": MANY}}}},
+    ],
+)
+def test_a_path_that_is_used_again_and_again_refuses_the_document(
+    made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "_MOST_VALUES", 200_000)
+    read_document(json.dumps(made).encode())
+    aliases = {f"/a{number}": {"$ref": "#/paths/~1x"} for number in range(20)}
+    raw = json.dumps({**made, "paths": {**made["paths"], **aliases}}).encode()
+    with pytest.raises(UnreadableSpec, match="more than 200,000 values"):
+        read_document(raw)
+
+
+def test_two_thousand_operations_with_large_schemas_are_read() -> None:
+    schema = {"properties": {f"p{number}": {"type": "string", "description": "words"} for number in range(100)}}
+    get = {"parameters": [{"name": "a", "in": "query", "schema": schema}]}
+    operations, uncallable = operations_of(document(paths={f"/{number}": {"get": get} for number in range(2_000)}))
+    assert (len(operations), uncallable) == (2_000, [])
+
+
+def test_a_body_may_be_of_any_schema() -> None:
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Any"}}}
+    made = document(
+        paths={"/t": {"post": {"requestBody": {"content": content}}}}, components={"schemas": {"Any": True}}
+    )
+    (operation,), _ = operations_of(made)
+    assert operation.schema["$defs"]["Any"] is True
+
+
 def test_a_schema_may_refer_to_itself() -> None:
     tree = {
         "type": "object",
@@ -161,6 +205,7 @@ def test_words_of_openapi_become_words_of_json_schema(given: dict[str, Any], mad
         ({"parameters": [{"$ref": "https://example.com/p.json"}]}, "another document"),
         ({"parameters": [{"$ref": "#/nowhere"}]}, "leads nowhere"),
         ({"parameters": [{"name": "a", "in": "query", "schema": {"$ref": "#Pet"}}]}, "'#Pet' is an anchor"),
+        ({"parameters": [{"$ref": "#/" + "a" * 5_000}]}, "longer than 4,000 characters"),
         ({"parameters": [{"name": "a", "in": "nowhere"}]}, "stands in 'nowhere'"),
         ({"parameters": [{"name": "a", "in": "header", "style": "form"}]}, "does not have"),
         ({"parameters": [{"name": "a b", "in": "header"}]}, "cannot be sent"),
