@@ -8,7 +8,7 @@ the model sent, also an empty text: DeepSeek refuses a call without `reasoning_c
 that they sent (Groq, `reasoning`): they get `without_further`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 # Left out: members that the gateway writes, and members that a request does not have. `function_call` repeats a call;
@@ -36,9 +36,7 @@ class FurtherMembers:
     def read(self, message: Mapping[str, Any], numbers: Sequence[int]) -> None:
         """Read a piece of the message. numbers: of the call of each piece in `tool_calls`; -1: none."""
         _add_members(self._message, _without(message, _NOT_SENT), 0)
-        calls = message.get("tool_calls")
-        pieces = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-        for number, call in zip(numbers, pieces, strict=False):
+        for number, call in numbered_calls(message, numbers):
             further = _without(call, _NOT_SENT_OF_CALL)
             for name in ("function", "custom"):
                 inner = further.pop(name, None)
@@ -56,6 +54,13 @@ class FurtherMembers:
         """The members of a call; `function` has the further members of the function."""
         members: Json = _joined(self._calls.get(number, {}))
         return members
+
+
+def numbered_calls(message: Mapping[str, Any], numbers: Sequence[int]) -> Iterator[tuple[int, Json]]:
+    """The number and the piece of each call in a piece of a message. numbers: as the reader counts; -1: none."""
+    calls = message.get("tool_calls")
+    pieces = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    return zip(numbers, pieces, strict=False)
 
 
 def further_names(message: Mapping[str, Any]) -> set[str]:

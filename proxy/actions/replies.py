@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from proxy.actions.further_members import FurtherMembers
+from proxy.actions.further_members import FurtherMembers, numbered_calls
 from proxy.actions.offer import Offer
 from proxy.actions.own_tools import tool_name
 from proxy.actions.written_calls import may_become_call, names_call, written_call
@@ -48,9 +48,7 @@ class _Frame(NamedTuple):
 
     def calls(self) -> Iterator[tuple[int, Json]]:
         """The number and the piece of each call."""
-        calls = _delta_of(self.event or {}).get("tool_calls")
-        pieces = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-        return zip(self.numbers, pieces, strict=False)
+        return numbered_calls(_delta_of(self.event or {}), self.numbers)
 
 
 class ReplyHead(NamedTuple):
@@ -165,18 +163,19 @@ class ClientReply:
 
     async def keep_alive(self) -> None:
         """Send an empty chunk; some clients do not take comments."""
-        delta = {} if self._role else {"role": "assistant", "content": ""}
-        self._role = True
-        self._sent, self._later = self._sent or self._seen, True
-        await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
+        await self._insert({} if self._role else {"content": ""})
 
     async def note(self, text: str) -> None:
         """Send a text of the gateway before the model's next text, in a stream."""
         text = f"\n\n{text}" if self._texts and not self._texts[-1].endswith("\n") else text
-        delta = {"content": text} if self._role else {"role": "assistant", "content": text}
+        self._texts.append(text)
+        await self._insert({"content": text})
+
+    async def _insert(self, delta: Json) -> None:
+        """Send a chunk of the gateway, with the role where the client has none."""
+        delta = delta if self._role else {"role": "assistant", **delta}
         self._role = True
         self._sent, self._later = self._sent or self._seen, True
-        self._texts.append(text)
         await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
 
     async def say(self, text: str) -> None:
