@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import orjson
+
 from proxy.actions.openapi.budget import Budget
 from proxy.actions.openapi.names import FreeNames
 from proxy.actions.openapi.operation import (
@@ -45,6 +47,8 @@ _VALUES_OF_OPERATION = 20  # in the budget: the smallest operation takes as much
 _BINARY = ("image/", "audio/", "video/", "application/zip", "application/pdf")
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 OCTETS = "application/octet-stream"
+
+_LEVELS_AROUND = 20  # of a request, around the schema of an operation
 
 Values = dict[str, Any]
 
@@ -122,6 +126,7 @@ def _operation(
     schema: Values = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     if reader.defs:
         schema["$defs"] = reader.defs
+    _check_json(schema)
     return Operation(
         method=method.upper(),
         path=path,
@@ -136,6 +141,17 @@ def _operation(
         confirm=given.get("x-ragway-confirm") is True,
         name=names.take(_name(given, method, path)),  # the last, because an operation with a fault takes no name
     )
+
+
+def _check_json(schema: Values) -> None:
+    """Raise TooLarge for a schema that cannot stand in a request of a model: orjson writes 254 levels."""
+    within: Any = schema
+    for _ in range(_LEVELS_AROUND):
+        within = [within]
+    try:
+        orjson.dumps(within)
+    except orjson.JSONEncodeError as error:
+        raise TooLarge(f"the schema of the arguments cannot be written as JSON ({error})") from error
 
 
 def _name(given: Values, method: str, path: str) -> str:

@@ -15,6 +15,7 @@ from proxy.actions.library import ActionLibrary, read_document
 from proxy.actions.openapi import budget
 from proxy.actions.openapi.operations import operations_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
+from proxy.actions.own_tools import tool_entry
 from proxy.actions.store import ActionStore
 from proxy.api.knowledge import description
 from tests.support.unasked import Unasked
@@ -114,6 +115,20 @@ def test_shared_values_of_yaml_cannot_grow_without_bound() -> None:
     operations, uncallable = operations_of(read_spec(text.encode()))
     assert operations == []
     assert uncallable[0].reason == "the schema of the arguments is too large for a model"
+
+
+@pytest.mark.parametrize("levels", [100, 240, 250, 260, 400])
+def test_a_schema_that_is_nested_too_deeply_costs_one_operation_or_can_be_offered(levels: int) -> None:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    deep = {"get": {"parameters": [{"name": "a", "in": "query", "schema": {"default": value}}]}}
+    operations, uncallable = operations_of(document(paths={"/deep": deep, "/flat": {"get": {}}}))
+    assert [one.path for one in operations if one.path == "/flat"] == ["/flat"]
+    for one in operations:
+        assert tool_entry("act_deep", "", one.schema)
+    assert len(operations) + len(uncallable) == 2
+    assert (levels > 230) == bool(uncallable)
 
 
 LARGE_SCHEMA: dict[str, Any] = {"properties": {f"p{number}": {} for number in range(19_000)}}
