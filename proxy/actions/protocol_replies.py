@@ -27,6 +27,7 @@ _PART = re.compile(
 _HIGH = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}")
 _MAY_BE_LOW = re.compile(rf"(?:\\(?:u{_HEX}{{0,3}})?)?")
 _MOST_NAME_CHARS = 200
+_MOST_BEGINNING_CHARS = 1_000  # of a text, that show whether a call begins
 
 Json = dict[str, Any]
 
@@ -111,7 +112,8 @@ class ProtocolText:
         text, begin = self._last + self._held, len(self._last)
         self._held = ""
         for place in PLACES.finditer(text, begin):
-            begins = begins_call(text[place.start() :], self._owns, self._owns_beginning)
+            beginning = text[place.start() : place.start() + _MOST_BEGINNING_CHARS]
+            begins = begins_call(beginning, self._owns, self._owns_beginning)
             if begins is not False:
                 self._state = "call" if begins else self._state
                 text, self._held = text[: place.start()], text[place.start() :]

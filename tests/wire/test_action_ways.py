@@ -308,3 +308,16 @@ def test_a_call_that_the_model_wrote_wrongly_is_no_refusal_of_tools(
         answer_after_refusals(team, name, stream=stream)
     assert answer_after_refusals(team, name, stream=stream) == ANSWER
     assert {way(asked) for asked in team.model.received} == {"native"}
+
+
+@pytest.mark.parametrize("value", ['"caf\\ud83d"', "9" * 30, "[" * 300 + "]" * 300], ids=["half-pair", "large", "deep"])
+@pytest.mark.parametrize("tool", ["find_actions", "act_listUsers", "read_result", "act_unknown"])
+@pytest.mark.parametrize("model", ["native", "schema", "text"])
+def test_an_argument_that_cannot_be_written_ends_no_chat(team: Team, model: str, tool: str, value: str) -> None:
+    arguments = f'{{"query": {value}}}'
+    call = calls((tool, {}))
+    call["tool_calls"][0]["function"]["arguments"] = arguments
+    wrong = call if model == "native" else says(f'{{"name": "{tool}", "arguments": {arguments}}}')
+    team.script(wrong, says(SAID if model == "schema" else ANSWER))
+    assert answer(team, f"rage/atlas/gpt-{model}", stream=False) == ANSWER
+    assert team.api.seen == []
