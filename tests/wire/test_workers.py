@@ -265,6 +265,7 @@ def test_a_worker_that_answers_is_left_alone(tmp_path: Path) -> None:
 def test_a_single_worker_that_dies_is_replaced(tmp_path: Path) -> None:
     with serving(tmp_path / "data", tmp_path, _ECHO_ONLY) as gateway:
         os.kill(gateway.worker_pid(), signal.SIGKILL)
+        until("the worker is gone", lambda: "starting another" in gateway.log.read_text())
         assert gateway.ask(KOTLIN).status_code == 200  # it waits for the next one
 
 
