@@ -229,7 +229,9 @@ class Catalog:
             .join(_revisions, _revisions.c.document == _documents.c.id)
             .where(_documents.c.collection == collection, _revisions.c.state == "current")
         )
-        query = query if keys is None else query.where(_documents.c.key.in_(keys))
+        if keys is not None:  # by the documents' ids: SQLite would look through all current revisions for many keys
+            named = select(_documents.c.id).where(_documents.c.collection == collection, _documents.c.key.in_(keys))
+            query = query.where(_revisions.c.document.in_(named))
         with self.engine.connect() as sql:
             return {row.key: RevisionRecord(*row[1:]) for row in sql.execute(query)}
 

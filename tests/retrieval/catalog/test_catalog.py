@@ -3,7 +3,7 @@
 import resource
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +107,7 @@ def test_publishing_again_replaces_the_one_before(catalog: Catalog, docs: Collec
     assert catalog.document(first.document, 1).text == "Use TLS."
 
 
-def test_publishing_takes_as_many_steps_in_a_large_catalog(tmp_path: Path) -> None:
+def test_a_publication_and_a_look_at_many_keys_take_as_many_steps_in_a_large_catalog(tmp_path: Path) -> None:
     catalog, counted = Catalog.open(tmp_path / "catalog.sqlite"), Counter[str]()
     docs = catalog.create("docs", embedder="tiny", probes=probes())
 
@@ -116,17 +116,26 @@ def test_publishing_takes_as_many_steps_in_a_large_catalog(tmp_path: Path) -> No
         assert isinstance(raw, sqlite3.Connection)
         raw.set_progress_handler(lambda: counted.update(["steps"]), 10)  # after each ten steps of SQLite's machine
 
-    def steps(key: str) -> int:
+    def publishing(key: str) -> int:
         staged = stage(catalog, docs, key)
         counted.clear()
         catalog.publish(staged)
         return counted["steps"]
 
+    def looking(keys: Sequence[str]) -> int:
+        counted.clear()
+        assert catalog.current_revisions("docs", keys).keys() == set(keys)
+        return counted["steps"]
+
     event.listen(catalog.engine, "begin", count)
-    first = steps("first.md")
-    for number in range(300):
-        steps(f"{number}.md")
-    assert 0 < steps("last.md") <= 2 * first
+    keys = [f"{number}.md" for number in range(100)]
+    publications = [publishing(key) for key in keys]
+    looks = [looking(keys), looking(keys[:10])]
+    for number in range(100, 3000):
+        publishing(f"{number}.md")
+    assert 0 < publishing("last.md") <= 2 * publications[0]
+    assert 0 < looking(keys) <= 2 * looks[0]
+    assert 0 < looking(keys[:10]) <= 2 * looks[1]
     catalog.close()
 
 
