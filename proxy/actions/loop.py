@@ -58,13 +58,11 @@ class ActionLoop:
         self._memory = actions.memory
         self._context = context
         self._ways = actions.ways
-        self._earlier = offer.conversation.hidden  # messages of earlier questions
         self._hidden: list[bytes] = []  # messages of this question
         self._further: set[str] = set()  # names of the further members that an error may refuse
         self._takes_further = exchange.target is None or self._ways.takes_further(exchange.target)
+        self._earlier = self._taken(offer.conversation.hidden)  # messages of earlier questions
         self._dropped = False  # the newest error named further members; not known yet whether the model goes on without
-        if not self._takes_further:
-            self._earlier = tuple(map(_without_further, self._earlier))
         self._unsure = not request.fields.get("tools")  # an error may refuse the way in which the model is asked
         # An error may refuse calls or thoughts of another model, which the client asked before.
         self._may_speak = (
@@ -125,6 +123,10 @@ class ActionLoop:
         self._may_speak, self._spoken = False, True
         return True
 
+    def _taken(self, hidden: tuple[HiddenMessages, ...]) -> tuple[HiddenMessages, ...]:
+        """The messages as the model takes the messages: without further members where the model refuses these."""
+        return hidden if self._takes_further else tuple(map(_without_further, hidden))
+
     def _drop_further(self, reply: ModelReply) -> bool:
         """Write the hidden messages without the further members that an error names, from now on.
 
@@ -134,7 +136,7 @@ class ActionLoop:
         if not self._dropped:
             return False
         self._further, self._takes_further = set(), False
-        self._earlier = tuple(map(_without_further, self._earlier))
+        self._earlier = self._taken(self._earlier)
         self._hidden = [json_bytes(without_further(json_of(one))) for one in self._hidden]
         return True
 
@@ -181,9 +183,7 @@ class ActionLoop:
         calls = [ToolCall(one.id, one.name, one.arguments) for one in waiting if one.owned]
         results = await self._kept_alive(execution.results(calls), client)
         messages = self._request.fields["messages"]
-        self._earlier = resumed(self._offer.conversation, messages, _result_messages(calls, results))
-        if not self._takes_further:
-            self._earlier = tuple(map(_without_further, self._earlier))
+        self._earlier = self._taken(resumed(self._offer.conversation, messages, _result_messages(calls, results)))
         # The calls wait no more, also where a bridge repeats the request without a member that the upstream refuses.
         self._offer.conversation = Conversation(self._earlier, self._offer.conversation.tools)
         if execution.question:
