@@ -142,18 +142,16 @@ class ActionLoop:
 
     async def _ask_without_tools(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the model as without an offer."""
-        answered = False
 
         async def look(message: Message) -> None:
-            nonlocal answered
-            answered = answered or message.get("status") == 200
+            # Without an answer, the refusal may be about the client's schema. The client may ask again after the end.
+            if self._offer.form and message.get("status") == 200:
+                self._offer.lower(self._offer.way, True)
             await send(message)
 
         self._trace.offer = "model refuses tools"
         self._exchange.body = await by_size(self._request.raw, lambda: self._forwarded([]))
         await self._upstream(scope, receive, look)
-        if answered and self._offer.form:  # else the refusal may be about the client's schema
-            self._offer.lower(self._offer.way, True)
 
     def _refusals(self, way: ToolsWay) -> Sequence[bytes]:
         """The words of an error that refuses the way in which the model is asked."""
