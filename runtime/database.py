@@ -10,12 +10,14 @@ without a number is older than the first migration and has some of the first mig
 """
 
 import os
+import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from retrieval.errors import IndexDown, RetrievalError
@@ -33,6 +35,8 @@ _PATIENCE = {
     "keepalives_count": "2", "application_name": "ragway",
 }  # fmt: skip
 _KEPT = 5  # connections to a server
+_BUSY_S = 5.0  # a connection to a file waits so long for another connection's lock
+_BUSY_AGAIN_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,10 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
     from sqlalchemy import URL, NullPool, create_engine, event
 
     def tune(connection: Any, _record: Any) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")  # readers and the writer do not wait for each other
+        _write_ahead(connection)
         connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
         connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA busy_timeout=5000")
+        connection.execute(f"PRAGMA busy_timeout={int(_BUSY_S * 1000)}")
 
     def name_refusals(context: "ExceptionContext") -> None:
         name = getattr(context.original_exception, "sqlite_errorname", "")
@@ -87,6 +91,23 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
     event.listen(engine, "connect", tune)
     event.listen(engine, "handle_error", name_refusals)
     return engine
+
+
+def _write_ahead(connection: Any) -> None:
+    """Set SQLite's write-ahead log: readers and the writer do not wait for each other.
+
+    A new file can get a first writer between SQLite's read and SQLite's write of the mode: SQLite then raises at once,
+    whatever the busy timeout is.
+    """
+    end_s = monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > end_s:
+                raise
+        sleep(_BUSY_AGAIN_S)
 
 
 def make_closed(file: Path) -> None:

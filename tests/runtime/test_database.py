@@ -4,6 +4,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -264,6 +265,21 @@ def test_a_server_that_comes_back_is_used_again() -> None:
         server.start()
         assert catalog.collections() == []
         catalog.close()
+
+
+def test_a_new_file_can_have_a_first_writer_while_a_connection_opens(tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    engine = open_file(file, pooled=False)
+    with closing(sqlite3.connect(file, check_same_thread=False)) as first:
+        first.execute("CREATE TABLE t (n INTEGER)")
+        first.commit()
+        first.execute("BEGIN IMMEDIATE")
+        end = threading.Timer(0.3, first.commit)
+        end.start()
+        with engine.connect() as second:
+            assert second.scalar(text("SELECT count(*) FROM t")) == 0
+            assert second.scalar(text("PRAGMA journal_mode")) == "wal"
+        end.join()
 
 
 _READER = """
