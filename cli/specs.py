@@ -30,7 +30,8 @@ _UNCALLABLE = 10  # operations named in the log
 async def document_of(settings: Settings, name: str, source: str) -> bytes:
     """The document of a set, from a file or a URL. Raises UnreadableSpec."""
     row = settings.actions.get(name, ActionsApi())
-    return await read_source(source, hosts=settings.action_calls.spec_hosts, networks=networks_of(row.networks or ()))
+    networks = networks_of(row.networks or ())
+    return await read_source(source, hosts=settings.action_calls.spec_hosts, networks=networks, api=name)
 
 
 def source_of(settings: Settings, found: ActionSet | None, name: str) -> str:

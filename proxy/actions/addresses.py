@@ -53,17 +53,19 @@ def networks_of(texts: Iterable[str]) -> tuple[IPNetwork, ...]:
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
-def check(address: str, allowed: Sequence[IPNetwork] = ()) -> None:
+def check(address: str, allowed: Sequence[IPNetwork] = (), *, api: str = "NAME") -> None:
     """Raise ForbiddenAddress for an address that is not public and not in an allowed network.
 
     An IPv6 address that contains an IPv4 address (mapped, 6to4, Teredo, NAT64, ISATAP) is checked as both.
+    api: the name of the API, for the message.
     """
     given = ipaddress.ip_address(address.partition("%")[0])
     for ip in (given, *_embedded(given)):
         if ip in _METADATA:
             raise ForbiddenAddress(f"{given} is the address of a cloud's metadata, which is never called")
         if not (_is_public(ip) or any(ip.version == network.version and ip in network for network in allowed)):
-            raise ForbiddenAddress(f"{given} is no public address (allow the network in actions.NAME.networks)")
+            network = ipaddress.ip_network(ip)
+            raise ForbiddenAddress(f"{given} is no public address (to allow: actions.{api}.networks: [{network}])")
 
 
 def _is_public(ip: IPAddress) -> bool:
@@ -88,8 +90,9 @@ def _embedded(ip: IPAddress) -> Iterator[ipaddress.IPv4Address]:
 class _CheckedBackend(httpcore.AsyncNetworkBackend):
     """Opens connections for httpcore, after the check."""
 
-    def __init__(self, allowed: Sequence[IPNetwork]) -> None:
+    def __init__(self, allowed: Sequence[IPNetwork], api: str) -> None:
         self._allowed = allowed
+        self._api = api
         self._inner = httpcore.AnyIOBackend()
 
     async def connect_tcp(
@@ -102,7 +105,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         addresses = await _addresses(host, port, timeout)
         for address in addresses:
-            check(address, self._allowed)
+            check(address, self._allowed, api=self._api)
         failure: Exception = httpcore.ConnectError(f"the name {host} has no address")
         for address in addresses:
             try:
@@ -134,7 +137,8 @@ async def _addresses(host: str, port: int, seconds: float | None) -> list[str]:
 class CheckedTransport(httpx.AsyncHTTPTransport):
     """httpx's transport with checked connections, and without the proxies of the environment."""
 
-    def __init__(self, allowed: Sequence[IPNetwork], *, max_connections: int = 20) -> None:
+    def __init__(self, allowed: Sequence[IPNetwork], *, api: str = "NAME", max_connections: int = 20) -> None:
+        """api: the name of the API, for messages."""
         context = ssl.create_default_context()
         super().__init__(verify=context, trust_env=False)
         # httpx has no public way to choose the backend of its pool.
@@ -142,5 +146,5 @@ class CheckedTransport(httpx.AsyncHTTPTransport):
             ssl_context=context,
             max_connections=max_connections,
             keepalive_expiry=30.0,
-            network_backend=_CheckedBackend(allowed),
+            network_backend=_CheckedBackend(allowed, api),
         )

@@ -82,7 +82,7 @@ class Api:
     @property
     def transport(self) -> CheckedTransport:
         if self._transport is None:
-            self._transport = CheckedTransport(self.networks)
+            self._transport = CheckedTransport(self.networks, api=self.name)
         return self._transport
 
     def address_of(self, operation: Operation) -> str:

@@ -30,14 +30,19 @@ def shown_source(source: str) -> str:
 
 
 async def read_source(
-    source: str, *, hosts: Sequence[str], networks: Sequence[IPNetwork] = (), seconds: float = _FETCH_S
+    source: str,
+    *,
+    hosts: Sequence[str],
+    networks: Sequence[IPNetwork] = (),
+    api: str = "NAME",
+    seconds: float = _FETCH_S,
 ) -> bytes:
-    """The document. hosts: allowed in a URL. networks: that are not public, and allowed.
+    """The document. hosts: allowed in a URL. networks: of the API, that are not public, and allowed.
 
     Raises UnreadableSpec; the text has no query of a URL.
     """
     if is_url(source):
-        return await _fetched(source, hosts, networks, seconds)
+        return await _fetched(source, hosts, CheckedTransport(networks, api=api), seconds)
     try:
         return await asyncio.to_thread(_read, Path(source))
     except OSError as error:
@@ -49,7 +54,7 @@ def _read(file: Path) -> bytes:
         return opened.read(MAX_BYTES + 1)  # `read_spec` refuses more
 
 
-async def _fetched(source: str, hosts: Sequence[str], networks: Sequence[IPNetwork], seconds: float) -> bytes:
+async def _fetched(source: str, hosts: Sequence[str], connections: CheckedTransport, seconds: float) -> bytes:
     try:
         url = httpx.URL(source)
         if url.host not in (host.lower() for host in hosts):
@@ -57,7 +62,7 @@ async def _fetched(source: str, hosts: Sequence[str], networks: Sequence[IPNetwo
                 f"documents are not fetched from {url.host}: add the host to the setting action_calls.spec_hosts "
                 f"(spec_hosts: [{url.host}])"
             )
-        async with asyncio.timeout(seconds), CheckedTransport(networks) as transport:
+        async with asyncio.timeout(seconds), connections as transport:
             return await _followed(transport, url)
     except TimeoutError as error:
         raise UnreadableSpec(f"the document did not come within {seconds:g} s") from error

@@ -222,7 +222,9 @@ def test_a_run_to_an_address_that_is_not_public_is_refused(folder: Path) -> None
     words = ("actions", "run", "atlas", "listInvoices", "orgId=5f0")
     done = ragway(*words, folder=folder, environ={"ATLAS_KEY": SECRET})
     assert done.returncode == 1
-    assert done.stdout.startswith("The call failed: 127.0.0.1 is no public address")
+    assert done.stdout == (
+        "The call failed: 127.0.0.1 is no public address (to allow: actions.atlas.networks: [127.0.0.1/32]).\n"
+    )
 
 
 def test_a_run_of_a_key_uses_the_credentials_of_the_key(folder: Path) -> None:
