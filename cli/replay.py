@@ -81,6 +81,8 @@ async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, An
 
     known = {row.name for row in await documents.library.collections(None)}
     names = [name for name in kept["_asked"] if name in known]
+    if not names and not kept["collections"]:  # there was no collection to search, and there is none today
+        return outcome(kept)
     if not names:
         raise RetrievalError(f"all searched collections were deleted: {', '.join(kept['_asked'])}")
     groups = kept["_groups"]

@@ -241,12 +241,11 @@ def test_replay_prints_the_rounds_and_makes_no_call(team: Team) -> None:
         id = team.ask(QUESTION, model=model).headers["x-rag-id"]
         while (done := replayed(team, id)).returncode == 1 and "no receipt" in done.stderr:
             pass
-        if "raw" in model:
-            assert done.returncode == 0, done.stderr
-            assert "operations of atlas: offered: " in done.stdout
-            assert f"searched: {QUESTION}, relevance 0." in done.stdout
-            assert "  atlas/createCluster: could_change (dense #" in done.stdout
-            assert "atlas/listOrganizations: ok, status 200" in done.stdout
+        assert done.returncode == 0, done.stderr
+        assert "operations of atlas: offered: " in done.stdout
+        assert f"searched: {QUESTION}, relevance 0." in done.stdout
+        assert "  atlas/createCluster: could_change (dense #" in done.stdout
+        assert "atlas/listOrganizations: ok, status 200" in done.stdout
     assert team.api.seen == ["GET /orgs"]
 
 
