@@ -26,6 +26,8 @@ from proxy.exchange import exchange_of
 _OWN_KEY = PREFIX.encode()
 _UNGUARDED = ("/healthz", "/readyz")
 _UPLOADS = re.compile(r"/v1/(files|knowledge/collections/[^/]+/files)")  # forms, which a page may send, too
+_API_DOCUMENTS = re.compile(r"/v1/actions/sets/[^/]+")
+_YAML = ("application/yaml", "application/x-yaml", "text/yaml", "application/openapi+yaml")
 
 
 class Guard:
@@ -90,7 +92,9 @@ def must_be_no_page(scope: Scope, *, any_type: bool = False) -> None:
     """
     if exchange_of(scope).key or scope["method"] not in ("POST", "PUT", "PATCH"):
         return
-    if not any_type and not _UPLOADS.fullmatch(scope["path"]):
+    if _API_DOCUMENTS.fullmatch(scope["path"]):
+        must_be_json(scope, *_YAML)
+    elif not any_type and not _UPLOADS.fullmatch(scope["path"]):
         must_be_json(scope)
     elif not any(name == b"origin" for name, _ in scope["headers"]):  # a present origin is allowed: `Guard` has checked
         _must_be_of_no_site(scope)
@@ -103,14 +107,18 @@ def _must_be_of_no_site(scope: Scope) -> None:
         raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
 
 
-def must_be_json(scope: Scope) -> None:
-    """Refuse a body that is not JSON: a web page can send other types, and no type, without a preflight."""
+def must_be_json(scope: Scope, *others: str) -> None:
+    """Refuse a body that is not JSON: a web page can send other types, and no type, without a preflight.
+
+    others: further types that the route takes, none of which a web page can send without a preflight.
+    """
     given = next((value for name, value in scope["headers"] if name == b"content-type"), None)
     if given is None and not _of_a_page(scope):
         return
     media = (given or b"").decode("latin-1").partition(";")[0].strip().lower()
-    if media != "application/json":
-        message = f"Send the body with content-type: application/json, got {media or 'none'!r}."
+    if media != "application/json" and media not in others:
+        types = " or ".join(("application/json", *others[:1]))
+        message = f"Send the body with content-type: {types}, got {media or 'none'!r}."
         raise ApiError(415, message, code="unsupported_content_type")
 
 

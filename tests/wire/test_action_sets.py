@@ -417,8 +417,14 @@ def test_no_secret_stands_in_the_log(filled: Shop) -> None:
 def test_without_keys_every_program_on_this_machine_may_write(tmp_path: Path) -> None:
     settings = "models: {echo: {lane: echo}}\nactions: {shop: {base_url: 'https://shop.example'}}"
     with serving(tmp_path / "data", tmp_path, settings) as gateway:
-        reply = httpx.put(f"{gateway.url}/v1/actions/sets/shop", json=document(), timeout=60)
-        assert described(reply).status_code == 201
+        url = f"{gateway.url}/v1/actions/sets/shop"
+        assert described(httpx.put(url, json=document(), timeout=60)).status_code == 201
+        yaml = {"content-type": "application/yaml; charset=utf-8"}
+        assert httpx.put(url, content=json.dumps(document()), headers=yaml, timeout=60).status_code == 200
+        form = {"content-type": "application/x-www-form-urlencoded"}  # of `curl --data-binary`
+        reply = httpx.put(url, content=json.dumps(document()), headers=form, timeout=60)
+        assert reply.status_code == 415
+        assert "content-type: application/json or application/yaml, got" in reply.text
 
 
 def test_a_gateway_without_apis_says_how_to_configure_an_api(tmp_path: Path) -> None:
