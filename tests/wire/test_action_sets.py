@@ -205,12 +205,12 @@ def test_a_dry_run_shows_the_request_without_secrets(filled: Shop) -> None:
 @pytest.mark.parametrize(
     ("operation", "body", "status", "words"),
     [
-        ("listShirts", {}, 400, "Size is missing"),
+        ("listShirts", {}, 400, "'arguments': size is missing"),
         ("listShirts", {"arguments": {"size": "XXL"}}, 400, "size must be one of"),
         ("listShirts", {"arguments": {"size": "M", "store": "paris"}}, 400, "store is unknown"),
         ("listShirts", {"arguments": [], "dry": "yes"}, 400, "'dry' must be true or false"),
         ("listShirts", {"arguments": ["M"]}, 400, "'arguments' must be an object"),
-        ("listShirts", {"sure": True}, 400, "there is no 'sure' here"),
+        ("listShirts", {"sure": True}, 400, "There is no 'sure' here"),
         ("listHats", {}, 404, "shop has no operation 'listHats'"),
         ("orderShirt", {}, 200, "could change something"),
     ],
@@ -220,7 +220,7 @@ def test_a_run_with_a_fault_sends_nothing(
 ) -> None:
     reply = filled.run(operation, **body)
     assert reply.status_code == status, reply.text
-    assert words.lower() in reply.text.lower()
+    assert words in reply.text
     assert filled.api.seen == []
 
 

@@ -143,7 +143,7 @@ class ActionSets:
         exchange.action_trace = ActionTrace((api.name,), "", calls=[traced])
         if wrong := problems(offered_schema(operation, api.hidden(operation)), arguments):
             traced.outcome = "invalid_arguments"
-            raise invalid("; ".join(wrong), "arguments")
+            raise invalid(f"'arguments': {'; '.join(wrong)}", "arguments")
         try:
             outcome = await traced_call(api, operation, arguments, self._actions.limits.call, exchange, traced)
         finally:
@@ -247,11 +247,11 @@ class _Routes:
 def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The request that a call would send, as `Api.shown_request`."""
     if wrong := problems(offered_schema(operation, api.hidden(operation)), arguments):
-        raise invalid("; ".join(wrong), "arguments")
+        raise invalid(f"'arguments': {'; '.join(wrong)}", "arguments")
     try:
         request = api.shown_request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
-        raise invalid(str(error), "arguments") from error
+        raise invalid(f"'arguments': {error}", "arguments") from error
     return {
         "object": "action.request",
         "set": api.name,
