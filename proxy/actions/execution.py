@@ -233,12 +233,14 @@ async def traced_call(
     traced: ActionCall,
 ) -> Outcome:
     """`call`, noted in the exchange and in the trace."""
-    began, label = time.perf_counter(), f"{api.name}/{operation.name}"
+    began, label, sent = time.perf_counter(), f"{api.name}/{operation.name}", True  # a call that is ended may be sent
     try:
         outcome = await call(api, operation, arguments, limits)
+        sent = outcome.sent
     finally:
         exchange.ended_step("action", began, label)
-        exchange.actions = (*exchange.actions, label)
+        if sent:
+            exchange.actions = (*exchange.actions, label)
     traced.outcome, traced.status, traced.sent = outcome.word, outcome.status, outcome.sent
     traced.size_bytes, traced.tries = outcome.size, outcome.tries
     return outcome

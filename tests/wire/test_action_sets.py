@@ -222,6 +222,7 @@ def test_a_run_with_a_fault_sends_nothing(
     assert reply.status_code == status, reply.text
     assert words in reply.text
     assert filled.api.seen == []
+    assert "x-rag-actions" not in reply.headers, "no operation ran"
 
 
 def test_a_document_that_cannot_be_read_changes_nothing(filled: Shop) -> None:
