@@ -10,7 +10,7 @@ from typing import Any
 import click
 import orjson
 
-from cli.apis import action_api, action_library, action_store, call_limits
+from cli.apis import action_api, action_library, action_store, call_limits, hidden_arguments
 from cli.build import accounts, key_credentials
 from cli.common import WholeNumber, arms_text, as_text, echo, options, progress_bar, run, settings_of
 from cli.specs import configured_address, counts_of, document_of, source_of, update
@@ -169,17 +169,18 @@ def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None
 @options
 def show(name: str, operation: str | None, as_json: bool, config_file: Path | None, data: str | None) -> None:
     """List the operations of a set, or show one OPERATION with its arguments."""
-    with contextlib.closing(action_store(settings_of(config_file, data=data))) as store:
+    settings = settings_of(config_file, data=data)
+    with contextlib.closing(action_store(settings)) as store:
         found = set_of(store, name)
         operations = store.operations(name, None if operation is None else [operation])
     if operation is not None and not operations:
         raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
     if as_json:
-        click.echo(orjson.dumps([_operation_row(one) for one in operations], option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps([_operation_row(settings, name, one) for one in operations], option=orjson.OPT_INDENT_2))
     elif operation is not None:
         one = operations[0]
         echo(f"{one.method} {one.path}\n{one.summary}\n{one.description}".strip())
-        click.echo(orjson.dumps(one.schema, option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(_arguments(settings, name, one), option=orjson.OPT_INDENT_2))
     else:
         for one in operations:
             echo(f"{one.name}  {one.method} {one.path}  {one.summary}")
@@ -231,7 +232,7 @@ async def _search(settings: Settings, question: str, sets: Sequence[str], k: int
             set_of(library.store, name)
         found = await library.find([Turn("user", question)], names, k=k, view=ALL)
     if as_json:
-        click.echo(orjson.dumps([_found_row(one) for one in found.actions], option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps([_found_row(settings, one) for one in found.actions], option=orjson.OPT_INDENT_2))
         return 0
     for number, one in enumerate(found.actions, 1):
         operation = one.operation
@@ -246,10 +247,12 @@ async def _search(settings: Settings, question: str, sets: Sequence[str], k: int
     return 0
 
 
-def _found_row(one: FoundAction) -> dict[str, Any]:
+def _found_row(settings: Settings, one: FoundAction) -> dict[str, Any]:
     hit = one.hit
-    matched = {"score": None if hit is None else hit.score, "scores": {} if hit is None else hit.scores}
-    return {"set": one.set, **_operation_row(one.operation), **matched}
+    matched: dict[str, Any] = {"score": None, "ranks": {}, "scores": {}}  # of a producer
+    if hit is not None:
+        matched = {"score": hit.score, "ranks": hit.ranks, "scores": hit.scores}
+    return {"set": one.set, **_operation_row(settings, one.set, one.operation), **matched}
 
 
 @command.command("run")
@@ -368,12 +371,17 @@ def _set_row(one: ActionSet) -> dict[str, Any]:
     }
 
 
-def _operation_row(one: Operation) -> dict[str, Any]:
+def _arguments(settings: Settings, set_name: str, one: Operation) -> dict[str, Any]:
+    """The schema of the arguments that `run` takes."""
+    return offered_schema(one, hidden_arguments(settings, set_name, one))
+
+
+def _operation_row(settings: Settings, set_name: str, one: Operation) -> dict[str, Any]:
     return {
         "name": one.name,
         "method": one.method,
         "path": one.path,
         "summary": one.summary,
         "reads": one.reads,
-        "arguments": one.schema,
+        "arguments": _arguments(settings, set_name, one),
     }

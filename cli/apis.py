@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -19,6 +19,7 @@ from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
 from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
 from proxy.actions.memory import ActionMemory
+from proxy.actions.openapi.operation import Operation
 from proxy.actions.shelf import StoredResults
 from proxy.actions.store import ActionSet, ActionStore
 from proxy.api.knowledge.action_sets import ActionSets, SetSettings
@@ -143,6 +144,12 @@ def action_api(
         secrets=tuple(text for text in masked if text),
         servers=row.servers or (),
     )
+
+
+def hidden_arguments(settings: Settings, set_name: str, operation: Operation) -> Collection[str]:
+    """The arguments of an operation that nobody gives: the fixed arguments of the settings, and the API key."""
+    row = settings.actions.get(set_name, ActionsApi())
+    return Api(set_name, "", _auth_of(row, "", ""), row.fixed or {}).hidden(operation)
 
 
 def _auth_of(row: ActionsApi, user: str, secret: str) -> httpx.Auth | None:

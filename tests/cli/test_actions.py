@@ -56,7 +56,7 @@ def test_a_set_is_added_found_changed_and_removed(folder: Path) -> None:
     found = json.loads(actions(folder, "search", "who are the users in my organization?", "--json")[0])
     assert found[0]["name"] == "listOrganizationUsers"
     assert found[0]["score"] > found[1]["score"]
-    assert found[0]["scores"].keys() == {"bm25", "dense"}
+    assert found[0]["scores"].keys() == found[0]["ranks"].keys() == {"bm25", "dense"}
     first, *_, last = actions(folder, "search", "who are the users in my organization?")[0].splitlines()
     assert "bm25 #1 " in first
     assert last.startswith("the best is relevant with probability 0.")
@@ -185,6 +185,16 @@ def test_a_dry_run_prints_the_request_without_credentials(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == f"GET {NOBODY}/orgs/a%2Fb/users?itemsPerPage=FIXED"
     assert SECRET not in done.stdout
+
+
+def test_the_arguments_shown_are_the_arguments_of_a_run(folder: Path) -> None:
+    configured(folder, NOBODY, ", key_in: query, key_name: itemsPerPage, fixed: {orgId: '7'}")
+    nothing = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    shown = json.loads(actions(folder, "show", "atlas", "listOrganizationUsers", "--json")[0])
+    found = json.loads(actions(folder, "search", "users of an organization", "-k", "1", "--json")[0])
+    assert shown[0]["arguments"] == found[0]["arguments"] == nothing
+    plain = actions(folder, "show", "atlas", "listOrganizationUsers")[0]
+    assert json.loads(plain[plain.index("{\n") :]) == nothing
 
 
 @pytest.mark.parametrize(
