@@ -376,14 +376,23 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
             raise SettingsError(f"{where} must be a list of texts, got {value!r}")
         return tuple(entries)
     if origin is not None:  # Mapping[str, str]
-        if not isinstance(value, dict) or not all(isinstance(x, str) for pair in value.items() for x in pair):
-            raise SettingsError(f"{where} must map texts to texts, got {value!r}")
-        return dict(value)
+        return _texts(value, where)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         wanted = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}[hint]
         raise SettingsError(f"{where} must be {wanted}, got {value!r}")
+    return value
+
+
+def _texts(value: Any, where: str) -> dict[str, str]:
+    """Check a map of texts. Raises SettingsError; the message has no value, because a fixed argument may be secret."""
+    if not isinstance(value, dict):
+        raise SettingsError(f"{where} must map texts to texts, got a {type(value).__name__}")
+    for name, text in value.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            what = "the value of " if isinstance(name, str) else ""
+            raise SettingsError(f"{where} must map texts to texts: write {what}{name!r} in quotes")
     return value
 
 

@@ -205,7 +205,8 @@ def test_an_unknown_key_names_the_nearest_known_one(source: Source, text: str, s
         ("retrieval: {lexical: off}", "must be one of bm25, okapi; got False"),
         ("retrieval: {rewrite: [local]}", "must be one of local, llm, off; got ['local']"),
         ("upstream: {paths: [a]}", "must map texts to texts"),
-        ("upstream: {paths: {/v1/files: 1}}", "must map texts to texts"),
+        ("upstream: {paths: {/v1/files: 1}}", "must map texts to texts: write the value of '/v1/files' in quotes"),
+        ("upstream: {paths: {1: /v1/files}}", "must map texts to texts: write 1 in quotes"),
         ("server: 8000", "server"),
         ("server: [host]", "must be a section with keys"),
         ("data: [a]", "must be text"),
@@ -218,6 +219,12 @@ def test_a_value_of_the_wrong_type_says_what_was_expected(source: Source, text: 
     message = source.refused(text)
     assert says in message
     assert "ragway.yaml" in message
+
+
+def test_the_message_about_a_fixed_argument_that_is_no_text_has_no_value(source: Source) -> None:
+    message = source.refused("actions: {atlas: {fixed: {orgId: a, groupId: 4711}}}")
+    assert "actions.atlas.fixed must map texts to texts: write the value of 'groupId' in quotes" in message
+    assert "4711" not in message
 
 
 @pytest.mark.parametrize(
