@@ -222,9 +222,10 @@ def _found(rows: Sequence[Row], query: str, max_chars: int) -> str:
     for at in best:
         row, most = rows[at], max(_LEAST_ROW_CHARS, max_chars // 3)
         text = row.text if isinstance(row.value, str) else json_text(row.value, max_chars=most)
-        left -= len(text)
+        line = f"{quoted(row.place)}: {quoted(text)}"
+        left -= len(line) + 1
         if texts and left < 0:
             break
-        texts.append(f"{quoted(row.place)}: {quoted(text)}")
+        texts.append(line)
     head = f"({len(best):,} of {len(rows):,} rows hold words of the query; the best {len(texts)}:)"
     return "\n".join([head, *texts])

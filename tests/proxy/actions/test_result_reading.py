@@ -115,6 +115,13 @@ def test_a_query_finds_rows_with_their_places() -> None:
     assert read_on(RESULT, query="helicopter", max_chars=2000) == "(None of the 200 rows holds a word of the query.)"
 
 
+def test_the_rows_that_a_query_finds_fit_with_their_places() -> None:
+    found = read_on(RESULT, query="person77@example.com", max_chars=2000)
+    head, _, rows = found.partition("\n")
+    assert head.startswith("(200 of 200 rows hold words of the query; the best ")
+    assert 1900 < len(rows) <= 2000
+
+
 def test_a_query_finds_lines_of_a_text_with_their_first_characters() -> None:
     text = "".join(f"line {n} has {'an error' if n == 7 else 'no fault'}\n" for n in range(100))
     found = read_on(text, query="errors", max_chars=2000).splitlines()[1]
