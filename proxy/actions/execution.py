@@ -13,7 +13,7 @@ from proxy.actions.actions import ActionLimits
 from proxy.actions.arguments import TooManyValues, invented
 from proxy.actions.budget import CallShare, ResultBudget
 from proxy.actions.call import Api, CallLimits, Outcome, call
-from proxy.actions.offer import Offer, OfferedOperation
+from proxy.actions.offer import PREFIX, Offer, OfferedOperation
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool
 from proxy.actions.protocols import example
@@ -30,6 +30,7 @@ _MOST_NAME_CHARS = 64
 _LEAST_SIMILAR = 0.5  # of two names, from 0 to 1
 # Models that are not asked by tools go on with further calls, and lose the fact.
 _ANSWER_NOW = "If this result answers the question, answer the user now, with the facts of the result."
+_REFUSALS = ("unknown_tool", "could_change", "invalid_arguments")  # for which no value of the person matters
 _MOST_KEPT_CHARS = 2_000  # of arguments and of a result, in a receipt
 
 
@@ -87,7 +88,7 @@ class Execution:
             text = await self._text(one, tool, traced, share)
         finally:
             traced.duration_ms = self._exchange.elapsed_ms() - traced.started_ms
-        refused = traced.outcome in ("unknown_tool", "invalid_arguments") and traced.operation not in self._incomplete
+        refused = traced.outcome in _REFUSALS and traced.operation not in self._incomplete
         if traced.sent or refused or (traced.outcome == "ok" and isinstance(tool, OwnTool)):
             self._done.add((one.name, _canonical(one.arguments)))
         traced.arguments, traced.result = self._kept(one.arguments), self._kept(text)
@@ -105,6 +106,9 @@ class Execution:
         if not isinstance(arguments, dict):
             traced.outcome = "invalid_arguments"
             return "Nothing was sent: the arguments are no JSON object."
+        if tool is None and (label := self._changing(one.name)):
+            (traced.set, _, name), traced.operation, traced.outcome = label.partition("/"), label, "could_change"
+            return f"Nothing was sent: {name} could change something. This gateway only reads."
         if tool is None:
             traced.outcome = "unknown_tool"
             names = ", ".join([*self._offer.tools, *sorted(self._offer.taken)][:_MOST_NAMES])
@@ -176,6 +180,12 @@ class Execution:
         for api in {one.set: one.api for one in self._offer.operations}.values():
             text = api.masked_text(text)
         return cut_middle(text.encode("utf-8", "replace").decode(), _MOST_KEPT_CHARS)
+
+    def _changing(self, tool: str) -> str:
+        """The operation that a model names, where a search has found that the operation could change something."""
+        name = tool.removeprefix(PREFIX)
+        found = (one for search in self._trace.searches for one in search.found if one.outcome == "could_change")
+        return next((one.operation for one in found if one.operation.partition("/")[2] == name), "")
 
     def _similar(self, name: str, arguments: dict[str, Any]) -> str:
         """The call of the tool with the most similar name, for a model that is not asked by tools."""

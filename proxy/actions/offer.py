@@ -17,7 +17,7 @@ from proxy.dialects.json_body import Edit, member_span, unescaped
 from proxy.exchange import ToolsWay
 from retrieval.records.search import Turn
 
-_PREFIX = "act_"
+PREFIX = "act_"
 _MOST_NAME_CHARS = 64  # OpenAI's limit
 _MOST_DESCRIPTION_CHARS = 1_000
 
@@ -77,7 +77,7 @@ class Offer:
     def named(self, name: str) -> OfferedOperation | OwnTool | None:
         """The tool with this name. Models that write calls as text leave out the prefix: getOrder, not act_getOrder."""
         tool = self.tools.get(name)
-        return tool if tool is not None or self.way == "native" else self.tools.get(_PREFIX + name)
+        return tool if tool is not None or self.way == "native" else self.tools.get(PREFIX + name)
 
     def owns_beginning(self, letters: str) -> bool:
         """Whether the name of a tool of the gateway's begins with these letters."""
@@ -90,7 +90,7 @@ class Offer:
 
     def add(self, found: Sequence[OfferedOperation]) -> list[str]:
         """Append operations, each once; returns the names of the tools."""
-        return [self._added(_PREFIX + one.operation.name, one) for one in found]
+        return [self._added(PREFIX + one.operation.name, one) for one in found]
 
     def add_own(self, tool: OwnTool) -> str:
         """Append a tool of the gateway, once; returns the name of the tool."""

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from proxy.action_trace import ActionTrace, FoundOperation, OperationSearch
 from proxy.actions.actions import ActionLimits
 from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits
@@ -168,6 +169,19 @@ async def test_a_call_that_could_change_something_is_not_sent() -> None:
         text = await result(execution(api), {"orgId": "5f0c1e"}, "act_deleteUsers")
     assert server.requests == []
     assert "This gateway only reads" in text
+
+
+async def test_a_call_of_a_found_operation_that_could_change_something_gets_the_reason() -> None:
+    found = FoundOperation("atlas/dropUsers", "could_change", 1.0, {}, {})
+    trace = ActionTrace(searches=[OperationSearch("drop", 0.9, [found])])
+    async with served_api(users) as (server, api):
+        running = Execution(offer(api), LIMITS, Exchange(action_trace=trace), (QUESTION,))
+        text = await result(running, {}, "act_dropUsers")
+        assert running.repeats(ToolCall("c2", "act_dropUsers", "{}"))
+    assert server.requests == []
+    assert text == "Nothing was sent: dropUsers could change something. This gateway only reads."
+    (traced,) = trace.calls
+    assert (traced.set, traced.operation, traced.outcome) == ("atlas", "atlas/dropUsers", "could_change")
 
 
 async def test_a_value_that_was_refused_is_refused_again() -> None:
