@@ -10,7 +10,7 @@ from typing import Any
 import click
 import orjson
 
-from cli.apis import action_api, action_library, action_store, call_limits, hidden_arguments
+from cli.apis import action_api, action_library, action_store, call_limits, hidden_arguments, refused_address
 from cli.build import accounts, key_credentials
 from cli.common import WholeNumber, arms_text, as_text, echo, options, progress_bar, run, settings_of
 from cli.specs import configured_address, counts_of, document_of, source_of, update
@@ -80,7 +80,10 @@ async def _add(settings: Settings, name: str, source: str, base_url: str | None)
             progress = progress_bar(f"actions {name}", "texts")
             address = configured_address(settings, name) or base_url or ""
             report = await library.add(name, raw, base_url=address, source=source, progress=progress)
+            added = library.store.find(name)
     _report(name, report)
+    if added is not None and (refused := await refused_address(settings, added)):
+        echo(f"no operation is called yet: {refused}", err=True)
     return 0
 
 
@@ -176,7 +179,9 @@ def show(name: str, operation: str | None, as_json: bool, config_file: Path | No
     if operation is not None and not operations:
         raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
     if as_json:
-        click.echo(orjson.dumps([_operation_row(settings, name, one) for one in operations], option=orjson.OPT_INDENT_2))
+        click.echo(
+            orjson.dumps([_operation_row(settings, name, one) for one in operations], option=orjson.OPT_INDENT_2)
+        )
     elif operation is not None:
         one = operations[0]
         echo(f"{one.method} {one.path}\n{one.summary}\n{one.description}".strip())

@@ -13,7 +13,7 @@ from cli.common import knowledge as opened_knowledge
 from config.settings import ActionsApi, Settings, SettingsError
 from proxy.access.key_credentials import FIXED
 from proxy.actions.actions import ActionLimits, Actions
-from proxy.actions.addresses import networks_of
+from proxy.actions.addresses import networks_of, why_refused
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
 from proxy.actions.key_apis import KeyApis
@@ -144,6 +144,13 @@ def action_api(
         secrets=tuple(text for text in masked if text),
         servers=row.servers or (),
     )
+
+
+async def refused_address(settings: Settings, action_set: ActionSet) -> str:
+    """Why the API of a set is not called, by the address of the API; "": the API is called."""
+    row = settings.actions.get(action_set.name, ActionsApi())
+    base_url = row.base_url or action_set.base_url
+    return await why_refused(base_url, networks_of(row.networks or ()), api=action_set.name) if base_url else ""
 
 
 def hidden_arguments(settings: Settings, set_name: str, operation: Operation) -> Collection[str]:

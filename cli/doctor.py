@@ -66,7 +66,7 @@ async def _doctor(seen: Examination, *, as_json: bool) -> int:
         _baked_in(seen)
         await _index(seen)
     await _specs(seen)
-    _sets(seen)
+    await _sets(seen)
     if as_json:
         click.echo(orjson.dumps([asdict(one) for one in seen.findings], option=orjson.OPT_INDENT_2))
         return int(seen.ill)
@@ -157,23 +157,28 @@ def _baked_in(seen: Examination) -> None:
         store.close()
 
 
-def _sets(seen: Examination) -> None:
-    """Name each action set whose writing was interrupted."""
-    if not (seen.settings.catalog.url or (Path(seen.settings.data) / "actions.db").exists()):
-        return
-    from proxy.actions.store import ActionStore
+async def _sets(seen: Examination) -> None:
+    """Name each action set that was not read, whose writing was interrupted, or whose API is not called."""
+    configured, rows = seen.settings.actions, []
+    if seen.settings.catalog.url or (Path(seen.settings.data) / "actions.db").exists():
+        from cli.apis import action_store, refused_address
 
-    store = ActionStore(Path(seen.settings.data), seen.settings.catalog.url)
-    try:
-        rows = store.sets()
-    except RetrievalError:  # `_databases` names the problem
-        return
-    finally:
-        store.close()
+        store = action_store(seen.settings)
+        try:
+            rows = store.sets()
+        except RetrievalError:  # `_databases` names the problem
+            return
+        finally:
+            store.close()
     for row in rows:
         if not row.document:
             advice = f"`ragway actions update {row.name}`" if row.source else "put the document again"
             seen.found(f"action set {row.name}", "the last reading of the document was interrupted", advice)
+        if refused := await refused_address(seen.settings, row):
+            seen.found(f"action set {row.name}", refused, "until then, no operation is called")
+    for name in sorted(configured.keys() - {row.name for row in rows}):
+        if not configured[name].spec:
+            seen.found(f"action set {name}", "no OpenAPI document was read", f"`ragway actions add {name} FILE`")
 
 
 async def _index(seen: Examination) -> None:

@@ -121,6 +121,19 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
+async def why_refused(url: str, allowed: Sequence[IPNetwork], *, api: str, seconds: float = 2.0) -> str:
+    """Why the address of an API is not called; "": the address is called, or the name is not known at present."""
+    parts = httpx.URL(url)
+    try:
+        for address in await _addresses(parts.host, parts.port or 443, seconds):
+            check(address, allowed, api=api)
+    except ForbiddenAddress as error:
+        return str(error)
+    except (httpcore.ConnectError, httpcore.ConnectTimeout):
+        return ""
+    return ""
+
+
 async def _addresses(host: str, port: int, seconds: float | None) -> list[str]:
     """The addresses of a name. Raises httpcore's errors of a connection."""
     loop = asyncio.get_running_loop()

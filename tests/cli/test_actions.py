@@ -357,3 +357,24 @@ def test_the_doctor_names_a_set_whose_reading_was_interrupted(folder: Path) -> N
     )
     actions(folder, "update", "atlas")
     assert ragway("doctor", folder=folder).returncode == 0
+
+
+def test_an_address_that_is_not_public_is_named_before_the_first_call(folder: Path) -> None:
+    reason = "127.0.0.1 is no public address (to allow: actions.atlas.networks: [127.0.0.1/32])"
+    _, err = actions(folder, "add", "atlas", "atlas.yaml", "--base-url", NOBODY)
+    assert f"no operation is called yet: {reason}\n" in err
+    done = ragway("doctor", folder=folder)
+    assert done.returncode == 1
+    assert f"action set atlas: {reason}: until then, no operation is called" in done.stdout
+    settings = "embedder: {model: hash}\nactions: {atlas: {networks: [127.0.0.1/32]}}\n"
+    (folder / "ragway.yaml").write_text(settings)
+    assert ragway("doctor", folder=folder).returncode == 0
+    assert "no public address" not in actions(folder, "add", "atlas", "atlas.yaml", "--base-url", NOBODY)[1]
+
+
+def test_the_doctor_names_a_configured_set_without_a_document(folder: Path) -> None:
+    actions(folder, "add", "atlas", "atlas.yaml")
+    (folder / "ragway.yaml").write_text("embedder: {model: hash}\nactions: {atlas: {}, shop: {}}\n")
+    done = ragway("doctor", folder=folder)
+    assert done.returncode == 1
+    assert done.stdout == "action set shop: no OpenAPI document was read: `ragway actions add shop FILE`\n"
