@@ -27,7 +27,6 @@ from proxy.exchange import Exchange, ToolsWay
 from proxy.upstream.translated.request import sendable
 
 _T = TypeVar("_T")
-_PROGRESS = (b"x-rag-progress", b"on")
 _NO_ANSWER = "The limit of calls for one answer is reached, and the model gave no answer."
 
 
@@ -81,7 +80,7 @@ class ActionLoop:
             return
         if self._takes_further and not self._may_speak:
             self._further.update(*(further_names(row) for one in self._earlier for row in one.rows()))
-        shown = self._request.streamed and _PROGRESS in scope["headers"] and not self._offer.form
+        shown = self._request.streamed and _wants_progress(scope) and not self._offer.form
         repeated = False
         for number in range(self._limits.rounds + 1):
             last = number == self._limits.rounds or execution.over or repeated
@@ -327,6 +326,11 @@ class ActionLoop:
         said = (message.text for message in self._request.messages())
         hidden = (message for one in self._earlier for message in one.rows() if message["role"] != "assistant")
         return [*said, self._context, *(message["content"] for message in hidden)]
+
+
+def _wants_progress(scope: Scope) -> bool:
+    """Whether the client asks for a line of text for each call: `x-rag-progress: on`, in any letter case."""
+    return any(name == b"x-rag-progress" and value.strip().lower() == b"on" for name, value in scope["headers"])
 
 
 def _without_further(hidden: HiddenMessages) -> HiddenMessages:

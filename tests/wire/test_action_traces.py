@@ -221,12 +221,12 @@ def test_the_header_says_where_earlier_calls_cannot_be_put_back(team: Team, stre
     assert " actions=forgotten " in team.line(reply)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_progress_is_a_line_of_text_for_each_call_in_a_stream(team: Team, stream: bool) -> None:
+@pytest.mark.parametrize(("stream", "wish"), [(False, "on"), (True, "on"), (True, "ON")])
+def test_progress_is_a_line_of_text_for_each_call_in_a_stream(team: Team, stream: bool, wish: str) -> None:
     script = [calls(INVENTED, text="Let me look."), calls(ORGS), calls(USERS), says(ANSWER), says("Two.")]
     model = team.script(*script)
     body = CHAT_CLIENT.body("rage/atlas/gpt-4o", QUESTION, stream=stream)
-    reply = CHAT_CLIENT.post(team.served.url, body, team.keys["ann"], headers={"x-rag-progress": "on"})
+    reply = CHAT_CLIENT.post(team.served.url, body, team.keys["ann"], headers={"x-rag-progress": wish})
     lines = "Let me look.\n\n→ atlas/listOrganizations 200\n\n→ atlas/listUsers 200\n\n" if stream else ""
     answer = CHAT_CLIENT.answer_of(reply)
     assert answer == lines + ANSWER
