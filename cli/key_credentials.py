@@ -10,7 +10,7 @@ import click
 import orjson
 
 from cli.build import key_credentials
-from cli.common import as_text, echo, opened_accounts, options
+from cli.common import as_text, echo, opened_accounts, options, settings_of
 from proxy.access.key_credentials import BadCredential, KeyCredentials
 
 
@@ -45,6 +45,10 @@ def setting(
     with _credentials(config_file, data) as credentials:
         credentials.change(as_text(key_id), as_text(set_name), {as_text(name): value})
     echo(f"{key_id} has a {name} for {set_name}", err=True)
+    known = settings_of(config_file, data=data).actions
+    if set_name not in known:
+        lacking = f"the setting actions has no row {as_text(set_name)!r}: no API is called with the value"
+        echo(f"{lacking}; rows: {', '.join(known) or 'none'}", err=True)
 
 
 @command.command("list")

@@ -97,6 +97,10 @@ def test_credentials_are_sealed_listed_by_name_removed_and_never_printed(tmp_pat
         done = keys("credentials", "set", id, "atlas", name, "--env", "VALUE", VALUE="canary-value")
         assert done.returncode == 0, done.stderr
         said += [done.stdout, done.stderr]
+    assert "the setting actions has no row 'atlas': no API is called with the value; rows: none" in said[-1]
+    (tmp_path / "ragway.yaml").write_text("actions: {atlas: {}}\n")
+    done = keys("credentials", "set", id, "atlas", "secret", "--env", "VALUE", VALUE="canary-value")
+    assert done.stderr == f"{id} has a secret for atlas\n"
     listed = keys("credentials", "list", id, "--json")
     assert [row["name"] for row in json.loads(listed.stdout)] == ["fixed.groupId", "secret"]
     assert f"{id}  atlas  secret" in keys("credentials", "list").stdout
