@@ -42,6 +42,11 @@ def called_tool(row: Any) -> dict[str, Any] | None:
     return called if isinstance(called, dict) else None
 
 
+def arguments_text(arguments: object) -> str:
+    """The arguments of a call, or a piece, as text. Some servers write the arguments as a JSON object."""
+    return json_bytes(arguments).decode() if isinstance(arguments, dict) else _text(arguments)
+
+
 class ToolCallPieces:
     """A tool call that arrives in pieces: the first id and name, and the joined arguments."""
 
@@ -51,11 +56,11 @@ class ToolCallPieces:
         self._arguments: list[str] = []
 
     def add(self, *, id: object = "", name: object = "", arguments: object = "", custom: bool = False) -> None:
-        """Add a piece; another value than a text adds nothing. Some servers write the arguments as a JSON object."""
+        """Add a piece; another value than a text adds nothing."""
         self.id = self.id or _text(id)
         self.name = self.name or _text(name)
         self._custom = self._custom or custom
-        self._arguments.append(json_bytes(arguments).decode() if isinstance(arguments, dict) else _text(arguments))
+        self._arguments.append(arguments_text(arguments))
 
     @property
     def came_whole(self) -> bool:

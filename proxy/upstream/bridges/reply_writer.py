@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.dialects import sse
-from proxy.dialects.replies import MAX_REPLY_BYTES, called_tool, json_bytes
+from proxy.dialects.replies import MAX_REPLY_BYTES, ToolCallPieces, arguments_text, called_tool, json_bytes
 from proxy.dialects.token_counts import Tokens, reported_tokens
 from proxy.errors import ApiError, upstream_error
 from proxy.upstream.bridges.members import Json
@@ -114,13 +114,13 @@ class ReplyWriter(ABC):
     def _read_choice(self, choice: Mapping[str, Any]) -> None:
         delta = choice.get("delta") or choice.get("message")
         if isinstance(delta, dict):
-            self._read_delta(delta)
+            self._read_delta(delta, whole="message" in choice)
         if choice.get("delta") == {} and choice.get("finish_reason") is self.finish_reason is None:
             self.keep_alive()  # an empty chunk, as gateways send while a client waits
         if isinstance(choice.get("finish_reason"), str):
             self.finish_reason = choice["finish_reason"]
 
-    def _read_delta(self, delta: Mapping[str, Any]) -> None:
+    def _read_delta(self, delta: Mapping[str, Any], *, whole: bool) -> None:
         blocks = [each for each in _list(delta.get("thinking_blocks")) if isinstance(each, dict)]
         if not any(_text(block.get("thinking")) for block in blocks):  # else the other members repeat the text
             thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
@@ -134,7 +134,7 @@ class ReplyWriter(ABC):
         self._write(self.refusal, _text(delta.get("refusal")))
         for place, call in enumerate(_list(delta.get("tool_calls"))):
             if isinstance(call, dict):
-                self._read_call(call, place)
+                self._read_call(call, place if whole else call.get("index", place))
 
     def _write(self, write: Any, piece: str) -> None:
         if piece:
@@ -142,24 +142,23 @@ class ReplyWriter(ABC):
             self.text_bytes += len(piece)
             write(piece)
 
-    def _read_call(self, call: Mapping[str, Any], place: int) -> None:
-        """A piece of a call: the first piece has the name. Some providers give each call the index 0."""
-        index, id = call.get("index", place), _text(call.get("id"))
-        called = called_tool(call)
+    def _read_call(self, call: Mapping[str, Any], index: object) -> None:
+        """A piece of a call: the first piece has the name. Some providers give each call the index 0, and no id."""
+        id, called = _text(call.get("id")), called_tool(call)
         if not isinstance(index, int) or not called:
             return
-        name = _text(called.get("name"))
+        name, piece = _text(called.get("name")), arguments_text(called.get("arguments") or called.get("input"))
         open_call = self._call
-        if open_call is None or open_call.index != index or (name and id not in ("", open_call.id)):
+        if open_call is None or open_call.index != index or (name and open_call.is_over(id, piece)):
             if not name:
                 words = "The upstream sent a piece of a tool call that had no beginning, or was over."
                 raise upstream_error(502, words, "upstream_garbled")
             self._end_call()
-            self._call = _Call(index, id or f"call_{secrets.token_hex(12)}")
-            self.begin_call(self._call.id, name, custom="custom" in call)
-        piece = _text(called.get("arguments")) or _text(called.get("input"))
+            self._call = open_call = _Call(index, id or f"call_{secrets.token_hex(12)}")
+            self.begin_call(open_call.id, name, custom="custom" in call)
         if piece:
             self.text_bytes += len(piece)
+            open_call.pieces.add(arguments=piece)
             self.arguments(piece)
 
     def _end_call(self) -> None:
@@ -174,6 +173,11 @@ class _Call:
     def __init__(self, index: int, id: str) -> None:
         self.index = index
         self.id = id
+        self.pieces = ToolCallPieces()
+
+    def is_over(self, id: str, piece: str) -> bool:
+        """Whether a piece with a name, this id and these arguments begins another call."""
+        return id != self.id if id else piece != "" and self.pieces.came_whole
 
 
 def cut() -> ApiError:

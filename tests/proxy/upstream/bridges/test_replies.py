@@ -244,3 +244,24 @@ def test_odd_chunks_are_read_or_a_502(made: list[Json], usage: Any, choices: Any
     for writer in (ResponseWriter({}, streamed=True), MessageWriter({}, streamed=False)):
         with contextlib.suppress(ApiError):
             written(writer, chunks)
+
+
+def _calls_in(writer: ReplyWriter) -> list[tuple[str, Any]]:
+    """The name and the arguments of each call in the whole reply."""
+    rows = writer.whole.get("output") or writer.whole["content"]
+    return [(row["name"], row["input"] if "input" in row else json.loads(row["arguments"])) for row in rows]
+
+
+@pytest.mark.parametrize("kind", [ResponseWriter, MessageWriter])
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("arguments", [{"city": "Bonn"}, '{"city": "Bonn"}'], ids=["object", "text"])
+@pytest.mark.parametrize("id", [{}, {"id": ""}, {"id": None}], ids=str)
+def test_two_calls_with_the_index_0_and_without_an_id_stay_two_calls(
+    kind: Callable[..., ReplyWriter], streamed: bool, arguments: Any, id: Json
+) -> None:
+    calls = [{"index": 0, **id, "function": {"name": name, "arguments": arguments}} for name in ("a", "b")]
+    message = {"message": {"role": "assistant", "content": None, "tool_calls": calls}, "finish_reason": "tool_calls"}
+    writer = kind({"model": "m"}, streamed=streamed)
+    chunks = chunks_of([{"tool_calls": [call]} for call in calls], "tool_calls")
+    written(writer, chunks if streamed else [{"choices": [{"index": 0, **message}]}])
+    assert _calls_in(writer) == [("a", {"city": "Bonn"}), ("b", {"city": "Bonn"})]
