@@ -39,8 +39,9 @@ log = logging.getLogger("ragway")
 SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
 _MOST_TIMES = 4  # as many operations as for one question in a conversation, before no further operation is added
 _SETS_S = 10.0  # the list of the sets is read again after so long
-# Members that an offer could change the meaning of: older calls, speech, a search of the provider.
-_UNSUITED = ("functions", "function_call", "audio", "web_search_options")
+# Members that an offer could change the meaning of: older calls, speech, a search of the provider (`{}`, too); and a
+# predicted answer, beside which OpenAI refuses tools.
+_UNSUITED = ("functions", "function_call", "audio", "web_search_options", "prediction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +279,7 @@ def _found_operation(one: FoundAction, api: Api, *, offered: bool) -> FoundOpera
 def suited(request: ModelRequest, messages: Sequence[ConversationMessage]) -> bool:
     """Whether an offer leaves the meaning of a request: a chat completion that ends with a question or with results."""
     fields = request.fields
-    if not isinstance(request, ChatRequest) or any(fields.get(name) for name in _UNSUITED):
+    if not isinstance(request, ChatRequest) or any(fields.get(name) is not None for name in _UNSUITED):
         return False
     if fields.get("n") not in (None, 1) or fields.get("tool_choice") not in (None, "auto"):
         return False

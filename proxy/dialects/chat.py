@@ -22,7 +22,7 @@ from proxy.dialects.token_counts import Tokens, reported_tokens, usages_in
 from proxy.errors import ApiError
 
 _INSTRUCTIONS = ("system", "developer")
-_MORE_THAN_TEXT = ("tools", "functions", "audio", "web_search_options")
+_MORE_THAN_TEXT = ("tools", "functions", "audio")
 
 
 class ChatRequest(ModelRequest):
@@ -53,6 +53,8 @@ class ChatRequest(ModelRequest):
         return limit if isinstance(limit, int) and limit > 0 else 0
 
     def wants_only_text(self) -> bool:
+        if self.fields.get("web_search_options") is not None:  # a search with no option is {}
+            return False
         return self.fields.get("n") in (None, 1) and not any(self.fields.get(name) for name in _MORE_THAN_TEXT)
 
     def insertion(self, text: str, position: Position) -> Sequence[Edit]:

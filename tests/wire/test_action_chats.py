@@ -94,6 +94,8 @@ UNSUITED: list[dict[str, Any]] = [
     {"n": 2},
     {"tools": [CLIENT_TOOL], "tool_choice": {"type": "function", "function": {"name": "weather"}}},
     {"functions": [{"name": "f"}]},
+    {"web_search_options": {}},
+    {"prediction": {"type": "content", "content": "Ann"}},
     {"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "Well,"}]},
     {"model": "gpt-x"},
 ]

@@ -181,6 +181,7 @@ async def test_what_is_off_is_never_drawn(house: House) -> None:
     ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "augmented", "unsuited"),
     ({"n": 2}, "augmented", "unsuited"),
     ({"web_search_options": {"search_context_size": "low"}}, "augmented", "unsuited"),
+    ({"web_search_options": {}}, "augmented", "unsuited"),
     ({"user": "x" * 300_000}, "augmented", "unsuited"),
 ])  # fmt: skip
 async def test_what_cannot_be_compared_is_answered_and_counted(
