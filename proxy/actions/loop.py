@@ -62,7 +62,7 @@ class ActionLoop:
         self._takes_further = exchange.target is None or self._ways.takes_further(exchange.target)
         self._earlier = self._taken(offer.conversation.hidden)  # messages of earlier questions
         self._dropped = False  # the newest error named further members; not known yet whether the model goes on without
-        self._unsure = not request.fields.get("tools")  # an error may refuse the way in which the model is asked
+        self._beside = bool(request.fields.get("tools"))  # the client has tools
         # An error may refuse calls or thoughts of another model, which the client asked before.
         self._may_speak = (
             offer.way == "native"
@@ -144,11 +144,12 @@ class ActionLoop:
 
         async def look(message: Message) -> None:
             # Without an answer, the refusal may be about the client's schema. The client may ask again after the end.
-            if self._offer.form and message.get("status") == 200:
+            if self._offer.form and not self._beside and message.get("status") == 200:
                 self._offer.lower(self._offer.way, True)
             await send(message)
 
         self._trace.offer = "model refuses tools"
+        self._trace.forgotten = self._trace.forgotten or self._earlier != ()
         self._exchange.body = await by_size(self._request.raw, lambda: self._forwarded([]))
         await self._upstream(scope, receive, look)
 
@@ -156,20 +157,19 @@ class ActionLoop:
         """The words of an error that refuses the way in which the model is asked."""
         if self._may_speak:
             return (b"",)
-        if not self._unsure:
-            return self._further_words()
         return [*self._further_words(), *(FORM_REFUSED if self._offer.form else REFUSED[way])]
 
     def _further_words(self) -> Sequence[bytes]:
         return [name.lower().encode() for name in self._further]
 
     def _lower(self, *, refused: bool) -> ToolsWay:
-        """Ask the model in the next way; beside tools of the client or a form, in no other way."""
-        if self._offer.form:
+        """Ask the model in the next way; beside tools of the client or a form, in no other way.
+
+        Beside tools of the client, an error teaches nothing about the model: the tools may be too many.
+        """
+        if self._offer.form or self._beside:
             return "none" if refused else self._offer.way
-        self._unsure = not self._request.fields.get("tools")
-        if self._unsure:
-            self._offer.way = self._offer.lower(self._offer.way, refused)
+        self._offer.way = self._offer.lower(self._offer.way, refused)
         return self._offer.way
 
     async def _resume(self, execution: Execution, client: ClientReply) -> bool:

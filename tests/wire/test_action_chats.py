@@ -252,6 +252,37 @@ def test_another_refusal_passes_as_the_model_wrote_the_refusal(team: Team) -> No
     assert refused.value.code == "context_length_exceeded"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_whose_tools_are_refused_beside_the_offer_goes_on_without_the_offer(team: Team, stream: bool) -> None:
+    """OpenAI takes 128 tools, and some servers refuse a schema."""
+    error = {"error": {"message": "Invalid 'tools': array too long. Expected an array with maximum length 128."}}
+    body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": stream}
+    sent, url = {**body, "tools": [CLIENT_TOOL]}, f"{team.served.url}/v1/chat/completions"
+    model = team.script(error, says("Hm."), says("Hm."))
+    reply = httpx.post(url, json=sent, timeout=60)
+    assert (reply.status_code, reply.content) == (200, model.sent[0])
+    assert [len(asked["tools"]) > 1 for asked in model.received] == [True, False]
+    assert model.received[1] == {**sent, "model": "gpt-x"}
+    httpx.post(url, json=body, timeout=60)
+    assert model.received[2]["tools"], "nothing is learned about the model"
+
+
+def test_the_header_says_that_the_calls_are_not_seen_where_the_offer_is_refused(team: Team) -> None:
+    error = {"error": {"message": "too many tools"}}
+    team.script(calls(ORGS), says(ANSWER), error, error, says("Hm."))  # after the first error, the calls are a text
+    chat = CompletionsChat(team.served.url, tools=True)
+    chat.ask(QUESTION)
+    reply = chat.ask("And who is Ann?")
+    assert (reply.text, reply.headers["x-rag-actions"]) == ("Hm.", "forgotten")
+
+
+def test_an_error_about_the_clients_own_tool_is_the_clients(team: Team) -> None:
+    error = {"error": {"message": "Invalid 'tools[0].function.name'"}}
+    team.script(error, error)
+    with pytest.raises(openai.BadRequestError, match="Invalid 'tools"):
+        team.ask(tools=[CLIENT_TOOL])
+
+
 def test_the_next_question_finds_the_earlier_rounds_at_the_same_places(team: Team) -> None:
     team.script(calls(ORGS), calls(USERS), says(ANSWER), says("Two."), says("Hm."))
     said: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
