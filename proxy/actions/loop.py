@@ -93,10 +93,8 @@ class ActionLoop:
             if not going_on:
                 self._trace.answered_by = "model" if reply.complete else "error"
                 return
-            if last:
-                self._trace.answered_by = "gateway"
-                self._remember(client.text + _NO_ANSWER, None)
-                await client.say(_NO_ANSWER)
+            if reply.cut or last:
+                await self._stop(reply, client)
                 return
             if reply.written and self._offer.way == "native" and not self._hidden and not self._spoken:
                 self._lower(refused=False)
@@ -192,6 +190,18 @@ class ActionLoop:
         self._trace.answered_by = "gateway"
         self._remember(client.text + execution.question, None)
         await client.say(execution.question)
+
+    async def _stop(self, reply: ModelReply, client: ClientReply) -> None:
+        """End the reply without an answer: at the client's limit, or at the last round.
+
+        The client's limit would cut the next call, too.
+        """
+        self._trace.answered_by = "model" if reply.cut else "gateway"
+        text, finish = _NO_ANSWER, "stop"
+        if reply.cut:
+            text, finish = "" if self._request.streamed else reply.text or "", "length"  # a stream has the text
+        self._remember(client.text + text, None)
+        await client.say(text, finish)
 
     def _mark(self) -> None:
         """Note that the conversation has messages that the client does not see, also if the client leaves now."""

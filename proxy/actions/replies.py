@@ -178,10 +178,11 @@ class ClientReply:
         self._sent, self._later = self._sent or self._seen, True
         await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
 
-    async def say(self, text: str) -> None:
-        """End the reply with a text of the gateway."""
+    async def say(self, text: str, finish: str = "stop") -> None:
+        """End the reply with a text of the gateway. finish: the finish_reason."""
         if not self._request.streamed:
             named = {**orjson.loads(CHAT.reply(self._request, text, self.tokens)), **self._seen}
+            first_choice(named)["finish_reason"] = finish
             whole = json_bytes({**named, "object": "chat.completion"})
             self._texts = [text]
             await self.begin(length=len(whole))
@@ -189,10 +190,12 @@ class ClientReply:
             return
         self.next_round()
         sent = []
-        for raw in CHAT.reply_frames(self._request, [text], _NOTHING):
+        for raw in CHAT.reply_frames(self._request, [text] if text else [], _NOTHING):
             event = json_of(sse.data_of(raw) or b"")
             if isinstance(event, dict):
                 event |= {name: value for name, value in self._seen.items() if name in event}
+                if _finish_of(event) is not None:
+                    first_choice(event)["finish_reason"] = finish
             sent.append(self.frame(raw, event if isinstance(event, dict) else None, changed=True))
         await self.body(b"".join(sent), more=False)
 
@@ -317,6 +320,13 @@ class ModelReply:
     def unread(self) -> bool:
         """Whether the reply passed without a look."""
         return self._passes or self._refused
+
+    @property
+    def cut(self) -> bool:
+        """Whether the client's limit of the answer cut the last call, a call of the gateway's tools."""
+        if self.finish != "length" or self.written or self._offer.way != "native" or not self.calls:
+            return False
+        return not isinstance(json_of(self.all_calls[-1].arguments.encode("utf-8", "replace")), dict)
 
     @property
     def finish(self) -> str:

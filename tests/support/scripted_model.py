@@ -32,7 +32,10 @@ def calls(*named: tuple[str, Json], text: str | None = None) -> Json:
 
 
 class ScriptedModel:
-    """Answers one request after another; `received` has the bodies. A message may have the `deltas` of the stream."""
+    """Answers one request after another; `received` has the bodies.
+
+    A message may have the `deltas` of the stream, and the `finish`.
+    """
 
     def __init__(
         self,
@@ -62,14 +65,14 @@ class ScriptedModel:
         turn = self._turns.pop(0)
         message = turn(asked) if callable(turn) else turn
         number = len(self.received)
-        finish = "tool_calls" if message.get("tool_calls") else "stop"
+        finish = message.get("finish") or ("tool_calls" if message.get("tool_calls") else "stop")
         envelope = {"id": f"chatcmpl-{number}", "created": 1700000000 + number, "model": "gpt-x-2024"}
         if "error" in message:
             refusal = json.dumps(message).encode()
             await wire.send(reply(refusal, b"content-type: application/json", status=b"400 Bad Request"))
             return
         if not asked.get("stream"):
-            said = {name: value for name, value in message.items() if name != "deltas"}
+            said = {name: value for name, value in message.items() if name not in ("deltas", "finish")}
             choice = {"index": 0, "message": said, "finish_reason": finish}
             whole = {**envelope, "object": "chat.completion", "choices": [choice], "usage": self._usage}
             self.sent.append(json.dumps(whole, indent=1).encode())

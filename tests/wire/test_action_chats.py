@@ -172,6 +172,28 @@ def test_the_results_stay_known_after_the_limit_of_calls(team: Team, stream: boo
     assert model.received[4]["messages"][: len(before)] == before
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("text", [None, "Let me look."])
+def test_a_call_that_the_limit_of_the_answer_cuts_ends_the_reply(team: Team, stream: bool, text: str | None) -> None:
+    cut = calls(USERS, text=text)
+    cut["tool_calls"][0]["function"]["arguments"] = '{"or'
+    team.script(calls(ORGS), {**cut, "finish": "length"})
+    if stream:
+        chunks = team.stream(max_tokens=9)
+        choices = [chunk.choices[0] for chunk in chunks if chunk.choices]
+        assert [choice.finish_reason for choice in choices if choice.finish_reason] == ["length"]
+        assert "".join(choice.delta.content or "" for choice in choices) == (text or "")
+        assert not any(choice.delta.tool_calls for choice in choices)
+        (usage,) = [chunk.usage for chunk in chunks if chunk.usage]
+    else:
+        reply = team.ask(max_tokens=9).parse()
+        ((choice,), usage) = reply.choices, reply.usage
+        assert (choice.finish_reason, choice.message.content) == ("length", text or "")
+        assert choice.message.tool_calls is None
+    assert usage.total_tokens == 2 * USAGE["total_tokens"]
+    assert len(team.model.received) == 2, "the next call would be cut, too"
+
+
 def test_two_calls_with_one_id_get_two_results(team: Team) -> None:
     same = calls(ORGS, USERS)
     same["tool_calls"][1]["id"] = same["tool_calls"][0]["id"]
