@@ -185,6 +185,7 @@ class Actions:
         offered = documents is not None or bool(offer.operations)
         trace.offer, trace.tools = "offered" if offered else "nothing found", offer.tools
         if not offered:
+            trace.forgotten = trace.forgotten or offer.conversation.hidden != () or offer.conversation.waiting != ()
             return None
         for tool in own:
             offer.add_own(tool)

@@ -322,6 +322,15 @@ def test_the_next_question_finds_the_earlier_rounds_at_the_same_places(team: Tea
         assert len(asked[4]["messages"]) == 3, "an edited history goes on without"
 
 
+def test_the_header_says_that_the_calls_are_not_seen_where_another_set_has_no_operation(team: Team) -> None:
+    team.script(calls(ORGS), says(ANSWER), says("Hm."))
+    chat = CompletionsChat(team.served.url)
+    chat.ask(QUESTION)
+    reply = chat.ask("Thanks!", model="rage/weather/gpt-x")
+    assert [message["role"] for message in team.model.received[2]["messages"]] == ["user", "assistant", "user"]
+    assert reply.headers["x-rag-actions"] == "forgotten"
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_results_of_both_kinds_of_tools_come_in_the_order_of_the_calls(team: Team, stream: bool) -> None:
     team.script(
