@@ -23,7 +23,7 @@ from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT
 from proxy.dialects.chat_reply import ChatReplyReader
 from proxy.dialects.json_body import member_span, unescaped
-from proxy.dialects.replies import ToolCall, json_bytes, json_of, read_error
+from proxy.dialects.replies import ToolCall, content_text, json_bytes, json_of, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.errors import ApiError, upstream_error
 
@@ -138,7 +138,7 @@ class ClientReply:
             ):
                 return b""
             if self._gap and isinstance(delta.get("content"), str) and delta["content"]:
-                delta["content"], self._gap = "\n\n" + delta["content"], False
+                delta["content"] = "\n\n" + delta["content"]
             changed = True
         elif changed and not self._role and event.get("choices"):
             first_choice(event)["delta"] = delta = {"role": "assistant", **delta}
@@ -146,8 +146,9 @@ class ClientReply:
             event["usage"] = _summed(event["usage"], self.tokens)
             changed = True
         self._role = self._role or "role" in delta
-        if isinstance(delta.get("content"), str) and delta["content"]:
-            self._texts.append(delta["content"])
+        if text := content_text(delta.get("content")):
+            self._texts.append(text)
+            self._gap = False
         if self._sent is None and event.get("id") != "":
             self._sent = self._seen
         return sse.frame(json_bytes(event)) if changed else raw

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from proxy.dialects import sse
-from proxy.dialects.replies import ReplyReader, called_tool, error_text, json_bytes
+from proxy.dialects.replies import ReplyReader, called_tool, content_text, error_text, json_bytes
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
 
@@ -40,7 +40,8 @@ class ChatReplyReader(ReplyReader):
             self.ended = True
         message = choice.get("delta") or choice.get("message") or {}
         if isinstance(message, dict):
-            self._add(self._answer, message.get("content"))
+            content = message.get("content")
+            self._add(self._answer, content_text(content) if isinstance(content, list) else content)
             self._add(self._refusal, message.get("refusal"))
             for name in ("reasoning_content", "reasoning"):
                 self._add(self._reasoning, message.get(name))

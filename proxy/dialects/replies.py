@@ -42,6 +42,14 @@ def called_tool(row: Any) -> dict[str, Any] | None:
     return called if isinstance(called, dict) else None
 
 
+def content_text(content: object) -> str:
+    """The text of the content of a reply; some providers send a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else ()
+    return "".join(_text(part.get("text")) for part in parts if isinstance(part, dict))
+
+
 def arguments_text(arguments: object) -> str:
     """The arguments of a call, or a piece, as text. Some servers write the arguments as a JSON object."""
     return json_bytes(arguments).decode() if isinstance(arguments, dict) else _text(arguments)

@@ -332,6 +332,21 @@ def test_the_header_says_that_the_calls_are_not_seen_where_another_set_has_no_op
 
 
 @pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_in_parts_is_found_again(team: Team, stream: bool) -> None:
+    """Mistral's reasoning models answer with a list: thoughts, and a text."""
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Two of them."}]}
+    parts = [thought, {"type": "text", "text": ANSWER}]
+    deltas = [{"content": [thought]}, *({"content": [{"type": "text", "text": letter}]} for letter in ANSWER)]
+    model = team.script(calls(ORGS), {"role": "assistant", "content": parts, "deltas": deltas}, says("Hm."))
+    body: dict[str, Any] = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}]}
+    url = f"{team.served.url}/v1/chat/completions"
+    httpx.post(url, json={**body, "stream": stream}, timeout=60)
+    body["messages"] += [{"role": "assistant", "content": parts}, {"role": "user", "content": "And who is Ann?"}]
+    httpx.post(url, json=body, timeout=60)
+    assert [one["role"] for one in model.received[2]["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
 def test_results_of_both_kinds_of_tools_come_in_the_order_of_the_calls(team: Team, stream: bool) -> None:
     team.script(
         calls(("act_listOrganizations", {}), ("weather", {"city": "Bonn"}), ("act_listUsers", {"orgId": ORG})),

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.dialects import sse
-from proxy.dialects.replies import MAX_REPLY_BYTES, ToolCallPieces, arguments_text, called_tool, json_bytes
+from proxy.dialects.replies import (
+    MAX_REPLY_BYTES,
+    ToolCallPieces,
+    arguments_text,
+    called_tool,
+    content_text,
+    json_bytes,
+)
 from proxy.dialects.token_counts import Tokens, reported_tokens
 from proxy.errors import ApiError, upstream_error
 from proxy.upstream.bridges.members import Json
@@ -130,7 +137,7 @@ class ReplyWriter(ABC):
             if _text(block.get("signature")) or _text(block.get("data")):
                 self._end_call()
                 self.signed(block)
-        self._write(self.text, _content_text(delta.get("content")))
+        self._write(self.text, content_text(delta.get("content")))
         self._write(self.refusal, _text(delta.get("refusal")))
         for place, call in enumerate(_list(delta.get("tool_calls"))):
             if isinstance(call, dict):
@@ -191,10 +198,3 @@ def _text(value: object) -> str:
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _content_text(content: object) -> str:
-    """The text of a content; some providers send a list of parts."""
-    if isinstance(content, str):
-        return content
-    return "".join(_text(part.get("text")) for part in _list(content) if isinstance(part, dict))
