@@ -305,7 +305,7 @@ class ActionLoop:
         try:
             sends = client.sends
             while not (await asyncio.wait({task}, timeout=self._limits.keepalive_s))[0]:
-                if self._request.streamed and client.sends == sends:
+                if client.streams and client.sends == sends:
                     await client.keep_alive()
                 sends = client.sends
             return task.result()

@@ -102,6 +102,11 @@ class ClientReply:
         """The text that the client has got."""
         return "".join(self._texts)
 
+    @property
+    def streams(self) -> bool:
+        """Whether the reply is a stream: some upstreams send a whole reply where a stream was asked for."""
+        return self._request.streamed and ReplyHead.of(self.start).streamed
+
     async def begin(self, start: Message | None = None, length: int | None = None) -> None:
         """Send the head of the reply, once. length: of a body that is not the upstream's."""
         if self.started:

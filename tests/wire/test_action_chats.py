@@ -1,6 +1,7 @@
 """Chats whose model calls an API, through a real gateway: the unchanged openai SDK, a scripted model, a digest API."""
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.support.action_clients import CompletionsChat
 from tests.support.action_team import ANSWER, CANARIES, CLIENT_TOOL, ORGS, QUESTION, USERS, Team, action_team
 from tests.support.atlas_api import GROUP, MEDIA, ORG
 from tests.support.scripted_model import USAGE, calls, says
+from tests.support.upstream_servers import Received, Wire, reply
 
 
 @pytest.fixture(scope="module")
@@ -441,6 +443,23 @@ def test_a_slow_api_keeps_the_stream_alive(team: Team) -> None:
         rest = list(chunks)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in rest) == "Done."
     assert {chunk.id for chunk in rest} == {first.id}
+
+
+def test_a_whole_reply_in_place_of_a_stream_stays_whole_while_an_api_is_slow(team: Team) -> None:
+    """Some upstreams do not know `stream`."""
+    turns = [calls(("act_waitForReport", {})), says(ANSWER)]
+
+    async def answer(wire: Wire, _received: Received) -> None:
+        whole = {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": turns.pop(0)}]}
+        await wire.send(reply(json.dumps(whole).encode(), b"content-type: application/json"))
+
+    team.answered_by(answer)
+    body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    timer = threading.Timer(2.5, httpx.post, [f"{team.api.url}/go"])  # twice as long as `keepalive_s`
+    timer.start()
+    got = httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60)
+    timer.join()
+    assert got.json()["choices"][0]["message"]["content"] == ANSWER
 
 
 def test_a_client_that_leaves_ends_the_call(team: Team) -> None:
