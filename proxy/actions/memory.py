@@ -170,7 +170,7 @@ def _canonical(message: Mapping[str, Any]) -> list[Any]:
     """The parts of a message that clients send back as received."""
     role, calls = message.get("role"), message.get("tool_calls")
     functions = [
-        [call.get("id"), called.get("name"), _arguments(called.get("arguments", called.get("input")))]
+        [call.get("id") or "", called.get("name"), _arguments(called.get("arguments", called.get("input")))]
         for call in (calls if isinstance(calls, list) else ())
         if (called := called_tool(call)) is not None
     ]
@@ -217,7 +217,7 @@ def resumed(
     """
     newest = _newest_reply(messages)
     places = {
-        str(one.get("tool_call_id")): index
+        str(one.get("tool_call_id") or ""): index  # some servers write no ids
         for index, one in enumerate(messages)
         if index > newest and one.get("role") == "tool"
     }

@@ -391,7 +391,7 @@ class ModelReply:
         ids = {call.id for call in calls if not self._offer.handles(call.name)}  # the client has these ids
         self.all_calls = []
         for number, one in enumerate(calls):
-            taken = not one.id or (self._offer.handles(one.name) and one.id in ids)
+            taken = self._offer.handles(one.name) and (not one.id or one.id in ids)  # the client's call stays as sent
             self.all_calls.append(replace(one, id=f"{own_id}_{number}") if taken else one)
             ids.add(one.id)
         self.calls = [call for call in self.all_calls if self._offer.handles(call.name)]

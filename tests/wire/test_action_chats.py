@@ -384,6 +384,24 @@ def test_results_of_both_kinds_of_tools_come_in_the_order_of_the_calls(team: Tea
     assert team.model.received[2]["messages"][:5] == messages
 
 
+@pytest.mark.parametrize("id", [{"id": ""}, {}], ids=["empty", "absent"])
+def test_a_call_of_the_client_without_an_id_is_found_again(team: Team, id: dict[str, Any]) -> None:
+    """Google's chat completions have written empty ids."""
+    both = calls(("weather", {}), ORGS)
+    del both["tool_calls"][0]["id"]
+    both["tool_calls"][0].update(id)
+    model = team.script(both, says(ANSWER))
+    body: dict[str, Any] = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}]}
+    body["tools"], url = [CLIENT_TOOL], f"{team.served.url}/v1/chat/completions"
+    message = httpx.post(url, json=body, timeout=60).json()["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": "", "content": "sunny"}
+    reply = httpx.post(url, json={**body, "messages": [*body["messages"], message, result]}, timeout=60)
+    assert reply.headers["x-rag-actions"] == "atlas/listOrganizations"
+    said = [one.get("content") for one in model.received[1]["messages"]]
+    assert [one["role"] for one in model.received[1]["messages"]] == ["user", "assistant", "tool", "tool"]
+    assert (said[2], "Acme" in said[3]) == ("sunny", True)
+
+
 def test_a_round_of_the_clients_tools_keeps_the_operations(team: Team) -> None:
     team.script(calls(("weather", {})), says(ANSWER), says(ANSWER))
     said: list[Any] = [{"role": "user", "content": QUESTION}]
