@@ -296,6 +296,7 @@ class ActionLoop:
             traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
             traced.tokens, traced.finish, traced.calls = tokens, reply.finish, len(reply.calls)
             client.tokens = client.tokens.plus(tokens)
+            client.cost += reply.cost
             if not first or not reply.unread:
                 exchange.tokens = client.tokens
 

@@ -83,6 +83,7 @@ class ClientReply:
         self.heard = False  # the model has given a good reply
         self.started = False
         self.tokens = _NOTHING  # of all rounds so far
+        self.cost = 0.0  # of all rounds so far, as OpenRouter reports the cost
         self.sends = 0
         # Envelope of the newest reply of the model.
         self._seen: Json = {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
@@ -148,7 +149,7 @@ class ClientReply:
         elif changed and not self._role and event.get("choices"):
             first_choice(event)["delta"] = delta = {"role": "assistant", **delta}
         if isinstance(event.get("usage"), dict) and self.tokens != _NOTHING:
-            event["usage"] = _summed(event["usage"], self.tokens)
+            event["usage"] = _summed(event["usage"], self.tokens, self.cost)
             changed = True
         self._role = self._role or "role" in delta
         if text := content_text(delta.get("content")):
@@ -165,7 +166,7 @@ class ClientReply:
             return body
         plain = unescaped(body)
         start, end = member_span(body, plain, plain.index(b"{"), "usage")
-        return body[:start] + orjson.dumps(_summed(usage, self.tokens)) + body[end:]
+        return body[:start] + orjson.dumps(_summed(usage, self.tokens, self.cost)) + body[end:]
 
     async def keep_alive(self) -> None:
         """Send an empty chunk; some clients do not take comments."""
@@ -257,6 +258,7 @@ class ModelReply:
         self.further = FurtherMembers()
         self.foreign = False  # whether the client's tools are called, too
         self.written = False  # the call came as text
+        self.cost = 0.0  # as the upstream reports the cost; some upstreams repeat the usage in each event
 
     async def send(self, message: Message) -> None:
         """Take one message of the upstream."""
@@ -372,6 +374,7 @@ class ModelReply:
         read = json_of(body)
         reply: Json = read if isinstance(read, dict) else {}
         self._client.see(reply)
+        self._read_cost(reply)
         message = first_choice(reply).get("message")
         self.further.read(message if isinstance(message, dict) else {}, self._reader.call_numbers)
         if self.calls and not self.foreign:
@@ -383,6 +386,11 @@ class ModelReply:
         await self._client.begin(self._start, None if whole is body and not self.calls else len(whole))
         await self._client.body(whole, more=False)
         return False
+
+    def _read_cost(self, event: Json) -> None:
+        usage = event.get("usage")
+        if isinstance(usage, dict) and _is_number(usage.get("cost")):
+            self.cost = usage["cost"]
 
     def _take_calls(self) -> None:
         self.text = self._reader.answer
@@ -413,6 +421,7 @@ class ModelReply:
         frame = _Frame(raw, None)
         if isinstance(read, dict):
             self._client.see(read)
+            self._read_cost(read)
             self._reader.read_event(read)
             self.further.read(_delta_of(read), self._reader.call_numbers)
             frame = _Frame(raw, read, self._reader.call_numbers)
@@ -524,8 +533,8 @@ def _chunk(envelope: Json, delta: Json) -> Json:
     return {"object": "chat.completion.chunk", **envelope, "choices": [choice]}
 
 
-def _summed(usage: Json, earlier: Tokens) -> Json:
-    """The usage of a reply with the tokens of the rounds before."""
+def _summed(usage: Json, earlier: Tokens, cost: float) -> Json:
+    """The usage of a reply with the tokens and the cost of the rounds before."""
     counts = {"prompt_tokens": earlier.prompt, "completion_tokens": earlier.completion}
     counts["total_tokens"] = earlier.prompt + earlier.completion
     summed = {name: _plus(value, counts.get(name, 0)) for name, value in usage.items()}
@@ -535,7 +544,13 @@ def _summed(usage: Json, earlier: Tokens) -> Json:
     ):
         if isinstance(summed.get(group), dict) and name in summed[group]:
             summed[group] = {**summed[group], name: _plus(summed[group][name], count)}
+    if _is_number(usage.get("cost")):
+        summed["cost"] = usage["cost"] + cost
     return summed
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _plus(value: Any, count: int) -> Any:

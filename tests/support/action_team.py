@@ -7,7 +7,7 @@ with action_team(folder) as team:
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import openai
 from tests.support.atlas_api import GROUP, ORG, PASSWORD, USER, AtlasApi, atlas_api, document
 from tests.support.gateway import Served, ragway, serving
 from tests.support.recording_upstream import Answer, Recorder, recording
-from tests.support.scripted_model import ScriptedModel, Turn
+from tests.support.scripted_model import USAGE, ScriptedModel, Turn
 
 SETTINGS = """
 embedder: {{model: hash}}
@@ -76,10 +76,12 @@ class Team:
         self._recorder = recorder
         self.model: ScriptedModel
 
-    def script(self, *turns: Turn, one_byte: bool = False, missing: str = "") -> ScriptedModel:
+    def script(
+        self, *turns: Turn, one_byte: bool = False, missing: str = "", usage: Mapping[str, float] = USAGE
+    ) -> ScriptedModel:
         self.api.seen.clear()
         self.api.accepted.clear()
-        self.model = ScriptedModel(self._recorder.fresh(), turns, one_byte=one_byte, missing=missing)
+        self.model = ScriptedModel(self._recorder.fresh(), turns, one_byte=one_byte, missing=missing, usage=usage)
         return self.model
 
     def answered_by(self, answer: Answer) -> None:

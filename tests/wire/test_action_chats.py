@@ -62,6 +62,17 @@ def test_a_stream_names_the_operations_that_ran_before_the_first_text(team: Team
 
 
 @pytest.mark.parametrize("stream", [False, True])
+def test_the_cost_is_the_sum_of_all_rounds(team: Team, stream: bool) -> None:
+    """OpenRouter reports the cost of a reply in the usage."""
+    team.script(calls(ORGS), calls(USERS), says(ANSWER), usage={**USAGE, "cost": 0.25})
+    if stream:
+        (usage,) = [chunk.usage for chunk in team.stream() if chunk.usage]
+    else:
+        usage = team.ask().parse().usage
+    assert (usage.cost, usage.total_tokens) == (0.75, 3 * USAGE["total_tokens"])
+
+
+@pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_without_calls_passes_byte_for_byte(team: Team, stream: bool) -> None:
     model = team.script(says("I do not know."), one_byte=True)
     body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": stream}
