@@ -17,6 +17,10 @@ _WHOLE_WORD_BELOW = 8  # characters: a shorter text, and a number, are masked as
 _JSON_ESCAPE = re.compile(rb"\\\\|\\u00([2-7][0-9a-fA-F])|\\/")
 _HTML_REFERENCE = re.compile(rb"&#(?:[xX]([0-9a-fA-F]{1,6})|([0-9]{1,7}));?")
 _ALIGNMENTS = 3  # of a text within base64: three bytes are four letters
+_PLAIN_RUN = re.compile(r"[A-Za-z0-9._-]+")  # written as they are by nearly all encoders
+_RUN_OR_SIGN = re.compile(rf"{_PLAIN_RUN.pattern}|\\+|(?s:.)")
+_ENTITIES = {"&": "amp|", "<": "lt|", ">": "gt|", '"': "quot|", "'": "apos|"}
+_MOST_SPELLED_BYTES = 16  # of one byte of a sign
 
 
 def masked(content: bytes, secrets: Iterable[str]) -> bytes:
@@ -29,8 +33,12 @@ def masked(content: bytes, secrets: Iterable[str]) -> bytes:
 
 def longest_form_bytes(secrets: Iterable[str]) -> int:
     """The length of the longest form of the secrets; 0: no secret."""
-    forms = (form for secret in secrets if len(secret) >= _SHORTEST_MASKED for form in _forms(secret))
-    return max(map(len, forms), default=0)
+    lengths = [0]
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_MASKED:
+            signs = len(_PLAIN_RUN.sub("", secret).encode("utf-8", "replace"))
+            lengths += [len(secret) + signs * _MOST_SPELLED_BYTES, *map(len, _forms(secret))]
+    return max(lengths)
 
 
 def plain_json(content: bytes) -> bytes:
@@ -69,7 +77,43 @@ def _masked(content: bytes, secret: str) -> bytes:
             content = re.sub(rb"(?<!\w)" + pattern + rb"(?!\w)", MASK.encode(), content)
         else:
             content = re.sub(pattern, MASK.encode(), content, flags=re.IGNORECASE)
-    return content
+    return _masked_signs(content, secret, whole_word=whole_word)
+
+
+def _masked_signs(content: bytes, secret: str, *, whole_word: bool) -> bytes:
+    """The content without the secret, where each sign may be written in another way than the other signs.
+
+    encodeURIComponent leaves ! and * as they are, XML leaves quotes, and Java writes ~ as %7E.
+    """
+    runs = _PLAIN_RUN.findall(secret)
+    lower = content.lower()
+    if runs == [secret] or any(run.lower().encode() not in lower for run in runs):
+        return content
+    pattern = b"".join(map(_spellings, _RUN_OR_SIGN.findall(secret)))
+    if whole_word:
+        return re.sub(rb"(?<!\w)" + pattern + rb"(?!\w)", MASK.encode(), content)
+    return re.sub(pattern, MASK.encode(), content, flags=re.IGNORECASE)
+
+
+def _spellings(part: str) -> bytes:
+    """A pattern for a run of plain characters, for backslashes, or for one other sign."""
+    if _PLAIN_RUN.fullmatch(part):
+        return re.escape(part.encode())
+    sign = part[0]
+    raw = sign.encode("utf-8", "replace")
+    in_url = b"".join(b"%%(?:25){0,2}%02x" % byte for byte in raw)
+    in_json = rb"\\{1,4}" + rb"\\{1,4}".join(b"u%02x%02x" % pair for pair in _utf16(sign))
+    in_html = "&(?:amp;)?(?:{}#0{{0,3}}{}|#x0{{0,3}}{:x});?".format(_ENTITIES.get(sign, ""), ord(sign), ord(sign))
+    others = b"|".join([in_url, in_json, in_html.encode(), *([rb"\+"] if sign == " " else [])])
+    if sign == "\\":  # twice as many at each level of JSON
+        return b"(?>(?i:%s){%d}|\\\\{%d,%d})" % (others, len(part), len(part), len(part) * 4)
+    escaped = rb"\\{0,3}" if sign in "\"'/" else b""
+    return b"(?>(?i:%s)|%s%s)" % (others, escaped, re.escape(raw))
+
+
+def _utf16(text: str) -> Iterator[tuple[int, int]]:
+    packed = text.encode("utf-16-be", "replace")
+    return zip(packed[::2], packed[1::2], strict=True)
 
 
 def _forms(secret: str) -> set[bytes]:

@@ -12,7 +12,8 @@ import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
+from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 
@@ -432,6 +433,34 @@ async def test_a_secret_in_another_encoding_is_masked_before_the_cut(
     packed = base64.b64encode(LONG_SECRET[3:-3].encode()).decode()
     for piece in (LONG_SECRET[:7], LONG_SECRET[-7:], packed[:8]):
         assert piece.lower() not in shown.lower()
+
+
+SIGNS = "Pa&ss'w*rd!(7)~\"<x>/q"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        quote(SIGNS, safe="!~*'()"),  # encodeURIComponent of JavaScript
+        quote(SIGNS, safe=";/?:@&=+$,#!~*'()"),  # encodeURI
+        quote_plus(SIGNS, safe="*").replace("~", "%7E"),  # URLEncoder of Java, URLSearchParams
+        quote(quote(SIGNS, safe=""), safe=""),  # an address within an address
+        escape(SIGNS),  # the text of an element
+        quoteattr(SIGNS),
+        escape(SIGNS, {'"': "&quot;", "'": "&apos;"}),
+        escape(SIGNS, {'"': "&#34;", "'": "&#039;"}),
+        escape(escape(SIGNS)),
+        repr(SIGNS),
+    ],
+)
+async def test_a_secret_is_masked_where_only_some_signs_are_encoded(form: str) -> None:
+    bodies = (("text/plain", form), ("application/xml", form), ("application/json", json.dumps({"a": form})))
+    for media_type, body in bodies:
+        reply = Reply(403, body.encode(), [("Content-Type", media_type)])
+        async with served_api(replies(reply), secrets=[SIGNS]) as (_, api):
+            outcome = await called(api)
+        assert "…" in outcome.text
+        assert not re.search(r"Pa|w\*rd", outcome.text)
 
 
 async def test_a_secret_at_the_limit_of_bytes_is_masked() -> None:
