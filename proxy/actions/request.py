@@ -11,7 +11,7 @@ import secrets
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_plus
 
 import msgspec
 import orjson
@@ -47,6 +47,7 @@ def build_request(operation: Operation, arguments: Mapping[str, Any], base_url: 
     query: list[str] = []
     headers: list[tuple[str, str]] = []
     cookies: list[str] = []
+    _check_members(operation, arguments, base_url)
     for parameter in operation.parameters:
         if parameter.argument not in arguments:
             if parameter.required:
@@ -79,6 +80,36 @@ def build_request(operation: Operation, arguments: Mapping[str, Any], base_url: 
     url = base.rstrip("/") + quote(path, safe=_RESERVED + _UNRESERVED + "%")
     pairs = [*(one for one in (own_query, path_query) if one), *query]
     return ActionRequest(operation.method, url + (f"?{'&'.join(pairs)}" if pairs else ""), tuple(headers), content)
+
+
+def query_names(url: str) -> frozenset[str]:
+    """The names in the query of a URL."""
+    pairs = url.partition("#")[0].partition("?")[2].split("&")
+    return frozenset(unquote_plus(one.partition("=")[0]) for one in pairs if one)
+
+
+def _check_members(operation: Operation, arguments: Mapping[str, Any], base_url: str) -> None:
+    """Raise BadArgument for a member of an object that would be sent as another parameter, which may be fixed.
+
+    Some servers ignore the case of a name, and PHP reads a[] as a.
+    """
+    for parameter in operation.parameters:
+        value = arguments.get(parameter.argument)
+        if parameter.place not in ("query", "cookie") or not isinstance(value, dict):
+            continue
+        if parameter.media_type or parameter.style == "deepObject" or not parameter.explode:
+            continue
+        others = {one.name for one in operation.parameters if one.place == parameter.place and one is not parameter}
+        if parameter.place == "query":
+            others |= query_names(base_url) | query_names(operation.path)
+        names = {_bare(name) for name in others}
+        for inner in value:
+            if _bare(str(inner)) in names:
+                raise BadArgument(f"{parameter.argument} must not have the member {inner}, which is another parameter")
+
+
+def _bare(name: str) -> str:
+    return name.partition("[")[0].strip().lower()
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

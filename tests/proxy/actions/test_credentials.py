@@ -101,6 +101,23 @@ async def test_the_members_of_an_object_add_no_second_key(where: Where, expected
     assert sent_keys(server.requests[0], where).replace("&a=1", "a=1") == expected
 
 
+def in_query(*rows: dict[str, Any]) -> Operation:
+    """An operation with parameters in the query."""
+    parameters = [{"in": "query", "schema": {"type": "string"}, **row} for row in rows]
+    return operations_of({"openapi": "3.1.0", "paths": {"/things": {"get": {"parameters": parameters}}}})[0][0]
+
+
+@pytest.mark.parametrize("member", ["tenant", "Tenant", "tenant[]", "tenant[0]", "version"])
+async def test_the_members_of_an_object_add_no_second_value_of_another_parameter(member: str) -> None:
+    one = in_query({"name": "tenant"}, {"name": "more", "schema": {"type": "object"}})
+    async with served_api(accepts, fixed={"tenant": "5"}) as (server, api):
+        api.base_url += "?version=2"
+        outcome = await called(api, one, more={member: "9"})
+        assert (await called(api, one, more={"a": "9"})).succeeded
+    assert outcome.text == f"Nothing was sent: more must not have the member {member}, which is another parameter."
+    assert server.targets == ["/things?version=2&tenant=5&a=9"]
+
+
 async def test_a_redirect_with_the_key_in_the_query_adds_no_second_key() -> None:
     async def redirects(request: ApiRequest) -> Reply:
         location = request.target.replace("/things", "/next")
