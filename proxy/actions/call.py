@@ -22,7 +22,7 @@ from proxy.actions.body import read_within
 from proxy.actions.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials
 from proxy.actions.masking import longest_form_bytes, masked
 from proxy.actions.openapi.operation import Operation, Parameter
-from proxy.actions.request import ActionRequest, BadArgument, build_request
+from proxy.actions.request import ActionRequest, BadArgument, build_request, query_names
 from proxy.actions.results import normalised, result_text
 from proxy.body import by_size
 
@@ -110,11 +110,24 @@ class Api:
         self._transport = other.transport
 
     def hidden(self, operation: Operation) -> frozenset[str]:
-        """The arguments that no model gives: the fixed arguments, and the API key."""
-        return frozenset(self.fixed) | {one.argument for one in operation.parameters if self._is_key(one)}
+        """The arguments that no model gives: the fixed arguments, the API key, and what the address says."""
+        own = (one.argument for one in operation.parameters if self._is_own_parameter(one, operation))
+        return frozenset(own).union(*(_arguments_of(operation, name) for name in self.fixed))
 
-    def _is_key(self, parameter: Parameter) -> bool:
-        return isinstance(self.auth, ApiKey) and self.auth.is_written_as(parameter)
+    def _is_own_parameter(self, parameter: Parameter, operation: Operation) -> bool:
+        """Whether a parameter is the API key, or stands in the query of the address."""
+        if isinstance(self.auth, ApiKey) and self.auth.is_written_as(parameter):
+            return True
+        return (
+            parameter.place == "query" and parameter.name in query_names(self.base_url) and self._has_query(operation)
+        )
+
+    def _has_query(self, operation: Operation) -> bool:
+        """Whether the query of `base_url` goes along with an operation."""
+        try:
+            return not operation.server or origin_of(self.address_of(operation)) == origin_of(self.base_url)
+        except ValueError:  # no URL
+            return False
 
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
         """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""
@@ -123,8 +136,8 @@ class Api:
             raise ForbiddenAddress(
                 f"{where} is not the address of this API (allow the address in actions.{self.name}.servers)"
             )
-        fixed = {name: value for name, value in self.fixed.items() if name in operation.schema["properties"]}
-        parameters = tuple(one for one in operation.parameters if not self._is_key(one))
+        fixed = {one: value for name, value in self.fixed.items() for one in _arguments_of(operation, name)}
+        parameters = tuple(one for one in operation.parameters if not self._is_own_parameter(one, operation))
         operation = msgspec.structs.replace(operation, parameters=parameters)
         return build_request(operation, {**arguments, **fixed}, self.address_of(operation))
 
@@ -159,6 +172,14 @@ class Api:
         """Close the connections."""
         if self._transport is not None:
             await self._transport.aclose()
+
+
+def _arguments_of(operation: Operation, name: str) -> list[str]:
+    """The arguments that a name means: of the parameters with the name in the document, else of the model's name."""
+    found = [one.argument for one in operation.parameters if one.name == name]
+    if name in found or not found:
+        return [name] if name in operation.schema["properties"] else []
+    return found
 
 
 def _without_values(value: Any) -> Any:

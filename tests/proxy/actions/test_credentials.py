@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from proxy.actions.arguments import offered_schema
+from proxy.actions.call import Api
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest, Where
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.operations import operations_of
@@ -107,6 +108,22 @@ def in_query(*rows: dict[str, Any]) -> Operation:
     return operations_of({"openapi": "3.1.0", "paths": {"/things": {"get": {"parameters": parameters}}}})[0][0]
 
 
+@pytest.mark.parametrize("name", ["$filter", "filter[org]"])
+async def test_a_fixed_argument_has_the_name_in_the_document_too(name: str) -> None:
+    one = in_query({"name": name, "required": True}, {"name": "q"})
+    async with served_api(accepts, fixed={name: "org eq 5"}) as (server, api):
+        assert offered_schema(one, api.hidden(one))["properties"].keys() == {"q"}
+        assert (await called(api, one, q="a")).succeeded
+    assert parse_qs(server.targets[0].partition("?")[2]) == {name: ["org eq 5"], "q": ["a"]}
+
+
+def test_the_name_in_the_document_comes_before_the_name_for_the_model() -> None:
+    one = in_query({"name": "$filter"}, {"name": "filter"})
+    api = Api("things", "https://x.example", fixed={"filter": "5"})
+    assert offered_schema(one, api.hidden(one))["properties"].keys() == {"filter"}, "$filter"
+    assert api.request(one, {"filter": "a"}).url == "https://x.example/things?%24filter=a&filter=5"
+
+
 @pytest.mark.parametrize("member", ["tenant", "Tenant", "tenant[]", "tenant[0]", "version"])
 async def test_the_members_of_an_object_add_no_second_value_of_another_parameter(member: str) -> None:
     one = in_query({"name": "tenant"}, {"name": "more", "schema": {"type": "object"}})
@@ -116,6 +133,17 @@ async def test_the_members_of_an_object_add_no_second_value_of_another_parameter
         assert (await called(api, one, more={"a": "9"})).succeeded
     assert outcome.text == f"Nothing was sent: more must not have the member {member}, which is another parameter."
     assert server.targets == ["/things?version=2&tenant=5&a=9"]
+
+
+async def test_a_parameter_in_the_query_of_the_address_is_no_argument() -> None:
+    one = in_query({"name": "api-version", "required": True}, {"name": "q"})
+    async with served_api(accepts) as (server, api):
+        api.base_url += "?api-version=2023-01-01"
+        schema = offered_schema(one, api.hidden(one))
+        assert schema["properties"].keys() == {"q"}
+        assert schema["required"] == []
+        assert (await called(api, one, q="a")).succeeded
+    assert server.targets == ["/things?api-version=2023-01-01&q=a"]
 
 
 async def test_a_redirect_with_the_key_in_the_query_adds_no_second_key() -> None:
