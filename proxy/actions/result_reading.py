@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from proxy.actions.results import json_text
+from proxy.actions.results import json_text, json_value
 from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import json_of
 
@@ -53,7 +53,10 @@ def read_on(text: str, *, path: str = "", query: str = "", start: int = 0, max_c
 
     text: the whole result. Parts of the result are quoted. Raises NoPlace.
     """
-    value = json_of(text.encode("utf-8", "replace"))
+    try:
+        value = json_value(text)
+    except orjson.JSONDecodeError:
+        value = json_of(text.encode("utf-8", "replace"))
     if isinstance(value, list | dict):
         place = place_of(value, path)
     elif path.strip("/"):

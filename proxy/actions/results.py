@@ -4,8 +4,10 @@ import codecs
 import contextlib
 import functools
 import itertools
+import json
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import orjson
@@ -24,6 +26,10 @@ _CHARSET = re.compile(
 )
 
 
+_FLOAT_DIGITS = 17  # that no float loses
+_LONG_NUMBER = re.compile(r"[0-9][0-9.]{17}")  # has perhaps more digits than a float
+
+
 class ResultText(NamedTuple):
     """A response for a model."""
 
@@ -35,13 +41,13 @@ def result_text(content: bytes, media_type: str, *, max_chars: int) -> ResultTex
     """The text of a response's body, at most `max_chars` long but for a note of what is cut."""
     if not content:
         return ResultText("(empty)")
-    bare, json, text = _kind(content, media_type)
-    if not json and not text:
+    bare, in_json, text = _kind(content, media_type)
+    if not in_json and not text:
         return ResultText(f"({bare}, {len(content):,} bytes)")
     whole = _decoded(content, media_type)
-    if json:
+    if in_json:
         with contextlib.suppress(orjson.JSONDecodeError):
-            value = orjson.loads(whole)
+            value = json_value(whole)
             shown, is_whole = _json_text(value, max_chars)
             return ResultText(shown, "" if is_whole else whole)
     if bare in ("text/html", "application/xhtml+xml"):
@@ -51,11 +57,11 @@ def result_text(content: bytes, media_type: str, *, max_chars: int) -> ResultTex
 
 def normalised(content: bytes, media_type: str) -> tuple[bytes, str]:
     """Text in UTF-8 and without needless escapes, and the media type without the charset; other content as given."""
-    bare, json, text = _kind(content, media_type)
-    if not json and not text:
+    bare, in_json, text = _kind(content, media_type)
+    if not in_json and not text:
         return content, media_type
     content = _decoded(content, media_type).encode("utf-8", "replace")
-    if json:
+    if in_json:
         content = plain_json(content)
     elif bare.endswith(("html", "xml")):
         content = plain_html(content)
@@ -81,6 +87,26 @@ def _decoded(content: bytes, media_type: str) -> str:
     except LookupError:
         text = content.decode("utf-8", "replace")
     return text.removeprefix("\ufeff")
+
+
+def json_value(text: str) -> Any:
+    """The value of a JSON text; a number whose digits orjson would lose is a text. Raises orjson.JSONDecodeError."""
+    value = orjson.loads(text)
+    if not _LONG_NUMBER.search(text):
+        return value
+    try:
+        return json.loads(text, parse_int=_number, parse_float=_number)
+    except RecursionError:
+        return value
+
+
+def _number(written: str) -> Any:
+    value = orjson.loads(written)
+    digits = written.lower().partition("e")[0].strip("-0.").replace(".", "")
+    if isinstance(value, int) or len(digits) <= _FLOAT_DIGITS or Decimal(repr(value)) == Decimal(written):
+        return value
+    after = len(written.partition(".")[2])
+    return value if f"{value:.{after}f}" == written else written  # a float that is written with all digits
 
 
 def json_text(value: Any, *, max_chars: int) -> str:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.actions.result_reading import read_on
 from proxy.actions.results import cut_middle, json_text, result_text
 
 NOTE_CHARS = 60  # of "… 12,345 characters left out …"
@@ -110,3 +111,20 @@ def test_a_page_of_a_hostile_server_takes_linear_time(piece: str) -> None:
 def test_numbers_keep_their_digits() -> None:
     value = {"big": 18446744073709551615, "float": 0.1, "zero": 0, "no": False, "none": None, "empty": ""}
     assert orjson.loads(result_text(orjson.dumps(value), "application/json", max_chars=1000).text) == value
+
+
+@pytest.mark.parametrize("number", ["98765432109876543210", "-9223372036854775809", "1234567.123456789012345678"])
+@pytest.mark.parametrize("max_chars", [1000, 60])
+def test_a_number_with_more_digits_than_orjson_keeps_is_a_text(number: str, max_chars: int) -> None:
+    content = f'{{"n": {number}, "x": [1.50, 12345678901234567890, 0.1, "{"a" * 30}"]}}'
+    shown = result_text(content.encode(), "application/json", max_chars=max_chars)
+    assert number in shown.text
+    assert number in read_on(shown.whole or content, max_chars=1000)
+    if max_chars == 1000:
+        assert orjson.loads(shown.text) == {"n": number, "x": [1.5, 12345678901234567890, 0.1, "a" * 30]}
+
+
+@pytest.mark.parametrize("number", ["52.520006599999999", "0.1000000000000000055511", "1000000000000000000000.0"])
+def test_a_float_with_many_digits_stays_a_number(number: str) -> None:
+    shown = result_text(f'{{"n": {number}, "x": 98765432109876543210}}'.encode(), "application/json", max_chars=1000)
+    assert orjson.loads(shown.text) == {"n": float(number), "x": "98765432109876543210"}
