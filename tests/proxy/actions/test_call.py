@@ -207,6 +207,26 @@ async def test_a_response_that_cannot_be_unpacked_is_a_sentence(encoding: str) -
         assert (await called(api)).text == "The call failed: the response cannot be unpacked."
 
 
+@pytest.mark.parametrize("encoding", ["", "none", "UTF-8", "identity, gzip"])
+async def test_an_encoding_that_is_none_is_ignored(encoding: str) -> None:
+    body = gzip.compress(b'{"a":1}') if "gzip" in encoding else b'{"a":1}'
+    async with served_api(replies(Reply(body=body, headers=[("Content-Encoding", encoding), JSON]))) as (_, api):
+        assert (await called(api)).text == '{"a":1}'
+
+
+async def test_a_packed_response_is_read_to_the_end() -> None:
+    members = gzip.compress(b"[1,2,") + gzip.compress(b"3]")
+    body = b"".join(b"1\r\n%b\r\n" % members[at : at + 1] for at in range(len(members))) + b"0\r\n\r\n"
+    head = b"HTTP/1.1 200 X\r\nContent-Encoding: gzip\r\nContent-Type: application/json\r\n"
+    whole = Reply(body=members + b"\0\0", headers=[("Content-Encoding", "gzip"), JSON])
+    in_bytes = Reply(raw=head + b"Transfer-Encoding: chunked\r\n\r\n" + body)
+    cut_off = Reply(body=gzip.compress(bytes(range(256)) * 99)[:-9], headers=[("Content-Encoding", "gzip")])
+    async with served_api(replies(whole, in_bytes, cut_off)) as (_, api):
+        assert (await called(api)).text == "[1,2,3]"
+        assert (await called(api)).text == "[1,2,3]"
+        assert (await called(api)).text == "The call failed: the response cannot be unpacked."
+
+
 async def test_a_call_may_be_cancelled_at_any_moment() -> None:
     async with served_api(accepts) as (server, api):
         for moments in range(60):
