@@ -22,10 +22,10 @@ _MEMBERS = 4  # members of an object that stay for each element of a list that s
 _MOST_DEPTH = 12
 _MOST_HTML_CHARS = 200_000  # 30 ms
 _CHARSET = re.compile(
-    r"(?i)charset\s*=\s*[\"']?((?:utf-?(?:8|16|32)|iso-?8859|latin|windows-|cp|koi8|shift|euc|gb|big5)[\w-]*)"
+    r"(?i)(?:charset|encoding)\s*=\s*[\"']?"
+    r"((?:utf-?(?:8|16|32)|iso[-_]?8859|latin|windows-|cp|koi8|shift|euc|gb|big5)[\w-]*)"
 )
-
-
+_MOST_HEAD_BYTES = 1024  # of XML or HTML, with the name of the encoding
 _FLOAT_DIGITS = 17  # that no float loses
 _LONG_NUMBER = re.compile(r"[0-9][0-9.]{17}")  # has perhaps more digits than a float
 
@@ -80,13 +80,22 @@ def _kind(content: bytes, media_type: str) -> tuple[str, bool, bool]:
 
 
 def _decoded(content: bytes, media_type: str) -> str:
-    named = _CHARSET.search(media_type)
     charset = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
+    named = _CHARSET.search(media_type)
+    if named is None and charset == "utf-8" and content.lstrip()[:1] == b"<" and not _is_utf8(content):
+        named = _CHARSET.search(content[:_MOST_HEAD_BYTES].decode("latin-1"))  # encoding="ISO-8859-1" of XML
     try:
         text = content.decode(named[1] if named else charset, "replace")
     except LookupError:
         text = content.decode("utf-8", "replace")
     return text.removeprefix("\ufeff")
+
+
+def _is_utf8(content: bytes) -> bool:
+    with contextlib.suppress(UnicodeDecodeError):
+        content.decode()
+        return True
+    return False
 
 
 def json_value(text: str) -> Any:

@@ -1,6 +1,7 @@
 """Results as texts for a model: JSON cut by structure, and pages as text."""
 
 import json
+import re
 from typing import Any
 
 import orjson
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.actions.result_reading import read_on
-from proxy.actions.results import cut_middle, json_text, result_text
+from proxy.actions.results import cut_middle, json_text, normalised, result_text
 
 NOTE_CHARS = 60  # of "… 12,345 characters left out …"
 JSON_VALUES = st.recursive(
@@ -128,3 +129,19 @@ def test_a_number_with_more_digits_than_orjson_keeps_is_a_text(number: str, max_
 def test_a_float_with_many_digits_stays_a_number(number: str) -> None:
     shown = result_text(f'{{"n": {number}, "x": 98765432109876543210}}'.encode(), "application/json", max_chars=1000)
     assert orjson.loads(shown.text) == {"n": float(number), "x": "98765432109876543210"}
+
+
+@pytest.mark.parametrize(
+    ("media_type", "page", "charset"),
+    [
+        ("application/xml", '<?xml version="1.0" encoding="ISO-8859-1"?><a>Müller</a>', "latin-1"),
+        ("text/xml", "<?xml version='1.0' encoding='windows-1251'?><a>Müller</a>".replace("ü", "ю"), "cp1251"),
+        ("text/html", '<meta charset="windows-1252"><p>Müller</p>', "cp1252"),
+        ("text/html", '<meta content="text/html; charset=iso-8859-1" http-equiv="x"><p>Müller</p>', "latin-1"),
+        ("text/html", '<meta charset="iso-8859-1"><p>Müller</p>', "utf-8"),
+        ("text/plain; charset=ISO_8859-1", "Müller", "latin-1"),
+    ],
+)
+def test_a_page_names_its_encoding(media_type: str, page: str, charset: str) -> None:
+    shown = result_text(*normalised(page.encode(charset), media_type), max_chars=1000).text
+    assert re.search("M[üю]ller", shown)
