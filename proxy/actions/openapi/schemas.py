@@ -5,13 +5,17 @@ References stay references, to `$defs` of the new schema, so a schema may be rec
 request must not have, are left out, and so are keywords without a use for a model.
 """
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from proxy.actions.openapi.budget import Budget
 from proxy.actions.openapi.names import FreeNames
 from proxy.actions.openapi.references import BadReference, found
+from proxy.actions.schema_check import problems
 
 _DROPPED = frozenset({
     "discriminator", "xml", "externalDocs", "example", "nullable", "readOnly", "writeOnly", "$schema", "$id", "$anchor",
@@ -149,6 +153,32 @@ def _type(made: Values) -> None:
         made["type"] = "string"
     if "enum" in made and not isinstance(made["enum"], list):
         del made["enum"]
+    _fit_enum(made)
+
+
+def _fit_enum(made: Values) -> None:
+    """An enum without a value of the type allows nothing: `type: string` beside [1, 2]. The values get the type."""
+    kind, listed = made.get("type"), made.get("enum")
+    if not isinstance(kind, str) or not listed or any(not problems({"type": kind}, one) for one in listed):
+        return
+    if kind == "array":  # of values of the enum
+        items = made["items"] if isinstance(made.get("items"), dict) else {}
+        made["items"] = {**items, "enum": made.pop("enum")}
+        return
+    fitting = [value for one in listed if not problems({"type": kind}, value := _of_kind(kind, one))]
+    if fitting:
+        made["enum"] = fitting
+    else:
+        del made["type"]
+
+
+def _of_kind(kind: str, value: Any) -> Any:
+    """The text of a value, or the value of a text."""
+    if kind == "string" and value is not None:
+        return orjson.dumps(value).decode()
+    with contextlib.suppress(orjson.JSONDecodeError):
+        return orjson.loads(value) if isinstance(value, str) else value
+    return value
 
 
 def _with_null(made: Values) -> Values:
