@@ -256,7 +256,7 @@ def _header_value(parameter: Parameter, value: Any) -> str:
         text = _plain(value)
     if _CONTROL.search(text) or not text.isascii():
         raise BadArgument(f"{parameter.argument} must be printable ASCII: the value is sent in a header")
-    return text
+    return text.strip(" ")  # no part of a header's value (RFC 9110 §5.5): h11 refuses spaces at the ends
 
 
 # --- the body --------------------------------------------------------------------------------------------------------

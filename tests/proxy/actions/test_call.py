@@ -19,6 +19,7 @@ import pytest
 
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.credentials import Bearer, ClientCredentials, Digest
+from proxy.actions.openapi.operations import operations_of
 from tests.proxy.actions.calling import LOOPBACK, OK, QUICK, accepts, called, operation, served_api
 from tests.support.api_server import ApiRequest, Handler, Reply
 from tests.support.digest_gate import DigestGate
@@ -205,6 +206,15 @@ async def test_an_endless_refusal_of_credentials_is_not_read_to_the_end() -> Non
 async def test_a_response_that_cannot_be_unpacked_is_a_sentence(encoding: str) -> None:
     async with served_api(replies(Reply(body=b"nonsense", headers=[("Content-Encoding", encoding)]))) as (_, api):
         assert (await called(api)).text == "The call failed: the response cannot be unpacked."
+
+
+@pytest.mark.parametrize("value", [" a b ", " ", ""])
+async def test_a_value_of_a_header_is_sent_without_spaces_at_the_ends(value: str) -> None:
+    row = {"name": "X-A", "in": "header", "schema": {"type": "string"}}
+    one = operations_of({"openapi": "3.1.0", "paths": {"/things": {"get": {"parameters": [row]}}}})[0][0]
+    async with served_api(accepts) as (server, api):
+        assert (await called(api, one, QUICK, **{"X-A": value})).succeeded
+    assert server.requests[0].headers["x-a"] == value.strip()
 
 
 @pytest.mark.parametrize("encoding", ["", "none", "UTF-8", "identity, gzip"])

@@ -235,7 +235,7 @@ def test_no_text_ends_a_header(text: str) -> None:
         headers = build_request(operation, {"X-A": text}, BASE).headers
     except BadArgument:
         return
-    assert headers == (("X-A", text),)
+    assert headers == (("X-A", text.strip(" ")),)
     assert text.isascii()
     assert not any(ord(character) < 32 or ord(character) == 127 for character in text)
 
