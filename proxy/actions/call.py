@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urljoin
@@ -332,7 +333,9 @@ def _retry_after_s(response: httpx.Response) -> float:
     if text.isdecimal():
         return float(text)
     try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+        date = parsedate_to_datetime(text)
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)  # C's asctime names no zone (RFC 9110 §5.6.7)
+        return max(0.0, date.timestamp() - time.time())
     except (ValueError, OverflowError):
         return 0.0
 

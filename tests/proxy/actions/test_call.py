@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import socket
+import time
 import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -100,6 +101,18 @@ async def test_a_pause_longer_than_the_call_may_last_is_left_to_the_model() -> N
         assert len(server.requests) == 1
         expected = "The API answered with status 429 and asks for a pause of {} s. slow down"
         assert outcome.text in [expected.format(one) for one in pause.strip("(?:)").split("|")]
+
+
+async def test_a_retry_after_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        reply = Reply(429, b"", [("Retry-After", time.asctime(time.gmtime(time.time() + 600.5)))])
+        async with served_api(replies(reply)) as (_, api):
+            assert re.search(r"a pause of (?:599|600) s", (await called(api)).text)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 async def test_a_retry_after_that_is_no_time_is_ignored() -> None:
