@@ -71,7 +71,7 @@ def normalised(content: bytes, media_type: str) -> tuple[bytes, str]:
 def _kind(content: bytes, media_type: str) -> tuple[str, bool, bool]:
     """The media type without parameters, and whether the content is JSON, and whether other text."""
     bare = media_type.partition(";")[0].strip().lower()
-    ends = ("xml", "/x-www-form-urlencoded", "yaml", "javascript", "graphql")
+    ends = ("xml", "/x-www-form-urlencoded", "yaml", "javascript", "graphql", "csv", "json-seq")
     return (
         bare,
         is_json(bare) or content[:1] in (b"{", b"["),

@@ -346,6 +346,8 @@ async def test_problem_details_of_a_refusal_reach_the_model() -> None:
         (b"plain", "text/plain; charset=unknown-1", "plain"),
         (b"\xff\xfe\x00", "image/png", "(image/png, 3 bytes)"),
         (b"%PDF-1.7", "application/pdf", "(application/pdf, 8 bytes)"),
+        (b"a,b\n1,2", "application/csv", "a,b\n1,2"),
+        (b'\x1e{"a":1}\n', "application/json-seq", '\x1e{"a":1}\n'),
         (b"<html><head><title>t</title></head><body><p>Out of order</p></body></html>", "text/html", "Out of order"),
     ],
 )
