@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 
 MASK = "…"
 _SHORTEST_MASKED = 3  # characters: a shorter text stands in every result
+_WORDS_OF_JSON = frozenset({"true", "false", "null"})  # hide nothing, and each result has the words
 _WHOLE_WORD_BELOW = 8  # characters: a shorter text, and a number, are masked as a whole word only
 _JSON_ESCAPE = re.compile(rb"\\\\|\\u00([2-7][0-9a-fA-F])|\\/")
 _HTML_REFERENCE = re.compile(rb"&#(?:[xX]([0-9a-fA-F]{1,6})|([0-9]{1,7}));?")
@@ -25,20 +26,22 @@ _MOST_SPELLED_BYTES = 16  # of one byte of a sign
 
 def masked(content: bytes, secrets: Iterable[str]) -> bytes:
     """The content without the secrets."""
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_MASKED:
-            content = _masked(content, secret)
+    for secret in filter(_is_masked, secrets):
+        content = _masked(content, secret)
     return content
 
 
 def longest_form_bytes(secrets: Iterable[str]) -> int:
     """The length of the longest form of the secrets; 0: no secret."""
     lengths = [0]
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_MASKED:
-            signs = len(_PLAIN_RUN.sub("", secret).encode("utf-8", "replace"))
-            lengths += [len(secret) + signs * _MOST_SPELLED_BYTES, *map(len, _forms(secret))]
+    for secret in filter(_is_masked, secrets):
+        signs = len(_PLAIN_RUN.sub("", secret).encode("utf-8", "replace"))
+        lengths += [len(secret) + signs * _MOST_SPELLED_BYTES, *map(len, _forms(secret))]
     return max(lengths)
+
+
+def _is_masked(secret: str) -> bool:
+    return len(secret) >= _SHORTEST_MASKED and secret not in _WORDS_OF_JSON
 
 
 def plain_json(content: bytes) -> bytes:

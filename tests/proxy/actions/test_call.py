@@ -422,6 +422,12 @@ async def test_a_short_fixed_argument_is_masked_as_a_whole_word_only() -> None:
         assert (await called(api)).text == "… acmeology eu neutral"
 
 
+async def test_a_fixed_argument_that_is_a_word_of_json_is_not_masked() -> None:
+    body = b'{"active":true,"deleted":false,"name":null}'
+    async with served_api(replies(Reply(body=body, headers=[JSON])), secrets=["true", "false", "null"]) as (_, api):
+        assert (await called(api)).text == body.decode()
+
+
 async def test_a_token_that_the_api_sends_back_is_masked() -> None:
     async def echoes(request: ApiRequest) -> Reply:
         if request.target == "/token":
