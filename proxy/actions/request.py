@@ -151,6 +151,8 @@ def _path_value(parameter: Parameter, value: Any) -> str:
     if not parameter.media_type and (value in ("", [], {}) or value is None):
         raise BadArgument(f"{parameter.argument} must not be empty")
     text = _encoded(_dumps(value)) if parameter.media_type else _styled_path(parameter, value)
+    if not text:  # of a list with one empty text
+        raise BadArgument(f"{parameter.argument} must not be empty")
     if any(map(_leaves_segment, (text, *_values(value)))):
         raise BadArgument(f"{parameter.argument} must be the value alone, without dots or line breaks")
     return text

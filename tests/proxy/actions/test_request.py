@@ -240,6 +240,17 @@ def test_no_text_ends_a_header(text: str) -> None:
     assert not any(ord(character) < 32 or ord(character) == 127 for character in text)
 
 
+@pytest.mark.parametrize("value", ["", None, [], {}, [""]])
+@pytest.mark.parametrize("style", ["simple", "label", "matrix"])
+def test_an_empty_value_of_a_path_is_refused(value: Any, style: str) -> None:
+    operation = operation_with(parameter("ids", "path", {}, style=style), path="/users/{ids}")
+    if value == [""] and style == "matrix":
+        assert build_request(operation, {"ids": value}, BASE).url == f"{BASE}/users/;ids="
+        return
+    with pytest.raises(BadArgument):
+        build_request(operation, {"ids": value}, BASE)
+
+
 def test_headers_of_the_connection_are_no_arguments() -> None:
     names = ["Authorization", "Content-Type", "accept", "Host", "X-Forwarded-For", "Cookie", "Accept-Encoding"]
     names += ["User-Agent", "Keep-Alive", "Proxy-Connection", "X-Original-URL", "X-Rewrite-URL"]
