@@ -6,6 +6,7 @@ values come from the model. A value of a path is percent-encoded whole: no value
 
 import base64
 import binascii
+import json
 import re
 import secrets
 import unicodedata
@@ -248,7 +249,7 @@ def _deep(name: str, value: Mapping[str, Any], reserved: bool) -> Iterator[str]:
 
 def _header_value(parameter: Parameter, value: Any) -> str:
     if parameter.media_type:
-        text = _dumps(value)
+        text = json.dumps(orjson.loads(_dumps(value)), separators=(",", ":"))  # in ASCII
     elif isinstance(value, list):
         text = ",".join(_plain(one) for one in value)
     elif isinstance(value, dict):

@@ -251,6 +251,12 @@ def test_an_empty_value_of_a_path_is_refused(value: Any, style: str) -> None:
         build_request(operation, {"ids": value}, BASE)
 
 
+def test_json_in_a_header_is_ascii() -> None:
+    row = {"name": "X-A", "in": "header", "content": {"application/json": {"schema": {}}}}
+    (header,) = build_request(operation_with(row), {"X-A": {"city": "Zürich \N{GRINNING FACE}"}}, BASE).headers
+    assert header == ("X-A", '{"city":"Z\\u00fcrich \\ud83d\\ude00"}')
+
+
 def test_headers_of_the_connection_are_no_arguments() -> None:
     names = ["Authorization", "Content-Type", "accept", "Host", "X-Forwarded-For", "Cookie", "Accept-Encoding"]
     names += ["User-Agent", "Keep-Alive", "Proxy-Connection", "X-Original-URL", "X-Rewrite-URL"]
