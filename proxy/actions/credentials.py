@@ -151,12 +151,16 @@ class ClientCredentials(httpx.Auth):
         self._client = quote_plus(client_id), quote_plus(client_secret)  # RFC 6749 §2.3.1
         self.token, self._until_s = "", 0.0
         self._fetching = asyncio.Lock()
+        self._failures, self._failure = 0, ""  # of the token endpoint: the number, and the last
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """Raises NoToken."""
         for attempt in (1, 2):
+            failures = self._failures
             async with self._fetching:
                 if not self.token or self._clock() > self._until_s:
+                    if self._failures != failures:  # another request asked meanwhile, in vain
+                        raise NoToken(self._failure)
                     answer = yield self._token_request()
                     self._keep(answer.status_code, (await read_within(answer, _MOST_TOKEN_BYTES))[0])
             sent = self.token
@@ -180,7 +184,9 @@ class ClientCredentials(httpx.Auth):
             if not isinstance(token, str) or not token:
                 raise TypeError("the token is no text")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise NoToken(f"the token endpoint answered with status {status} and no token") from error
+            self._failures += 1
+            self._failure = f"the token endpoint answered with status {status} and no token"
+            raise NoToken(self._failure) from error
         self.token, self._until_s = token, self._clock() + max(seconds - _EARLY_S, seconds / 2)
 
 

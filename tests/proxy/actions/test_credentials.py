@@ -344,6 +344,22 @@ async def test_a_token_endpoint_without_a_token_gives_a_plain_sentence(reply: Re
     assert server.targets == ["/token"] * 2
 
 
+async def test_a_refusal_of_the_token_endpoint_counts_for_all_waiting_calls() -> None:
+    async def refuses(_: ApiRequest) -> Reply:
+        await asyncio.sleep(0.2)
+        return Reply(400, b'{"error": "invalid_client"}')
+
+    async with served_api(refuses) as (server, api):
+        api.auth = client_credentials(f"{server.base_url}/token")
+        outcomes = await asyncio.gather(*(called(api) for _ in range(20)))
+        assert {one.text for one in outcomes} == {
+            "The call failed: the token endpoint answered with status 400 and no token."
+        }
+        assert server.targets == ["/token"]
+        await called(api)
+    assert server.targets == ["/token"] * 2, "a later call asks again"
+
+
 async def test_a_call_that_ends_while_the_token_is_fetched_blocks_no_other_call(token_server: TokenServer) -> None:
     held: list[ApiRequest] = []
 
