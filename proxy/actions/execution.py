@@ -1,8 +1,10 @@
 """The model's calls of offered operations: checked, grounded and made, each with a text for the model."""
 
 import asyncio
+import contextlib
 import difflib
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +34,7 @@ _LEAST_SIMILAR = 0.5  # of two names, from 0 to 1
 _ANSWER_NOW = "If this result answers the question, answer the user now, with the facts of the result."
 _REFUSALS = ("unknown_tool", "could_change", "invalid_arguments")  # for which no value of the person matters
 _MOST_KEPT_CHARS = 2_000  # of arguments and of a result, in a receipt
+_LONG_NUMBER = re.compile(r"[0-9]{19}")
 
 
 class Execution:
@@ -102,7 +105,7 @@ class Execution:
             traced.outcome = "limit"
             return "Nothing was sent: the limit of calls for this answer is reached. Answer with what is known."
         self._left -= 1
-        arguments = json_of(one.arguments.encode()) if one.arguments.strip() else {}
+        arguments = _arguments(one.arguments)
         if not isinstance(arguments, dict):
             traced.outcome = "invalid_arguments"
             return "Nothing was sent: the arguments are no JSON object."
@@ -254,6 +257,15 @@ async def traced_call(
     traced.outcome, traced.status, traced.sent = outcome.word, outcome.status, outcome.sent
     traced.size_bytes, traced.tries = outcome.size, outcome.tries
     return outcome
+
+
+def _arguments(text: str) -> Any:
+    """The arguments as a model wrote them; None: no JSON. orjson rounds whole numbers beyond 64 bits."""
+    value = json_of(text.encode()) if text.strip() else {}
+    if value is not None and _LONG_NUMBER.search(text):
+        with contextlib.suppress(ValueError, RecursionError):  # a number of 4,300 digits; many levels
+            return json.loads(text)
+    return value
 
 
 def _whole(value: Any) -> Any:

@@ -122,6 +122,8 @@ def _plain(value: Any) -> str:
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return str(int(value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # also beyond 64 bits
     return _dumps(value)
 
 

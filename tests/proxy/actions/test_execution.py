@@ -97,6 +97,16 @@ async def test_a_right_call_is_sent_with_the_fixed_arguments() -> None:
     assert "u77" in text
 
 
+@pytest.mark.parametrize("number", ["98765432109876543210", "-9223372036854775809"])
+async def test_a_whole_number_beyond_64_bits_is_sent_with_all_digits(number: str) -> None:
+    arguments = f'{{"orgId": "5f0c1e", "since": [{number}], "team": ["a"]}}'
+    async with served_api(users, fixed={"groupId": "g1"}) as (server, api):
+        assert "u77" in await result(execution(api, f"{QUESTION} since {number}"), arguments)
+        huge = arguments.replace(number, "9" * 5000)
+        assert "no JSON object" in await result(execution(api, QUESTION), huge)
+    assert server.targets == [f"/groups/g1/orgs/5f0c1e/users?since={number}&team=a"]
+
+
 def changed(**more: Any) -> dict[str, Any]:
     return {name: value for name, value in {**GOLD, **more}.items() if value is not ...}
 
