@@ -5,10 +5,12 @@ resolution could give another address (DNS rebinding). TLS still verifies the na
 """
 
 import asyncio
+import functools
 import ipaddress
 import socket
 import ssl
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpcore
@@ -28,6 +30,9 @@ _METADATA = frozenset(
         "168.63.129.16 192.0.0.192".split(),
     )
 )
+
+
+_LOOKUPS = 4  # of names, at a time for one API
 
 
 class ForbiddenAddress(Exception):
@@ -94,6 +99,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         self._allowed = allowed
         self._api = api
         self._inner = httpcore.AnyIOBackend()
+        self._threads = ThreadPoolExecutor(_LOOKUPS, "names")  # a resolver that hangs blocks no other work
 
     async def connect_tcp(
         self,
@@ -103,7 +109,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        addresses = await _addresses(host, port, timeout)
+        addresses = await _addresses(self._threads, host, port, timeout)
         for address in addresses:
             check(address, self._allowed, api=self._api)
         failure: Exception = httpcore.ConnectError(f"the name {host} has no address")
@@ -125,21 +131,21 @@ async def why_refused(url: str, allowed: Sequence[IPNetwork], *, api: str, secon
     """Why the address of an API is not called; "": the address is called, or the name is not known at present."""
     parts = httpx.URL(url)
     try:
-        for address in await _addresses(parts.host, parts.port or 443, seconds):
+        for address in await _addresses(None, parts.host, parts.port or 443, seconds):
             check(address, allowed, api=api)
     except ForbiddenAddress as error:
         return str(error)
     except (httpcore.ConnectError, httpcore.ConnectTimeout):
-        return ""
+        pass
     return ""
 
 
-async def _addresses(host: str, port: int, seconds: float | None) -> list[str]:
+async def _addresses(threads: ThreadPoolExecutor | None, host: str, port: int, seconds: float | None) -> list[str]:
     """The addresses of a name. Raises httpcore's errors of a connection."""
-    loop = asyncio.get_running_loop()
+    look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
         async with asyncio.timeout(seconds):
-            rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            rows = await asyncio.get_running_loop().run_in_executor(threads, look_up)
     except TimeoutError as error:
         raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time") from error
     except (OSError, UnicodeError) as error:

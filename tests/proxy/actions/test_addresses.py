@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proxy.actions.addresses import ForbiddenAddress, check, networks_of
-from proxy.actions.call import Api
+from proxy.actions.call import Api, CallLimits
 from tests.proxy.actions.calling import LOOPBACK, OK, accepts, called
 from tests.support.api_server import api_server
 from tests.support.upstream_servers import certificate
@@ -82,16 +83,14 @@ class Resolver:
         self.answers = list(answers)
         self.names: list[str] = []
 
-    async def getaddrinfo(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
-        if host[0].isdigit():  # anyio passes an address on
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))]
+    def getaddrinfo(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
         self.names.append(host)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer]
 
 
 def resolve_by(resolver: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolver.getaddrinfo, raising=False)
+    monkeypatch.setattr(socket, "getaddrinfo", resolver.getaddrinfo)
 
 
 async def test_a_name_with_one_forbidden_address_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,6 +140,25 @@ async def test_a_name_without_an_address_is_no_connection(monkeypatch: pytest.Mo
     resolve_by(Resolver([]), monkeypatch)
     api = Api("things", "http://api.example.com", networks=LOOPBACK)
     assert (await called(api)).text == "The call failed: no connection."
+    await api.close()
+
+
+async def test_a_resolver_that_hangs_blocks_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+
+    def hangs(*_: Any, **__: Any) -> list[Any]:
+        answers.wait(10)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hangs)
+    api = Api("things", "http://api.example.com")
+    calls = [asyncio.create_task(called(api, limits=CallLimits(seconds=0.5))) for _ in range(50)]
+    await asyncio.wait(calls)
+    try:
+        async with asyncio.timeout(2):
+            await asyncio.to_thread(len, "work of another request")
+    finally:
+        answers.set()
     await api.close()
 
 
