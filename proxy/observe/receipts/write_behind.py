@@ -120,7 +120,11 @@ class WriteBehindQueue(Generic[One]):
     async def _write(self) -> None:
         self._wake.clear()
         self._waiting, self._writing = {}, self._waiting
-        if self._writing and await self._done(self._put):
+        given = len(self._writing)
+        done = not given or await self._done(self._put)
+        if lost := given - len(self._writing):
+            self._count(lost=lost)
+        if done and self._writing:
             self._count(written=len(self._writing))
         elif self._writing:  # again later
             both = [*self._writing.items(), *self._waiting.items()]
@@ -131,7 +135,15 @@ class WriteBehindQueue(Generic[One]):
         self._unwritten_bytes = sum(map(self._size_bytes, self._waiting.values()))
 
     def _put(self) -> None:
-        self._store.put((one.id, one.at_s, self._content(one)) for one in self._writing.values())
+        rows = []
+        for one in list(self._writing.values()):
+            try:
+                rows.append((one.id, one.at_s, self._content(one)))
+            except (TypeError, ValueError) as error:  # as half of a surrogate pair; the other records are written
+                del self._writing[one.id]
+                log.error("one of the %s is lost, JSON cannot hold the record: %s", self._store.what, error)
+        if rows:
+            self._store.put(rows)
 
     async def _done(self, work: Callable[[], None]) -> bool:
         """Whether the database did the work; each fault is logged once."""

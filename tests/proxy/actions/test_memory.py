@@ -13,6 +13,7 @@ from proxy.actions.memory import ActionMemory, Conversation, HiddenMessages, Wai
 from proxy.dialects.chat import ChatRequest
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt_store import ReceiptStore
+from tests.proxy.observe.test_metrics import value
 
 SAID: list[dict[str, Any]] = [
     {"role": "system", "content": "Be short."},
@@ -49,6 +50,27 @@ async def test_another_process_finds_the_record_of_the_same_key_and_history(tmp_
     assert await other.find("key", SAID[:2]) is None
     other.stop()
     await other.run()
+
+
+async def test_a_record_that_json_cannot_hold_is_lost_alone(tmp_path: Path) -> None:
+    store, metrics = ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 20, what="action_rounds"), Metrics()
+    one = ActionMemory(store, metrics.histories)
+    one.keep("other", SAID, Conversation(waiting=(WaitingCall("c\ud83d", "act_a", "{}", owned=True),)))
+    one.keep("key", SAID, KEPT)
+    one.stop()
+    await one.run()
+    other = memory(tmp_path)
+    assert await other.find("key", SAID) == KEPT
+    assert await other.find("other", SAID) is None
+    counts = {outcome: value(metrics, "histories_total", outcome=outcome) for outcome in ("written", "lost")}
+    assert counts == {"written": 1, "lost": 1}
+
+
+async def test_a_write_of_lost_records_alone_does_not_end_the_queue(tmp_path: Path) -> None:
+    one = memory(tmp_path)
+    one.keep("other", SAID, Conversation(waiting=(WaitingCall("c\ud83d", "act_a", "{}", owned=True),)))
+    one.stop()
+    await one.run()
 
 
 ASKED: list[dict[str, Any]] = [*SAID, {"role": "user", "content": "And?"}]
