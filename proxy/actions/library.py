@@ -159,17 +159,24 @@ class ActionLibrary:
             )
         except UnknownCollection:
             return FoundActions()
-        read = await asyncio.to_thread(self._read_with_producers, _by_set(found.hits)[:k])
+        read = await asyncio.to_thread(self._read_with_producers, _by_set(found.hits), k)
         hits = {_name_of(hit.passage.source): hit for hit in reversed(found.hits)}
         actions = [FoundAction(name, operation, hits.get((name, operation.name))) for name, operation in read[:k]]
         return FoundActions(actions, found)
 
-    def _read_with_producers(self, names: Sequence[tuple[str, str]]) -> list[tuple[str, Operation]]:
-        """The sets and operations, each once, and each before the producers. names: (set, name)."""
-        read = self.store.found(names)
-        producers = {one: [(one[0], name) for name in read[one].producers] for one in read}
+    def _read_with_producers(self, names: Sequence[tuple[str, str]], k: int) -> list[tuple[str, Operation]]:
+        """The sets and the first k operations that exist, each once, and each before the producers.
+
+        names: (set, name), also of texts without an operation: a writing may go on, or was interrupted.
+        """
+        read: dict[tuple[str, str], Operation] = {}
+        for at in range(0, len(names), k):
+            if len(read) < k:
+                read |= self.store.found(names[at : at + k])
+        found = [one for one in names if one in read][:k]
+        producers = {one: [(one[0], name) for name in read[one].producers] for one in found}
         read |= self.store.found({each for some in producers.values() for each in some} - read.keys())
-        wanted = [each for one in names if one in read for each in (one, *producers[one])]
+        wanted = [each for one in found for each in (one, *producers[one])]
         return [(one[0], read[one]) for one in dict.fromkeys(wanted) if one in read]
 
     async def _write_texts(self, texts: Sequence[DocumentInput], progress: Progress | None) -> None:

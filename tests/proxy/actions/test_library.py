@@ -91,6 +91,18 @@ async def test_a_killed_add_leaves_the_old_operations_and_the_next_add_completes
     assert all("colour" in title for title in mended.values())
 
 
+async def test_texts_of_a_killed_add_take_no_place_of_an_operation(tmp_path: Path) -> None:
+    question = [Turn("user", "the colour of a thing")]
+    await add(tmp_path, OLD)
+    async with opened(tmp_path) as (library, _):
+        before = (await library.find(question, ["set"], k=5, view=ALL)).actions
+    assert len(before) == 5
+    killed(tmp_path, document("colour", first=COUNT))  # other operations with the same words
+    async with opened(tmp_path) as (library, _):
+        found = (await library.find(question, ["set"], k=5, view=ALL)).actions
+    assert len(found) == 5
+
+
 async def test_a_killed_first_add_leaves_no_set(tmp_path: Path) -> None:
     killed(tmp_path, OLD)
     async with opened(tmp_path) as (library, index):
