@@ -8,6 +8,7 @@ counts as rare by the operations of all APIs, not of one.
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -35,6 +36,7 @@ _CANDIDATES = 100  # of each arm: an operation has two to four chunks
 # a good document may still name an operation.
 MIN_RELEVANCE = 0.02
 _SET = "action_set"  # the attribute of a text
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufeff]")  # a document with such characters counts as binary
 _FILTER_VALUES = 100  # in one condition of a filter
 # The weight of the mean score of a set's first _BEST_OF_SET operations. A question of several steps needs operations of
 # one API, and several hits in one API are evidence for each of them. Among 10,000 operations of other APIs, recall@10
@@ -211,7 +213,7 @@ def read_document(raw: bytes) -> ReadDocument:
         why = f": {uncallable[0].method} {uncallable[0].path}: {uncallable[0].reason}" if uncallable else ""
         raise UnreadableSpec(f"the document has no operation that can be called{why}")
     info = document.get("info")
-    title = str(info.get("title", "")) if isinstance(info, dict) else ""
+    title = _NO_TEXT.sub(" ", str(info.get("title", ""))) if isinstance(info, dict) else ""
     return ReadDocument(document, title, operations, uncallable, document_hash(raw))
 
 
@@ -225,15 +227,15 @@ def _texts(name: str, read: ReadDocument) -> list[DocumentInput]:
     for one in read.operations:
         source, title = f"{name}/{one.name}", title_of(one, read.title)
         texts.append(_text(name, source, source, title, search_text(one)))
-        if one.description:
-            texts.append(_text(name, f"{source}/description", source, title, description_of(one)))
-    if about := api_text(read.document, read.operations):
+        if _NO_TEXT.sub("", description := description_of(one)).strip():
+            texts.append(_text(name, f"{source}/description", source, title, description))
+    if _NO_TEXT.sub("", about := api_text(read.document, read.operations)).strip():
         texts.append(_text(name, f"{name}/", f"{name}/", api_title(read.title), about))
     return texts
 
 
 def _text(name: str, key: str, source: str, title: str, text: str) -> DocumentInput:
-    content = text.encode("utf-8", "replace")
+    content = _NO_TEXT.sub(" ", text).encode("utf-8", "replace")
     return DocumentInput(key, source, content, title, "text", attributes={_SET: name}, groups=(), writer=None)
 
 

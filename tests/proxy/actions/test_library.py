@@ -103,6 +103,18 @@ async def test_texts_of_a_killed_add_take_no_place_of_an_operation(tmp_path: Pat
     assert len(found) == 5
 
 
+@pytest.mark.parametrize("odd", ["a\0b", "\x01\x02\x03\x04", "\ufeff"], ids=["NUL", "controls", "mark"])
+async def test_a_character_that_no_text_has_costs_no_operation(tmp_path: Path, odd: str) -> None:
+    parameter = {"name": "p", "in": "query", "description": odd, "schema": {"type": "string", "enum": [odd]}}
+    operation = {"operationId": "op", "summary": odd, "description": odd, "tags": [odd], "parameters": [parameter]}
+    paths = {"/fine": {"get": {"operationId": "fine"}}, f"/{odd}": {"get": operation}}
+    info = {"title": odd, "description": odd}
+    spec = {"openapi": "3.1.0", "info": info, "servers": [{"url": "https://a.example"}], "paths": paths}
+    async with opened(tmp_path) as (library, index):
+        assert (await library.add("set", json.dumps(spec).encode())).added == 2
+        assert {"set/fine", "set/op"} <= set(await index.library.keys_under(COLLECTION, "set/"))
+
+
 async def test_a_killed_first_add_leaves_no_set(tmp_path: Path) -> None:
     killed(tmp_path, OLD)
     async with opened(tmp_path) as (library, index):
