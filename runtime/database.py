@@ -63,7 +63,7 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
     from sqlalchemy import URL, NullPool, create_engine, event
 
     def tune(connection: Any, _record: Any) -> None:
-        _write_ahead(connection)
+        write_ahead(connection)
         connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute(f"PRAGMA busy_timeout={int(_BUSY_S * 1000)}")
@@ -93,8 +93,8 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
     return engine
 
 
-def _write_ahead(connection: Any) -> None:
-    """Set SQLite's write-ahead log: readers and the writer do not wait for each other.
+def write_ahead(connection: Any) -> None:
+    """Set SQLite's write-ahead log of an `sqlite3.Connection`: readers and the writer do not wait for each other.
 
     A new file can get a first writer between SQLite's read and SQLite's write of the mode: SQLite then raises at once,
     whatever the busy timeout is.

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from retrieval.embedding.embed import Embedder, Matrix, probe
+from runtime.database import write_ahead
 
 log = logging.getLogger("ragway")
 
@@ -70,7 +71,7 @@ class VectorFile:
         self._dimension = dimension
         self._lock = threading.Lock()
         self._sql = sqlite3.connect(file, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
-        self._sql.execute("PRAGMA journal_mode=WAL")
+        write_ahead(self._sql)
         self._sql.execute("PRAGMA synchronous=NORMAL")
         with self._transaction():
             self._sql.execute("CREATE TABLE IF NOT EXISTS probes (vectors BLOB NOT NULL)")

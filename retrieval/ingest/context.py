@@ -18,7 +18,7 @@ from pathlib import Path
 from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.knowledge import Enrichment
 from retrieval.records.documents import Chunk, Document
-from runtime.database import make_closed
+from runtime.database import make_closed, write_ahead
 
 FILE = "contexts.sqlite"  # in the data folder
 _KEYS_PER_STATEMENT = 500  # keys in one statement; SQLite accepts 32,766
@@ -31,7 +31,7 @@ class Contexts:
         """Raises sqlite3.Error (not an OSError) if the file cannot be used."""
         make_closed(file)
         self._sql = sqlite3.connect(file, timeout=30, isolation_level=None, check_same_thread=False)
-        self._sql.execute("PRAGMA journal_mode=WAL")
+        write_ahead(self._sql)
         self._sql.execute("PRAGMA synchronous=NORMAL")  # a power failure may lose the last answers, never the file
         self._sql.execute("CREATE TABLE IF NOT EXISTS contexts (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
 

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -192,3 +193,16 @@ def test_a_file_of_the_cache_is_a_database_anybody_can_look_into(counting: Count
     (file,) = tmp_path.glob("*.sqlite")
     with sqlite3.connect(file) as sql:
         assert sql.execute("SELECT COUNT(*), MIN(LENGTH(vector)) FROM vectors").fetchone() == (3, 16 * 4)
+
+
+def test_a_new_file_can_have_a_first_writer_while_another_process_opens(tmp_path: Path) -> None:
+    file = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(file, check_same_thread=False)) as first:
+        first.execute("CREATE TABLE t (n INTEGER)")
+        first.commit()
+        first.execute("BEGIN IMMEDIATE")
+        end = threading.Timer(0.3, first.commit)
+        end.start()
+        with closing(VectorFile(file, dimension=3)):
+            pass
+        end.join()

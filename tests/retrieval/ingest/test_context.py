@@ -1,5 +1,8 @@
 """What models wrote: kept by everything they saw, cut to its room, and never part of the text."""
 
+import sqlite3
+import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,3 +83,16 @@ def test_it_is_embedded_and_indexed_and_never_shown() -> None:
     assert lexical_text("T", ("H",), "text", "said") == "T > H\nT > H\nsaid\ntext"
     assert lexical_text("", (), "text") == indexed_text("", (), "text") == "text"
     assert shown_text("a.md", "T", ("H",), "text") == "a.md T > H\ntext"
+
+
+def test_a_new_file_can_have_a_first_writer_while_another_process_opens(tmp_path: Path) -> None:
+    file = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(file, check_same_thread=False)) as first:
+        first.execute("CREATE TABLE t (n INTEGER)")
+        first.commit()
+        first.execute("BEGIN IMMEDIATE")
+        end = threading.Timer(0.3, first.commit)
+        end.start()
+        with closing(Contexts(file)):
+            pass
+        end.join()
