@@ -3,20 +3,31 @@
 The first write creates the file. A gateway that never writes does not import SQLAlchemy, which takes 200 ms.
 """
 
+import asyncio
+import fcntl
+import logging
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieval.errors import RetrievalError
+from retrieval.errors import Busy, RetrievalError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from runtime.database import Schema
+
+
+log = logging.getLogger("ragway")
+_LOOK_S = 0.1  # between two looks whether a lock is free
+_TAKE_S = 0.05  # a look at a lock of a server
+_TELL_S = 1.0  # of waiting without a word
+
+Release = Callable[[], None]
 
 
 class Database:
@@ -63,6 +74,57 @@ class Database:
         except DatabaseError as error:
             raise RetrievalError(f"{self._what} in {self._where} cannot be written ({error.orig})") from error
 
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Keep other turns waiting, in all processes, while the content and what belongs to the content are written.
+
+        Turns of a file are kept apart by a file beside. Raises RetrievalError.
+        """
+        release = await self._turn()
+        try:
+            yield
+        finally:
+            await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, release))
+
+    async def _turn(self) -> Release:
+        loop = asyncio.get_running_loop()
+        begun, told = loop.time(), False
+        while True:
+            taking = loop.run_in_executor(None, self._take)
+            try:
+                release = await asyncio.shield(taking)
+            except asyncio.CancelledError:  # the thread continues
+                taking.add_done_callback(_release)
+                raise
+            if release is not None:
+                return release
+            if loop.time() - begun > _TELL_S and not told:
+                told = True
+                log.info("another process writes %s: waiting", self._what)
+            await asyncio.sleep(_LOOK_S)
+
+    def _take(self) -> Release | None:
+        """Take the lock of the turns; None: another turn has the lock. Raises RetrievalError."""
+        if self._url:
+            from runtime import locks
+
+            try:
+                held = locks.take(self._opened(make=True), f"{self._schema().name} turn", patience_s=_TAKE_S)
+            except Busy:
+                return None
+            return lambda: locks.release(held)
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR)
+        except OSError as error:
+            raise RetrievalError(f"{self._what} cannot be written: {error}") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return None
+        return lambda: os.close(file)
+
     def close(self) -> None:
         """Close all connections."""
         if self._engine is not None:
@@ -106,3 +168,9 @@ class Database:
                 os.close(os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR))
         except OSError as error:
             raise RetrievalError(f"{self._what} cannot be written: {error}") from error
+
+
+def _release(taking: "asyncio.Future[Release | None]") -> None:
+    """Release the lock that a thread took for a task that ended."""
+    if not taking.cancelled() and taking.exception() is None and (release := taking.result()) is not None:
+        release()

@@ -125,23 +125,25 @@ class ActionLibrary:
         All texts are written, because an earlier writing may have been interrupted; the index keeps unchanged texts.
         Raises RetrievalError.
         """
-        before = await asyncio.to_thread(self.store.revisions, name)
         now = await asyncio.to_thread(_revisions, read)
-        await asyncio.to_thread(self.store.note_document, name, "")
         texts = await asyncio.to_thread(_texts, name, read)
-        await self._write_texts(texts, progress)
         row = ActionSet(name, read.title, base_url, 0.0, read.uncallable, source=source)
-        await asyncio.to_thread(self.store.put, row, read.operations)
-        await self._remove_texts(name, {text.key for text in texts})
-        await asyncio.to_thread(self.store.note_document, name, read.hash)
+        async with self.store.turn():  # two writings at the same time would remove each other's texts
+            before = await asyncio.to_thread(self.store.revisions, name)
+            await asyncio.to_thread(self.store.note_document, name, "")
+            await self._write_texts(texts, progress)
+            await asyncio.to_thread(self.store.put, row, read.operations)
+            await self._remove_texts(name, {text.key for text in texts})
+            await asyncio.to_thread(self.store.note_document, name, read.hash)
         added = len(now.keys() - before.keys())
         changed = sum(1 for each in now.keys() & before.keys() if now[each] != before[each])
         return added, changed, len(before.keys() - now.keys())
 
     async def remove(self, name: str) -> bool:
         """Delete a set; returns whether the set existed. Raises RetrievalError."""
-        existed = await asyncio.to_thread(self.store.remove, name)
-        return await self._remove_texts(name, ()) > 0 or existed
+        async with self.store.turn():
+            existed = await asyncio.to_thread(self.store.remove, name)
+            return await self._remove_texts(name, ()) > 0 or existed
 
     async def find(self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC) -> FoundActions:
         """At most k operations for the latest question.

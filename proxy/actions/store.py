@@ -6,6 +6,7 @@ is a row here. So a worker reads the rows of the operations that a search found,
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -65,6 +66,10 @@ class ActionStore:
         """url: of a PostgreSQL database; "" = the data folder."""
         self._database = Database(data / _FILE, url, what="the actions", schema=_schema)
         self._now_s = now_s
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """Keep other writers of sets waiting, in all processes. Raises RetrievalError."""
+        return self._database.turn()
 
     def sets(self) -> list[ActionSet]:
         """All sets, by name. Raises RetrievalError."""

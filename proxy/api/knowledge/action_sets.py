@@ -51,7 +51,7 @@ class ActionSets:
         self._actions = actions
         self._library = actions.library
         self._settings = settings
-        self._writing = asyncio.Lock()  # two writings at the same time could mix the texts of two documents
+        self._writing = asyncio.Lock()  # so that a put knows whether the set existed
 
     def routes(self, access: Access) -> list[Route]:
         """The routes, for the callers of `access`."""

@@ -18,6 +18,7 @@ from proxy.actions.store import COLLECTION, ActionStore, document_hash
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
 from retrieval.records.search import ALL, Turn
+from tests.support.gateway import PATIENCE_S
 from tests.support.plans import plan_for
 
 COUNT = 150  # operations: more than are written at a time
@@ -113,6 +114,45 @@ async def test_a_character_that_no_text_has_costs_no_operation(tmp_path: Path, o
     async with opened(tmp_path) as (library, index):
         assert (await library.add("set", json.dumps(spec).encode())).added == 2
         assert {"set/fine", "set/op"} <= set(await index.library.keys_under(COLLECTION, "set/"))
+
+
+@pytest.mark.parametrize("last", ["an add", "a removal"])
+async def test_writings_of_two_processes_follow_each_other(tmp_path: Path, catalog_url: str, last: str) -> None:
+    begun = asyncio.Event()
+    index = await Index.open(plan_for(tmp_path), serving=False)
+    stores = [ActionStore(tmp_path, catalog_url) for _ in range(2)]
+    one, other = (ActionLibrary(store, index) for store in stores)
+    await one.add("set", OLD)
+    first = asyncio.create_task(one.add("set", NEW, progress=lambda *_: begun.set()))
+    await begun.wait()
+    await (other.add("set", OLD) if last == "an add" else other.remove("set"))
+    await first
+    left = await texts(index)
+    assert left.keys() == stores[0].revisions("set").keys()
+    assert {title.split()[1] for title in left.values()} == ({"colour"} if last == "an add" else set())
+    for store in stores:
+        store.close()
+    await index.close()
+
+
+async def test_a_cancelled_writing_lets_the_next_writing_begin(tmp_path: Path, catalog_url: str) -> None:
+    stores = [ActionStore(tmp_path, catalog_url) for _ in range(2)]
+    async with stores[0].turn():
+        waiting = asyncio.create_task(_turn(stores[1]))
+        for _ in range(3):
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+        waiting.cancel()
+    async with asyncio.timeout(PATIENCE_S):
+        await _turn(stores[1])
+        await _turn(stores[0])
+    for store in stores:
+        store.close()
+
+
+async def _turn(store: ActionStore) -> None:
+    async with store.turn():
+        pass
 
 
 async def test_a_killed_first_add_leaves_no_set(tmp_path: Path) -> None:
