@@ -45,7 +45,6 @@ from retrieval.embedding.export import DEFAULT_MODEL, open_embedder
 from retrieval.records.search import ALL, Retrieved
 
 _K = 10
-_WRITERS = 2  # one document is embedded while another document is written
 _ADDRESS = "https://api.example.com"
 _FILTER = Path(__file__).with_name("litellm_filter.py")
 _TOOLBENCH = re.compile(r"\[(?P<category>.*?)\] (?P<method>[A-Z]+) ?(?P<rest>.*)", re.DOTALL)
@@ -247,9 +246,9 @@ async def _run(arguments: argparse.Namespace) -> None:
                 await bench.write(name, document)
         for count in sorted(arguments.among):
             began = time.perf_counter()
-            async with asyncio.TaskGroup() as writing:
-                for _ in range(_WRITERS):
-                    writing.create_task(_written(bench, remaining, others, count))
+            while _operations(others) < count and (row := next(remaining, None)):
+                others[row[0]] = row[1]
+                await bench.write(*row)
             number = _operations(others)
             say(f"{number:,} operations of {len(others):,} other sets, {time.perf_counter() - began:.0f} s of writing")
             for own in owns:
@@ -265,15 +264,6 @@ async def _run(arguments: argparse.Namespace) -> None:
                     )
     head = ["questions", "others", "search", "nDCG@10", "recall@10", "hit@5", "nothing found", "median ms", "added ms"]
     print(table(head, rows))
-
-
-async def _written(
-    bench: Bench, remaining: Iterator[tuple[str, ReadDocument]], others: dict[str, ReadDocument], count: int
-) -> None:
-    """Write documents until there are enough operations."""
-    while _operations(others) < count and (row := next(remaining, None)):
-        others[row[0]] = row[1]
-        await bench.write(*row)
 
 
 def _operations(sets: Mapping[str, ReadDocument]) -> int:
