@@ -144,7 +144,7 @@ def _condition(classes: FilterClasses, condition: Filter) -> Any:
         case AllOf(parts):
             return classes.Filter(must=[_condition(classes, part) for part in parts])
         case AnyOf(parts):
-            return classes.Filter(should=[_condition(classes, part) for part in parts])
+            return classes.Filter(should=[_condition(classes, part) for part in _joined(parts)])
         case Not(part):
             return classes.Filter(must_not=[_condition(classes, part)])
         case UnderPath(path):
@@ -156,6 +156,17 @@ def _condition(classes: FilterClasses, condition: Filter) -> Any:
             return classes.FieldCondition(key=field, range=classes.Range(**{how: bound}))
         case Equals(key, values):
             return classes.Filter(should=[*_equal(classes, key, values)])
+
+
+def _joined(parts: Iterable[Filter]) -> Iterator[Filter]:
+    """The parts of an "or", with one condition for all values of a key: the engine then looks at a point's key once."""
+    values: dict[str, list[Any]] = {}
+    for part in parts:
+        if isinstance(part, Equals):
+            values.setdefault(part.key, []).extend(part.values)
+        else:
+            yield part
+    yield from (Equals(key, tuple(some)) for key, some in values.items())
 
 
 def _equal(classes: FilterClasses, key: str, values: Sequence[Any]) -> Iterator[Any]:
