@@ -103,7 +103,7 @@ def test_what_passes_is_what_a_brute_force_count_lets_pass(
             if passes:
                 admissions.append(meter.enter(0.0))
                 requests.append((minute, 1))
-                running.append({"minute": minute, "tokens": 0})
+                running.append({"minute": minute, "tokens": 0, "settled": 0})
         elif what == "reserve" and admissions and not admissions[-1].reserved:
             passes = used + max(n, 1) <= tpm
             assert meter.enough(n) is passes
@@ -112,7 +112,8 @@ def test_what_passes_is_what_a_brute_force_count_lets_pass(
                 tokens.append((minute, n))
                 running[-1] |= {"minute": minute, "tokens": n, "reserved": 1}
         elif what == "settle" and admissions and admissions[-1].reserved:
-            admissions[-1].settle(n)
+            running[-1]["settled"] += n
+            admissions[-1].settle(running[-1]["settled"])  # of all calls of the request
             more = n - running[-1]["tokens"]
             if running[-1]["minute"] == minute or more > 0:
                 tokens.append((minute, more))
