@@ -304,8 +304,8 @@ class Writing(Protocol):
         """Stop a job; documents already written stay. Raises UnknownJob."""
         ...
 
-    async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
-        """Delete the document of the key, written or waiting. Returns whether a document was deleted.
+    async def detach(self, collection: str, keys: Sequence[str], groups: Groups = ()) -> int:
+        """Delete the documents of the keys, written or waiting. Returns the number of deleted documents.
 
         A document hidden from `groups` stays.
         """

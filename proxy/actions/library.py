@@ -198,9 +198,10 @@ class ActionLibrary:
         """Delete the set's texts with other keys, also texts that an interrupted writing left; returns the number."""
         writing, removed = self._knowledge.writing, 0
         with contextlib.suppress(UnknownCollection):
-            for key in await self._knowledge.library.keys_under(COLLECTION, f"{name}/"):
-                if key not in kept:
-                    removed += await writing.detach(COLLECTION, key, None)
+            keys = await self._knowledge.library.keys_under(COLLECTION, f"{name}/")
+            gone = [key for key in keys if key not in kept]
+            for at in range(0, len(gone), _BATCH):
+                removed += await writing.detach(COLLECTION, gone[at : at + _BATCH], None)
         return removed
 
 

@@ -323,16 +323,18 @@ class Catalog:
             self._current[staged.document] = staged.revision
         return replaced
 
-    def retire(self, document: str) -> list[Revision]:
-        """Retire a document. Return the retired revisions: the caller may delete the points of these."""
+    def retire(self, *documents: str) -> list[Revision]:
+        """Retire documents at once. Return the retired revisions: the caller may delete the points of these."""
         with self.writing() as sql:
-            retired = self._find(sql, _documents.c.id == document, _revisions.c.state == "current")
+            retired = self._find(sql, _documents.c.id.in_(documents), _revisions.c.state == "current")
             for old in retired:
                 sql.execute(_set_state(old, "retired"))
-            self._touch(sql, document)
+            for document in documents:
+                self._touch(sql, document)
             for old in retired:
                 self._record_change(sql, "document", old, retired=True)
-        (self._current or {}).pop(document, None)
+        for document in documents:
+            (self._current or {}).pop(document, None)
         return retired
 
     def switch(self, collection: Collection, generation: int, *, embedder: str, probes: Matrix) -> None:
@@ -364,16 +366,14 @@ class Catalog:
         self._collections.pop(collection.name, None)
         self._current = None
 
-    def forget(self, revision: Revision) -> None:
-        """Delete a revision without points, and the document if this was the last revision."""
+    def forget(self, *gone: Revision) -> None:
+        """Delete revisions without points, and the documents of which this was the last revision."""
         with self.writing() as sql:
-            sql.execute(
-                delete(_revisions).where(
-                    _revisions.c.document == revision.document, _revisions.c.revision == revision.revision
-                )
-            )
-            left = select(_revisions.c.document).where(_revisions.c.document == revision.document)
-            sql.execute(delete(_documents).where(_documents.c.id == revision.document, ~left.exists()))
+            for one in gone:
+                this = _revisions.c.document == one.document, _revisions.c.revision == one.revision
+                sql.execute(delete(_revisions).where(*this))
+                left = select(_revisions.c.document).where(_revisions.c.document == one.document)
+                sql.execute(delete(_documents).where(_documents.c.id == one.document, ~left.exists()))
 
     def leftovers(self, collection: str | None = None) -> list[Revision]:
         """Return the revisions that a crash left staged or retired, in one or all collections."""

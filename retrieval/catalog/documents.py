@@ -68,12 +68,18 @@ class DocumentReader:
 
     def find(self, collection: str, key: str, groups: Groups = ()) -> str:
         """Return the id of the document that a client put under this key. Raises UnknownDocument."""
-        condition = documents.c.collection == collection, documents.c.key == catalog_key(key)
-        with self._catalog.engine.connect() as sql:
-            id = sql.scalar(_current(groups).with_only_columns(documents.c.id).where(*condition))
+        id = self.ids(collection, [key], groups).get(key)
         if id is None:
             raise UnknownDocument(f"there is no document {key!r}")
-        return str(id)
+        return id
+
+    def ids(self, collection: str, keys: Sequence[str], groups: Groups = ()) -> dict[str, str]:
+        """Return key -> id of the documents that clients put; a key without a readable document is left out."""
+        by_key = {catalog_key(key): key for key in keys}
+        query = _current(groups).with_only_columns(documents.c.id, documents.c.key)
+        with self._catalog.engine.connect() as sql:
+            rows = sql.execute(query.where(documents.c.collection == collection, documents.c.key.in_(by_key)))
+            return {by_key[row.key]: row.id for row in rows}
 
     def keys(self, ids: Sequence[str]) -> dict[str, str]:
         """Return document -> a client's key, for the documents that clients put."""
@@ -97,16 +103,6 @@ class DocumentReader:
             return [
                 DocumentLocation(row[0], row[1], row[2]) for row in sql.execute(query.where(documents.c.id.in_(ids)))
             ]
-
-    def is_hidden(self, collection: str, key: str, groups: Groups) -> bool:
-        """Whether a document exists under a client's key and `groups` may not read the document."""
-        condition = documents.c.collection == collection, documents.c.key == catalog_key(key)
-        with self._catalog.engine.connect() as sql:
-            existing, readable = [
-                sql.scalar(_current(reader).with_only_columns(func.count()).where(*condition))
-                for reader in (None, groups)
-            ]
-        return existing != readable
 
     def read(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
         """Return the full document.

@@ -245,14 +245,15 @@ class Jobs:
         with self._catalog.engine.connect() as sql:
             return list(sql.scalars(query))
 
-    def forget(self, collection: str, key: str, groups: Groups = ()) -> bool:
-        """Remove a document from all jobs of the collection; the caller holds the write lock.
+    def forget(self, collection: str, keys: Sequence[str], groups: Groups = ()) -> set[str]:
+        """Remove documents from all jobs of the collection; the caller holds the write lock.
 
-        Return whether a job had the document.
+        Return the keys that a job had.
         """
         with self._catalog.writing() as sql:
             ours = select(jobs.c.id).where(jobs.c.collection == collection, _visible(sql, [collection], groups))
-            return bool(sql.execute(delete(tasks).where(tasks.c.key == key, tasks.c.job.in_(ours))).rowcount)
+            gone = delete(tasks).where(tasks.c.key.in_(keys), tasks.c.job.in_(ours)).returning(tasks.c.key)
+            return set(sql.scalars(gone))
 
     @staticmethod
     def _counts(sql: Any, ids: Sequence[str]) -> dict[str, dict[str, int]]:

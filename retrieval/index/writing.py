@@ -9,7 +9,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import DocumentReader
 from retrieval.catalog.files import UploadedFiles
 from retrieval.catalog.jobs import Jobs
-from retrieval.errors import Invalid, UnknownDocument
+from retrieval.errors import Invalid
 from retrieval.index import spool
 from retrieval.index.vector_spaces import VectorSpaces
 from retrieval.ingest.job_runner import JobRunner
@@ -132,17 +132,17 @@ class IndexWriting:
         self.job_runner.cancel(id)
         return self.jobs.read(id, None)
 
-    async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
+    async def detach(self, collection: str, keys: Sequence[str], groups: Groups = ()) -> int:
         documents = DocumentReader(self._catalog)
-        async with self._shared.exclusive(collection):  # meanwhile no job writes the document
-            if documents.is_hidden(collection, key, groups):
-                return False
-            found = self.jobs.forget(collection, key, groups)
+        async with self._shared.exclusive(collection):  # meanwhile no job writes the documents
+            existing, readable = (documents.ids(collection, keys, reader) for reader in (None, groups))
+            hidden = existing.keys() - readable.keys()
+            waiting = self.jobs.forget(collection, [key for key in keys if key not in hidden], groups)
         try:
-            await self.delete_document(await asyncio.to_thread(documents.find, collection, key, groups), groups)
-        except UnknownDocument:
-            return found
-        return True
+            await self._removal.documents(collection, list(readable.values()), groups)
+        finally:
+            self._spaces.collections_changed()
+        return len(waiting | readable.keys())
 
     async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
         def add() -> UploadedFile:

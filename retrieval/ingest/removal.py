@@ -5,7 +5,9 @@ follows, then deleting the rows. The next write or the next start clears the rem
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.descriptions import readable_documents
@@ -14,6 +16,10 @@ from retrieval.catalog.writers import Writers
 from retrieval.errors import Busy, NotReadable, UnknownDocument
 from retrieval.records.documents import Groups
 from retrieval.stores.base import Store
+
+_POINTS = 1000  # deleted at a time
+_TENANT = attrgetter("tenant")
+_REVISIONS = 100  # forgotten at a time: each time is a commit in the catalog and a write of the store
 
 
 class WriteContext:
@@ -38,11 +44,16 @@ class Removal:
         collection = self._catalog.collection_of(id)
         if collection is None:
             raise UnknownDocument(f"there is no document {id!r}")
+        if not await self.documents(collection, [id], groups):
+            raise UnknownDocument(f"there is no document {id!r}")
+
+    async def documents(self, collection: str, ids: Sequence[str], groups: Groups) -> bool:
+        """Remove the documents of a collection that `groups` may read; returns whether there was one."""
         async with self._shared.exclusive(collection):
-            gone = self._catalog.retire(id) if readable_documents(self._catalog.engine, [id], groups) else []
-            if not gone:
-                raise UnknownDocument(f"there is no document {id!r}")
+            readable = readable_documents(self._catalog.engine, ids, groups)
+            gone = self._catalog.retire(*readable) if readable else []
             await self.clear(gone)
+        return gone != []
 
     async def collection(self, name: str, groups: Groups) -> None:
         """Remove a collection with all documents. Raises UnknownCollection.
@@ -70,7 +81,21 @@ class Removal:
 
     async def clear(self, revisions: Sequence[Revision]) -> None:
         """Delete the points of staged or retired revisions, then the rows."""
-        for revision in revisions:
+        for tenant, some in _portions(revisions):
+            ids = [id for revision in some for id in revision.point_ids()]
             for store in self._shared.stores:
-                await store.delete(revision.tenant, revision.point_ids())
-            self._catalog.forget(revision)
+                await store.delete(tenant, ids)
+            self._catalog.forget(*some)
+
+
+def _portions(revisions: Sequence[Revision]) -> Iterator[tuple[str, list[Revision]]]:
+    """The revisions of each tenant, some at a time."""
+    for tenant, of_tenant in groupby(sorted(revisions, key=_TENANT), _TENANT):
+        some: list[Revision] = []
+        for revision in of_tenant:
+            some.append(revision)
+            if len(some) >= _REVISIONS or sum(one.chunks for one in some) >= _POINTS:
+                yield tenant, some
+                some = []
+        if some:
+            yield tenant, some

@@ -102,7 +102,7 @@ class Attachments:
 
     async def _detach(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         name, id = await self._puts.writable(scope), scope["path_params"]["id"]
-        if not await self._access.knowledge.writing.detach(name, id, rights_of(scope).groups):
+        if not await self._access.knowledge.writing.detach(name, [id], rights_of(scope).groups):
             document = await self._document(name, id, scope)
             await self._access.knowledge.writing.delete_document(document.info.id, rights_of(scope).groups)
         return {"id": id, "object": "vector_store.file.deleted", "deleted": True}

@@ -74,7 +74,7 @@ class Files:
         await the_file(self._access, id, scope)
         for name in await knowledge.library.collections_with(id):
             if name in rights.read and name in rights.write:
-                await knowledge.writing.detach(name, id, rights.groups)
+                await knowledge.writing.detach(name, [id], rights.groups)
         await knowledge.writing.delete_file(id, owner_of(scope))
         return {"id": id, "object": "file", "deleted": True}
 

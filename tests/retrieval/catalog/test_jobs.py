@@ -294,8 +294,8 @@ def test_a_page_is_filled_with_what_its_reader_may_see(reopened: Callable[[], Ca
             f"file-{ids.index(id)}" for id in seen
         }
         assert jobs.page(["other"], before="", limit=9, groups=groups) == []
-    assert not jobs.forget("docs", "file-1", ("ops",))
-    assert jobs.forget("docs", "file-1", ("hr",))
+    assert not jobs.forget("docs", ["file-1"], ("ops",))
+    assert jobs.forget("docs", ["file-1"], ("hr",))
     catalog.close()
 
 
@@ -325,8 +325,8 @@ def test_files_and_what_is_attached_are_kept_in_both_databases(reopened: Callabl
     assert rows == {file.id: ("docs", "failed", "because"), empty.id: ("docs", "waiting", "")}
     assert jobs.unfinished_attachments(["other"]) == []
     assert jobs.collections_with(empty.id) == ["docs"]
-    assert jobs.forget("docs", empty.id)
-    assert not jobs.forget("docs", empty.id)
+    assert jobs.forget("docs", [empty.id])
+    assert not jobs.forget("docs", [empty.id])
     assert jobs.take(id) is None
     files.delete(file.id, "red")
     assert files.find([file.id, empty.id], "red") == [empty]

@@ -114,7 +114,7 @@ async def test_a_put_wins_over_the_job_that_reads_an_earlier_version_of_the_docu
 async def test_a_document_that_is_removed_while_a_job_reads_the_document_does_not_come_back(index: Index) -> None:
     job = await start_job(index, given("pump", MEDIUM), given("valve", b"The valve."))
     await until_reading()
-    assert await index.writing.detach("docs", "pump")
+    assert await index.writing.detach("docs", ["pump"])
     assert (await index.library.finished_job(job.id)).state == "completed"
     assert await text(index, "valve") == "The valve."
     with pytest.raises(UnknownDocument):

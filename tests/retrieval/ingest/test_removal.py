@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from retrieval.errors import UnknownCollection, UnknownDocument
 from retrieval.index.index import Index
 from retrieval.records.documents import Document, DocumentInfo
+from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
 
@@ -67,6 +69,35 @@ async def test_a_collection_goes_and_a_new_one_of_its_name_is_new(index: Index) 
     anew = await learn(index, "docs", 2)
     assert await found(index, "docs") == {one.id for one in anew}
     assert not {one.id for one in anew} & {one.id for one in gone}
+
+
+async def test_many_documents_go_at_once_and_hidden_documents_stay(index: Index) -> None:
+    given = [
+        DocumentInput(f"pump{i}", f"pump{i}.md", page(i).text.encode(), groups=("hr",) if i == 7 else (), writer=None)
+        for i in range(150)
+    ]
+    await index.writing.create_collection("docs", None)
+    for at in (0, 75):
+        await index.writing.put("docs", given[at : at + 75])
+    commits: list[object] = []
+    event.listen(index._catalog.engine, "commit", commits.append)
+    assert await index.writing.detach("docs", ["pump0"]) == 1
+    of_one, commits[:] = len(commits), []
+    assert await index.writing.detach("docs", [*(one.key for one in given), "unknown"]) == 148
+    assert len(commits) <= of_one * 2
+    assert index._catalog.leftovers() == []
+    (left,) = await index.library.documents("docs", after="", limit=9, groups=None)
+    assert left.source == "pump7.md"
+    assert await index._spaces.configured.store.count("docs@1") == left.chunks
+
+
+async def test_a_collection_of_many_documents_goes_with_few_commits(index: Index) -> None:
+    await learn(index, "docs", 250)
+    commits: list[object] = []
+    event.listen(index._catalog.engine, "commit", commits.append)
+    await index.writing.delete_collection("docs")
+    assert len(commits) < 20
+    assert await index._spaces.configured.store.count("docs@1") == 0
 
 
 async def test_what_was_interrupted_is_cleared_by_the_next_start(data: Path) -> None:
