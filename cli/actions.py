@@ -58,7 +58,9 @@ def add(name: str, source: str, base_url: str | None, config_file: Path | None, 
     """
     settings = settings_of(config_file, data=data)
     if not API_NAME.fullmatch(name):
-        raise click.UsageError(f"NAME has small letters, digits, - and _, at most 64; got {as_text(name)!r}")
+        raise click.UsageError(
+            f"NAME has small letters, digits, - and _, at most 64, and is not off; got {as_text(name)!r}"
+        )
     try:
         check_address(base_url, "--base-url")
         check_address(source if is_url(source) else None, "URL")
@@ -326,6 +328,8 @@ async def _run(settings: Settings, api: Api, operation: Operation, arguments: di
         lines = [f"{request.method} {request.url}", *(f"{key}: {value}" for key, value in request.headers)]
         body = ["", request.body.decode("utf-8", "backslashreplace")] if request.body else []
         echo(api.masked_text("\n".join([*lines, *body])))
+        if not operation.reads:
+            echo(f"{operation.name} could change something: without --dry, nothing is sent either", err=True)
         return 0
     outcome = await call(api, operation, arguments, call_limits(settings))
     await api.close()

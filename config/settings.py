@@ -97,7 +97,7 @@ class Settings:
 
 
 Tree = dict[str, Any]
-API_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+API_NAME = re.compile(r"(?!off\Z)[a-z0-9][a-z0-9_-]{0,63}")  # `x-rag-actions: off` names no set
 _MOST_ALWAYS = 20  # operations of a set that every chat with the set is offered
 _Row = TypeVar("_Row")
 _SECTIONS: Mapping[str, Any] = {
@@ -300,7 +300,9 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
     rows = {}
     for name, row in _rows(value, where, ActionsApi):
         if not API_NAME.fullmatch(name):
-            raise SettingsError(f"{where}: a name has small letters, digits, - and _, at most 64; got {name!r}")
+            raise SettingsError(
+                f"{where}: a name has small letters, digits, - and _, at most 64, and is not off; got {name!r}"
+            )
         servers = [("servers", one) for one in row.servers or ()]
         for key, address in (("base_url", row.base_url), ("token_url", row.token_url), *servers):
             check_address(address, f"actions.{name}.{key}")

@@ -110,8 +110,9 @@ def test_the_address_of_the_api_must_be_known(folder: Path) -> None:
     )
 
 
-def test_a_name_of_a_set_is_checked(folder: Path) -> None:
-    done = ragway("actions", "add", "../x", "atlas.yaml", folder=folder)
+@pytest.mark.parametrize("name", ["../x", "off"])
+def test_a_name_of_a_set_is_checked(folder: Path, name: str) -> None:
+    done = ragway("actions", "add", name, "atlas.yaml", folder=folder)
     assert done.returncode == 2
     assert "NAME has small letters" in done.stderr
 
@@ -185,6 +186,15 @@ def test_a_dry_run_prints_the_request_without_credentials(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == f"GET {NOBODY}/orgs/a%2Fb/users?itemsPerPage=FIXED"
     assert SECRET not in done.stdout
+
+
+def test_a_dry_run_says_that_a_writing_operation_is_not_called(folder: Path) -> None:
+    writing = "  /things:\n    post: {operationId: makeThing, responses: {'201': {description: ok}}}\n"
+    (folder / "atlas.yaml").write_text(ATLAS.replace("paths:\n", "paths:\n" + writing))
+    configured(folder, NOBODY)
+    done = ragway("actions", "run", "atlas", "makeThing", "--dry", folder=folder, environ={"ATLAS_KEY": SECRET})
+    assert done.stdout.startswith(f"POST {NOBODY}/things")
+    assert "makeThing could change something: without --dry, nothing is sent either" in done.stderr
 
 
 def test_the_arguments_shown_are_the_arguments_of_a_run(folder: Path) -> None:
