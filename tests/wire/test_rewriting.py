@@ -171,8 +171,9 @@ async def bench(index: Index, says: Says, **settings: Any) -> AsyncIterator[Benc
         made.client.close()
 
 
-async def test_the_models_question_is_searched_for(index: Index) -> None:
-    async with bench(index, saying(EMILY)) as at:
+@pytest.mark.parametrize("answer", [EMILY, [{"type": "text", "text": EMILY}]], ids=["text", "parts"])
+async def test_the_models_question_is_searched_for(index: Index, answer: object) -> None:
+    async with bench(index, saying(answer)) as at:
         assert await at.chat("How about Emily Doe?") == ("augmented", "rewritten by the model")
         assert [turns[-1].text for turns in at.knowledge.turns] == ["How about Emily Doe?", EMILY]
         assert at.knowledge.turns[1] == (Turn("user", EMILY),)
@@ -224,7 +225,7 @@ async def test_the_model_is_asked_once_with_its_own_key_and_without_passages(ind
         ("", "unresolved"),
         ("His wife bought a kettle.", "unresolved"),
         (None, "rewriting failed"),
-        ([{"type": "text", "text": EMILY}], "rewriting failed"),
+        ({"text": EMILY}, "rewriting failed"),
     ],
 )
 async def test_an_answer_that_cannot_be_used_costs_the_rewrite_alone(index: Index, answer: object, reason: str) -> None:
