@@ -34,12 +34,15 @@ def passages(cache: Path, count: int) -> list[str]:
     return [text for file in files for text in sections(file.read_text("utf-8"))]
 
 
-def index(cache: Path, count: int, models: Path) -> tuple[Path, int]:
+def index(
+    cache: Path, count: int, models: Path, *, data: Path | None = None, checkout: Path = ROOT
+) -> tuple[Path, int]:
     """The data folder with the paragraphs as collection `docs`, and the number of chunks.
 
-    `ragway ingest` keeps unchanged documents. models: the folder of prepared embedders.
+    `ragway ingest` keeps unchanged documents. models: the folder of prepared embedders. data: another folder than the
+    cache's. checkout: the folder with the code that writes.
     """
-    data = cache / f"index-{count}"
+    data = data or cache / f"index-{count}"
     models.mkdir(parents=True, exist_ok=True)
     data.mkdir(parents=True, exist_ok=True)
     link = data / "models"
@@ -48,8 +51,8 @@ def index(cache: Path, count: int, models: Path) -> tuple[Path, int]:
         link.symlink_to(models.resolve())
     settings = data / "ingest.yaml"
     settings.write_text(f"ingest: {{chunk_tokens: {_CHUNK_TOKENS}}}\n", "utf-8")
-    _ragway(["ingest", str(documents(cache, count)), "--collection", "docs"], settings, data)
-    rows = json.loads(_ragway(["collections", "--json"], settings, data))
+    _ragway(["ingest", str(documents(cache, count)), "--collection", "docs"], settings, data, checkout)
+    rows = json.loads(_ragway(["collections", "--json"], settings, data, checkout))
     return data, next(row["chunks"] for row in rows if row["name"] == "docs")
 
 
@@ -99,14 +102,14 @@ def prose(text: str) -> Iterator[str]:
             yield line
 
 
-def _ragway(command: list[str], settings: Path, data: Path) -> str:
+def _ragway(command: list[str], settings: Path, data: Path, checkout: Path) -> str:
     """Run a command of ragway and return the output; progress goes to this process's standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "cli", *command, "--config", str(settings), "--data", str(data)],
         check=False,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment({"PYTHONPATH": str(ROOT)}),
+        env=environment({"PYTHONPATH": str(checkout)}),
         stdin=subprocess.DEVNULL,
         cwd=data,
     )

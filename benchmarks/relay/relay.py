@@ -172,6 +172,7 @@ class _Run:
         usable = machine.usable_cores()
         self._cores = machine.Cores(usable, usable, usable) if arguments.no_pin else machine.Cores.of(usable)
         self._asked: Iterator[str] = iter(())
+        self._on_before = folder / "data-on-before"
 
     def results(self) -> Results:
         """All measurements. Raises Mismatch, Unmeasurable."""
@@ -181,7 +182,7 @@ class _Run:
         data, chunks = self._folder, 0
         if "on" in self._keys:
             say(f"index: {len(passages)} paragraphs in {cache} (the first time, they are embedded: minutes)")
-            data, chunks = corpus.index(cache, len(passages), self._arguments.models)
+            data, chunks = self._index(cache, len(passages))
         conditions = {
             **machine.conditions(),
             "pinned": self._cores.told,
@@ -243,6 +244,19 @@ class _Run:
     def _bench(self, mock: Running, systems: list[System]) -> Bench:
         return Bench(mock, systems, self._asked, self._random)
 
+    def _index(self, cache: Path, count: int) -> tuple[Path, int]:
+        """The data folder and the number of chunks.
+
+        An earlier checkout cannot read what this checkout writes, and this checkout migrates what the other wrote.
+        """
+        before, models = self._arguments.before, self._arguments.models
+        if before is None:
+            return corpus.index(cache, count, models)
+        written, chunks = corpus.index(cache, count, models, data=self._on_before, checkout=before.resolve())
+        data = self._folder / "data-on"  # a data folder serves one gateway at a time
+        shutil.copytree(written, data, symlinks=True)
+        return data, chunks
+
     def _launches(self, mock: Running, data: Path) -> dict[str, Launch]:
         """How each system but direct is started."""
         folder, off = self._folder, self._folder / "data-off"
@@ -254,12 +268,10 @@ class _Run:
         }
         if self._arguments.before:
             ragway = functools.partial(servers.ragway, folder, checkout=self._arguments.before.resolve())
-            off_before, on_before = folder / "data-off-before", folder / "data-on-before"
-            if "on-before" in self._keys:  # a data folder serves one gateway at a time
-                shutil.copytree(data, on_before, symlinks=True)
+            off_before = folder / "data-off-before"
             launches |= {
                 "off-before": lambda: ragway("off-before", mock.port, data=off_before, retrieval=False),
-                "on-before": lambda: ragway("on-before", mock.port, data=on_before, retrieval=True),
+                "on-before": lambda: ragway("on-before", mock.port, data=self._on_before, retrieval=True),
             }
         for client in ("httpx", *_STUDY):
             launches[client] = functools.partial(servers.asgi_proxy, folder, client, mock.port)
