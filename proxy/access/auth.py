@@ -26,7 +26,7 @@ from proxy.exchange import exchange_of
 _OWN_KEY = PREFIX.encode()
 _UNGUARDED = ("/healthz", "/readyz")
 _UPLOADS = re.compile(r"/v1/(files|knowledge/collections/[^/]+/files)")  # forms, which a page may send, too
-_API_DOCUMENTS = re.compile(r"/v1/actions/sets/[^/]+")
+_API_DOCUMENTS = "/v1/actions/sets/"
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "application/openapi+yaml")
 
 
@@ -92,10 +92,8 @@ def must_be_no_page(scope: Scope, *, any_type: bool = False) -> None:
     """
     if exchange_of(scope).key or scope["method"] not in ("POST", "PUT", "PATCH"):
         return
-    if _API_DOCUMENTS.fullmatch(scope["path"]):
-        must_be_json(scope, *_YAML)
-    elif not any_type and not _UPLOADS.fullmatch(scope["path"]):
-        must_be_json(scope)
+    if not any_type and not _UPLOADS.fullmatch(scope["path"]):
+        must_be_json(scope, *(_YAML if scope["path"].startswith(_API_DOCUMENTS) else ()))
     elif not any(name == b"origin" for name, _ in scope["headers"]):  # a present origin is allowed: `Guard` has checked
         _must_be_of_no_site(scope)
 

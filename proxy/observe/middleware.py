@@ -113,8 +113,10 @@ def _ran(exchange: Exchange) -> tuple[str, ...]:
     "forgotten": earlier calls of the conversation cannot be put back. "unsuited": the request cannot get operations.
     """
     trace = exchange.action_trace
-    forgotten = ("forgotten",) if trace is not None and trace.forgotten else ()
-    unsuited = ("unsuited",) if trace is not None and trace.offer == "not suited" else ()
+    if trace is None:
+        return exchange.actions
+    forgotten = ("forgotten",) if trace.forgotten else ()
+    unsuited = ("unsuited",) if trace.offer == "not suited" else ()
     return (*forgotten, *unsuited, *exchange.actions)
 
 
