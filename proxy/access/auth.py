@@ -93,7 +93,7 @@ def must_be_no_page(scope: Scope, *, any_type: bool = False) -> None:
     if exchange_of(scope).key or scope["method"] not in ("POST", "PUT", "PATCH"):
         return
     if not any_type and not _UPLOADS.fullmatch(scope["path"]):
-        must_be_json(scope, *(_YAML if scope["path"].startswith(_API_DOCUMENTS) else ()))
+        must_be_json(scope)
     elif not any(name == b"origin" for name, _ in scope["headers"]):  # a present origin is allowed: `Guard` has checked
         _must_be_of_no_site(scope)
 
@@ -105,16 +105,19 @@ def _must_be_of_no_site(scope: Scope) -> None:
         raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
 
 
-def must_be_json(scope: Scope, *others: str) -> None:
+def must_be_json(scope: Scope) -> None:
     """Refuse a body that is not JSON: a web page can send other types, and no type, without a preflight.
 
-    others: further types that the route takes, none of which a web page can send without a preflight.
+    An OpenAPI document may be YAML, too, which a web page cannot send without a preflight.
     """
     given = next((value for name, value in scope["headers"] if name == b"content-type"), None)
     if given is None and not _of_a_page(scope):
         return
     media = (given or b"").decode("latin-1").partition(";")[0].strip().lower()
-    if media != "application/json" and media not in others:
+    if media == "application/json":
+        return
+    others = _YAML if scope["path"].startswith(_API_DOCUMENTS) else ()
+    if media not in others:
         types = " or ".join(("application/json", *others[:1]))
         message = f"Send the body with content-type: {types}, got {media or 'none'!r}."
         raise ApiError(415, message, code="unsupported_content_type")

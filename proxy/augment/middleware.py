@@ -176,24 +176,28 @@ class Augment:
         try:
             if options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
                 raise _refusal(exchange)
-            await self._prepare(scope, request, decision, target, lead)
+            exchange.body = await by_size(raw, lambda: _forwarded(request, lead, decision, target, []))
+            exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
+            apis = options.actions
+            acting = None if apis is None else await self._acting(request, decision, target, lead, exchange, apis)
+            self._choose_upstream(exchange, scope, request, decision, target, acting)
         finally:
             trace = exchange.action_trace
             if options.receipts is not None and (decision.turns or (trace is not None and trace.searched)):
                 asked = decision if decision.turns else replace(decision, turns=turns_of(request.messages()))
-                receipt = receipt_of(exchange, target, asked, budget_tokens, found, lead)
-                _keep(receipt, exchange, options.receipts)
+                _keep(receipt_of(exchange, target, asked, budget_tokens, found, lead), exchange, options.receipts)
 
-    async def _prepare(
-        self, scope: Scope, request: ModelRequest, decision: Decision, target: Target, lead: str
+    def _choose_upstream(
+        self,
+        exchange: Exchange,
+        scope: Scope,
+        request: ModelRequest,
+        decision: Decision,
+        target: Target,
+        acting: App | None,
     ) -> None:
-        """Set the bytes for the upstream, and the app that calls the model. Raises ApiError 404: no such action set."""
-        exchange, options, raw = exchange_of(scope), self._options, request.raw
-        exchange.body = await by_size(raw, lambda: _forwarded(request, lead, decision, target, []))
-        exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
-        acting = None
-        if options.actions is not None:
-            acting = await self._acting(request, decision, target, lead, exchange, options.actions)
+        """Set the app that calls the model. acting: makes the calls of APIs; None: a chat without operations."""
+        options = self._options
         exchange.upstream = acting or self._upstream
         # The translated lane stores no response; of a chat with actions, the gateway stores the response.
         stored = request.stored and (target.lane != "translated" or acting is not None)

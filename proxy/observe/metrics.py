@@ -127,13 +127,10 @@ class Metrics:
         for stage, ms in (*durations_ms(exchange.steps).items(), ("total", exchange.elapsed_ms())):
             at = _STAGE.get(stage)
             if at is not None:
-                self._duration(at, ms)
+                cells[at + bisect_left(BOUNDS_MS, ms)] += 1
+                cells[at + _STAGE_CELLS - 1] += int(ms * 1000 + 0.5)
         if exchange.action_trace is not None:
             self._actions(exchange.action_trace)
-
-    def _duration(self, at: int, ms: float) -> None:
-        self._cells[at + bisect_left(BOUNDS_MS, ms)] += 1
-        self._cells[at + _STAGE_CELLS - 1] += int(ms * 1000 + 0.5)
 
     def _actions(self, trace: ActionTrace) -> None:
         cells, rounds = self._cells, len(trace.rounds)
@@ -146,7 +143,8 @@ class Metrics:
             place = self._calls.get((call.set, call.outcome))
             cells[self._calls["none", call.outcome] if place is None else place] += 1
             if call.sent and call.duration_ms is not None:
-                self._duration(_CALL, call.duration_ms)
+                cells[_CALL + bisect_left(BOUNDS_MS, call.duration_ms)] += 1
+                cells[_CALL + _STAGE_CELLS - 1] += int(call.duration_ms * 1000 + 0.5)
 
     def _fault(self, error: str) -> None:
         code = "upstream_cut" if error.startswith("upstream: ") else error
