@@ -182,12 +182,12 @@ def show(name: str, operation: str | None, as_json: bool, config_file: Path | No
         raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
     if as_json:
         click.echo(
-            orjson.dumps([_operation_row(settings, name, one) for one in operations], option=orjson.OPT_INDENT_2)
+            orjson.dumps([_operation_row(settings, found, one) for one in operations], option=orjson.OPT_INDENT_2)
         )
     elif operation is not None:
         one = operations[0]
         echo(f"{one.method} {one.path}\n{one.summary}\n{one.description}".strip())
-        click.echo(orjson.dumps(_arguments(settings, name, one), option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(_arguments(settings, found, one), option=orjson.OPT_INDENT_2))
     else:
         for one in operations:
             echo(f"{one.name}  {one.method} {one.path}  {one.summary}")
@@ -235,11 +235,11 @@ def search(
 async def _search(settings: Settings, question: str, sets: Sequence[str], k: int, *, as_json: bool) -> int:
     async with action_library(settings) as library:
         names = [as_text(name) for name in sets] or [one.name for one in library.store.sets()]
-        for name in names:
-            set_of(library.store, name)
+        rows = {name: set_of(library.store, name) for name in names}
         found = await library.find([Turn("user", question)], names, k=k, view=ALL)
     if as_json:
-        click.echo(orjson.dumps([_found_row(settings, one) for one in found.actions], option=orjson.OPT_INDENT_2))
+        shown = [_found_row(settings, rows[one.set], one) for one in found.actions]
+        click.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
         return 0
     for number, one in enumerate(found.actions, 1):
         operation = one.operation
@@ -254,12 +254,12 @@ async def _search(settings: Settings, question: str, sets: Sequence[str], k: int
     return 0
 
 
-def _found_row(settings: Settings, one: FoundAction) -> dict[str, Any]:
+def _found_row(settings: Settings, action_set: ActionSet, one: FoundAction) -> dict[str, Any]:
     hit = one.hit
     matched: dict[str, Any] = {"score": None, "ranks": {}, "scores": {}}  # of a producer
     if hit is not None:
         matched = {"score": hit.score, "ranks": hit.ranks, "scores": hit.scores}
-    return {"set": one.set, **_operation_row(settings, one.set, one.operation), **matched}
+    return {"set": one.set, **_operation_row(settings, action_set, one.operation), **matched}
 
 
 @command.command("run")
@@ -380,17 +380,17 @@ def _set_row(one: ActionSet) -> dict[str, Any]:
     }
 
 
-def _arguments(settings: Settings, set_name: str, one: Operation) -> dict[str, Any]:
+def _arguments(settings: Settings, action_set: ActionSet, one: Operation) -> dict[str, Any]:
     """The schema of the arguments that `run` takes."""
-    return offered_schema(one, hidden_arguments(settings, set_name, one))
+    return offered_schema(one, hidden_arguments(settings, action_set, one))
 
 
-def _operation_row(settings: Settings, set_name: str, one: Operation) -> dict[str, Any]:
+def _operation_row(settings: Settings, action_set: ActionSet, one: Operation) -> dict[str, Any]:
     return {
         "name": one.name,
         "method": one.method,
         "path": one.path,
         "summary": one.summary,
         "reads": one.reads,
-        "arguments": _arguments(settings, set_name, one),
+        "arguments": _arguments(settings, action_set, one),
     }

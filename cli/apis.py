@@ -132,7 +132,7 @@ def action_api(
     of_key = {name.removeprefix(FIXED): text for name, text in own.items() if name.startswith(FIXED)}
     fixed = {**(row.fixed or {}), **of_key}
     long_user = user if len(user) >= _SHORTEST_MASKED_USER else ""
-    base_url = row.base_url or action_set.base_url
+    base_url = _address(row, action_set)
     in_address = (value for name, value in parse_qsl(urlsplit(base_url).query) if name != "api-version")
     masked = (secret, long_user, f"{user}:{secret}" if user else "", *fixed.values(), *in_address)
     return Api(
@@ -149,14 +149,20 @@ def action_api(
 async def refused_address(settings: Settings, action_set: ActionSet) -> str:
     """Why the API of a set is not called, by the address of the API; "": the API is called."""
     row = settings.actions.get(action_set.name, ActionsApi())
-    base_url = row.base_url or action_set.base_url
+    base_url = _address(row, action_set)
     return await why_refused(base_url, networks_of(row.networks or ()), api=action_set.name) if base_url else ""
 
 
-def hidden_arguments(settings: Settings, set_name: str, operation: Operation) -> Collection[str]:
-    """The arguments of an operation that nobody gives: the fixed arguments of the settings, and the API key."""
-    row = settings.actions.get(set_name, ActionsApi())
-    return Api(set_name, "", _auth_of(row, "", ""), row.fixed or {}).hidden(operation)
+def hidden_arguments(settings: Settings, action_set: ActionSet, operation: Operation) -> Collection[str]:
+    """The arguments of an operation that nobody gives: of the settings, of the address, and the API key."""
+    row = settings.actions.get(action_set.name, ActionsApi())
+    api = Api(action_set.name, _address(row, action_set), _auth_of(row, "", ""), row.fixed or {})
+    return api.hidden(operation)
+
+
+def _address(row: ActionsApi, action_set: ActionSet) -> str:
+    """The address of an API: of the settings, else as stored."""
+    return row.base_url or action_set.base_url
 
 
 def _auth_of(row: ActionsApi, user: str, secret: str) -> httpx.Auth | None:

@@ -197,8 +197,13 @@ def test_a_dry_run_says_that_a_writing_operation_is_not_called(folder: Path) -> 
     assert "makeThing could change something: without --dry, nothing is sent either" in done.stderr
 
 
-def test_the_arguments_shown_are_the_arguments_of_a_run(folder: Path) -> None:
-    configured(folder, NOBODY, ", key_in: query, key_name: itemsPerPage, fixed: {orgId: '7'}")
+@pytest.mark.parametrize(
+    ("base_url", "more"),
+    [(NOBODY, ", key_in: query, key_name: itemsPerPage"), (f"'{NOBODY}?itemsPerPage=5'", "")],
+    ids=["of the key", "of the address"],
+)
+def test_the_arguments_shown_are_the_arguments_of_a_run(folder: Path, base_url: str, more: str) -> None:
+    configured(folder, base_url, more + ", fixed: {orgId: '7'}")
     nothing = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     shown = json.loads(actions(folder, "show", "atlas", "listOrganizationUsers", "--json")[0])
     found = json.loads(actions(folder, "search", "users of an organization", "-k", "1", "--json")[0])
