@@ -26,6 +26,7 @@ from proxy.dialects.json_body import member_span, unescaped
 from proxy.dialects.replies import ToolCall, content_text, json_bytes, json_of, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.errors import ApiError, upstream_error
+from retrieval.filters import is_number
 
 _ENVELOPE = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
@@ -389,7 +390,7 @@ class ModelReply:
 
     def _read_cost(self, event: Json) -> None:
         usage = event.get("usage")
-        if isinstance(usage, dict) and _is_number(usage.get("cost")):
+        if isinstance(usage, dict) and is_number(usage.get("cost")):
             self.cost = usage["cost"]
 
     def _take_calls(self) -> None:
@@ -544,13 +545,9 @@ def _summed(usage: Json, earlier: Tokens, cost: float) -> Json:
     ):
         if isinstance(summed.get(group), dict) and name in summed[group]:
             summed[group] = {**summed[group], name: _plus(summed[group][name], count)}
-    if _is_number(usage.get("cost")):
+    if is_number(usage.get("cost")):
         summed["cost"] = usage["cost"] + cost
     return summed
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _plus(value: Any, count: int) -> Any:

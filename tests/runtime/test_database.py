@@ -4,7 +4,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +20,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import DocumentReader
 from retrieval.errors import IndexDown, RetrievalError
 from runtime.database import Schema, _upgrade, exclusive, open_file, open_server, prepare
+from tests.support.first_writer import first_writer
 from tests.support.postgres_server import Postgres
 
 SCHEMAS = [tables.schema, accounts_tables.schema, receipts_tables.schema]
@@ -270,16 +270,9 @@ def test_a_server_that_comes_back_is_used_again() -> None:
 def test_a_new_file_can_have_a_first_writer_while_a_connection_opens(tmp_path: Path) -> None:
     file = tmp_path / "a.db"
     engine = open_file(file, pooled=False)
-    with closing(sqlite3.connect(file, check_same_thread=False)) as first:
-        first.execute("CREATE TABLE t (n INTEGER)")
-        first.commit()
-        first.execute("BEGIN IMMEDIATE")
-        end = threading.Timer(0.3, first.commit)
-        end.start()
-        with engine.connect() as second:
-            assert second.scalar(text("SELECT count(*) FROM t")) == 0
-            assert second.scalar(text("PRAGMA journal_mode")) == "wal"
-        end.join()
+    with first_writer(file), engine.connect() as second:
+        assert second.scalar(text("SELECT count(*) FROM t")) == 0
+        assert second.scalar(text("PRAGMA journal_mode")) == "wal"
 
 
 _READER = """

@@ -13,6 +13,7 @@ import pytest
 from retrieval.embedding.embed import Embedder, Matrix
 from retrieval.embedding.export import open_embedder
 from retrieval.embedding.vector_cache import CachedEmbedder, CachedQueryEmbedder, VectorFile
+from tests.support.first_writer import first_writer
 from tests.support.tiny_model import make_tiny_model
 
 TEXTS = ["open a session", "use tls", "the office dog is called"]
@@ -197,12 +198,5 @@ def test_a_file_of_the_cache_is_a_database_anybody_can_look_into(counting: Count
 
 def test_a_new_file_can_have_a_first_writer_while_another_process_opens(tmp_path: Path) -> None:
     file = tmp_path / "a.sqlite"
-    with closing(sqlite3.connect(file, check_same_thread=False)) as first:
-        first.execute("CREATE TABLE t (n INTEGER)")
-        first.commit()
-        first.execute("BEGIN IMMEDIATE")
-        end = threading.Timer(0.3, first.commit)
-        end.start()
-        with closing(VectorFile(file, dimension=3)):
-            pass
-        end.join()
+    with first_writer(file), closing(VectorFile(file, dimension=3)):
+        pass

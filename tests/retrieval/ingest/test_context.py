@@ -1,7 +1,5 @@
 """What models wrote: kept by everything they saw, cut to its room, and never part of the text."""
 
-import sqlite3
-import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +9,7 @@ import pytest
 from retrieval.ingest.context import Contexts, enrich, key_of
 from retrieval.knowledge import Enrichment
 from retrieval.records.documents import Chunk, Document, indexed_text, lexical_text, shown_text
+from tests.support.first_writer import first_writer
 from tests.support.minilm import minilm
 
 SAYS = Enrichment("context", "writer", "About {passage}")
@@ -87,12 +86,5 @@ def test_it_is_embedded_and_indexed_and_never_shown() -> None:
 
 def test_a_new_file_can_have_a_first_writer_while_another_process_opens(tmp_path: Path) -> None:
     file = tmp_path / "a.sqlite"
-    with closing(sqlite3.connect(file, check_same_thread=False)) as first:
-        first.execute("CREATE TABLE t (n INTEGER)")
-        first.commit()
-        first.execute("BEGIN IMMEDIATE")
-        end = threading.Timer(0.3, first.commit)
-        end.start()
-        with closing(Contexts(file)):
-            pass
-        end.join()
+    with first_writer(file), closing(Contexts(file)):
+        pass
