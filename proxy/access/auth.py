@@ -25,6 +25,7 @@ from proxy.exchange import exchange_of
 
 _OWN_KEY = PREFIX.encode()
 _UNGUARDED = ("/healthz", "/readyz")
+_JSON = (b"content-type", b"application/json")  # as nearly all programs send the header
 _UPLOADS = re.compile(r"/v1/(files|knowledge/collections/[^/]+/files)")  # forms, which a page may send, too
 _API_DOCUMENTS = "/v1/actions/sets/"
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "application/openapi+yaml")
@@ -72,9 +73,10 @@ class Guard:
         if not self._open and not is_loopback(_hostname(host)):
             message = f"The Host {host!r} is not this machine: without keys the gateway answers loopback names only."
             raise ApiError(403, message, code="host_not_allowed", type="permission_error")
+        if not origin or origin in self._origins:
+            return
         # Equal names mean a page of the gateway only where the name is this machine: other names may be rebound.
-        own = origin.partition("://")[2] == host and is_loopback(_hostname(host))
-        if origin and origin not in self._origins and not own:
+        if origin.partition("://")[2] != host or not is_loopback(_hostname(host)):
             raise origin_refused(origin)
 
 
@@ -110,6 +112,8 @@ def must_be_json(scope: Scope) -> None:
 
     An OpenAPI document may be YAML, too, which a web page cannot send without a preflight.
     """
+    if _JSON in scope["headers"]:
+        return
     given = next((value for name, value in scope["headers"] if name == b"content-type"), None)
     if given is None and not _of_a_page(scope):
         return

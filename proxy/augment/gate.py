@@ -28,7 +28,7 @@ _CONTROLS = (b"x-rag", b"x-rag-collection", b"x-rag-actions")
 HOUSEKEEPING = "housekeeping call"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as `Step`: made for each request
 class Decision:
     """What the gateway does with a request. `turns` is empty unless the request is augmented."""
 
@@ -68,7 +68,7 @@ def decide(
         raise ApiError(400, f"The header x-rag must be on, off or compare, got {header!r}.", code="invalid_x_rag")
     options = _rag_options(request, actions=actions)
     chosen = options.collections or collection_names(_header(controls, _CONTROLS[1])) or collection_names(prefix)
-    if not are_collections(chosen):
+    if chosen and not are_collections(chosen):
         raise _bad_rag(
             f"Name at most {MAX_COLLECTIONS} collections, each with at most {MAX_COLLECTION_CHARS} characters"
         )
