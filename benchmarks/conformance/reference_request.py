@@ -111,12 +111,21 @@ def _written(parameter: Json, value: Any) -> str:
     style = parameter.get("style", _DEFAULT_STYLES[place])
     explode = parameter.get("explode", style == "form")
     if place == "header":
-        return ",".join(_text(one) for one in (value if isinstance(value, list) else [value]))
+        return ",".join(_header_parts(value, explode))
     if style == "deepObject":
         return "&".join(f"{quote(f'{name}[{key}]', safe='')}={_encoded(one)}" for key, one in value.items())
     if style in _DELIMITERS:
         return f"{quote(name, safe='')}={_DELIMITERS[style].join(map(_encoded, value))}" if value else ""
     return _expanded(style, name, value, explode)
+
+
+def _header_parts(value: Any, explode: bool) -> Iterator[str]:
+    """Texts as given: a header has no percent-encoding."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from [f"{name}={_text(one)}"] if explode else [name, _text(one)]
+    else:
+        yield from map(_text, value if isinstance(value, list) else [value])
 
 
 def _expanded(style: str, name: str, value: Any, explode: bool) -> str:
@@ -162,8 +171,12 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _is_json(media_type: str) -> bool:
+    return media_type == _JSON or media_type.endswith("+json")
+
+
 def _body_of(media_type: str, value: Any) -> Any:
-    if media_type == _JSON:
+    if _is_json(media_type):
         return _json(value)
     return [
         (name, _text(one)) for name, given in value.items() for one in (given if isinstance(given, list) else [given])
@@ -171,7 +184,7 @@ def _body_of(media_type: str, value: Any) -> Any:
 
 
 def _read_body(media_type: str, content_type: str, body: bytes) -> Any:
-    if media_type == _JSON:
+    if _is_json(media_type):
         return _json(json.loads(body))
     if media_type == _FORM:
         return parse_qsl(body.decode(), keep_blank_values=True)
