@@ -40,17 +40,28 @@ class ForbiddenAddress(Exception):
 
 
 def origin_of(url: str) -> tuple[str, str, int | None] | None:
-    """The scheme, the host and the port of a URL; None: httpx cannot send a request to the URL."""
+    """The scheme, the host and the port of a URL; None: no valid URL."""
     try:
         parts = httpx.URL(url)
-    except httpx.InvalidURL:
+        return parts.scheme, parts.host, parts.port
+    except (httpx.InvalidURL, ValueError):  # ValueError: a host such as xn--a
         return None
-    return parts.scheme, parts.host, parts.port
 
 
 def same_origin(one: httpx.URL, other: httpx.URL) -> bool:
     """Whether two URLs have the same scheme, host and port."""
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+
+
+def redirect_target(response: httpx.Response, url: httpx.URL) -> httpx.URL:
+    """The address that a response redirects to. Raises httpx.InvalidURL."""
+    try:
+        target = url.join(response.headers["location"])
+    except ValueError as error:  # of urllib, which httpx joins with
+        raise httpx.InvalidURL(str(error)) from error
+    if origin_of(str(target)) is None:
+        raise httpx.InvalidURL("no request can be sent to the address")
+    return target
 
 
 def networks_of(texts: Iterable[str]) -> tuple[IPNetwork, ...]:
@@ -129,9 +140,12 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
 
 async def why_refused(url: str, allowed: Sequence[IPNetwork], *, api: str, seconds: float = 2.0) -> str:
     """Why the address of an API is not called; "": the address is called, or the name is not known at present."""
-    parts = httpx.URL(url)
+    origin = origin_of(url)
+    if origin is None:
+        return "the address is not valid"
+    _, host, port = origin
     try:
-        for address in await _addresses(None, parts.host, parts.port or 443, seconds):
+        for address in await _addresses(None, host, port or 443, seconds):
             check(address, allowed, api=api)
     except ForbiddenAddress as error:
         return str(error)

@@ -18,7 +18,14 @@ import httpx
 import msgspec
 
 from proxy.action_trace import CallOutcome
-from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, origin_of, same_origin
+from proxy.actions.addresses import (
+    CheckedTransport,
+    ForbiddenAddress,
+    IPNetwork,
+    origin_of,
+    redirect_target,
+    same_origin,
+)
 from proxy.actions.body import read_within
 from proxy.actions.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials
 from proxy.actions.masking import longest_form_bytes, masked
@@ -132,7 +139,7 @@ class Api:
 
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
         """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""
-        if not self.serves(operation):
+        if operation.server and not self.serves(operation):
             where = operation.server.partition("?")[0]
             raise ForbiddenAddress(
                 f"{where} is not the address of this API (allow the address in actions.{self.name}.servers)"
@@ -153,7 +160,7 @@ class Api:
         return shown.request(operation, arguments)
 
     def _is_own(self, url: str) -> bool:
-        return origin_of(url) in {origin_of(one) for one in (self.base_url, *self.servers)}
+        return origin_of(url) in {origin_of(one) for one in (self.base_url, *self.servers)} - {None}
 
     def masked(self, content: bytes, sent: Iterable[str] = (), *, whole: bool = True) -> bytes:
         """The content without the API's secrets and fixed arguments, as written or encoded in a usual way.
@@ -299,7 +306,7 @@ def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> h
     """The address to call next, within the origin and by the same method. Raises httpx.InvalidURL."""
     if not response.has_redirect_location:
         return None
-    target = url.join(response.headers["location"])
+    target = redirect_target(response, url)
     kept = method in ("GET", "HEAD") or response.status_code in (307, 308)
     return target if kept and same_origin(target, url) else None
 

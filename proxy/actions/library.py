@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 from proxy.actions.addresses import origin_of
 from proxy.actions.openapi.budget import DocumentTooLarge
 from proxy.actions.openapi.operation import Operation, Uncallable
-from proxy.actions.openapi.operations import BadServer, operations_of, server_of
+from proxy.actions.openapi.operations import operations_of, server_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
 from proxy.actions.search_text import api_text, api_title, description_of, search_text, title_of
 from proxy.actions.sources import is_url
@@ -281,13 +281,13 @@ def address_of(document: Mapping[str, object], source: str) -> str:
     A relative server counts from the document's URL. A document from a URL names no other origin than the URL's:
     credentials go to the address. Raises UnreadableSpec.
     """
+    base = source.partition("?")[0] if is_url(source) else ""
     try:
         url = server_of(document.get("servers"))
-    except BadServer as error:
+        parts = urlsplit(urljoin(base or "https://", url or "/") if base or url.startswith("//") else url)
+    except ValueError as error:  # a server without an address, or not a URL
         raise UnreadableSpec(f"{error}: {_GIVE_ADDRESS}") from error
-    base = source.partition("?")[0] if is_url(source) else ""
-    parts = urlsplit(urljoin(base or "https://", url or "/")) if base or url.startswith("//") else urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or origin_of(parts.geturl()) is None:
         raise UnreadableSpec(f"the document names no server with an address: {_GIVE_ADDRESS}")
     if base and origin_of(parts.geturl()) != origin_of(base):
         raise UnreadableSpec(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, same_origin
+from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, redirect_target, same_origin
 from proxy.actions.body import read_within
 from proxy.actions.openapi.read import MAX_BYTES, UnreadableSpec
 
@@ -80,7 +80,7 @@ async def _followed(transport: CheckedTransport, url: httpx.URL) -> bytes:
         response = await transport.handle_async_request(request)
         try:
             if response.has_redirect_location:
-                target = url.join(response.headers["location"])
+                target = redirect_target(response, url)
                 if not same_origin(target, url):
                     raise UnreadableSpec(f"the server redirects to {target.host}, which is not followed")
                 url = target

@@ -310,8 +310,9 @@ async def test_a_redirect_to_another_origin_is_not_followed(location: str) -> No
     assert len(server.requests) == 1
 
 
-async def test_a_redirect_to_an_address_that_is_not_valid_is_a_sentence() -> None:
-    async with served_api(replies(Reply(301, b"", [("Location", "http://[::1/")]))) as (_, api):
+@pytest.mark.parametrize("location", ["http://[::1/", "http:////[::1", "https://xn--a/"])
+async def test_a_redirect_to_an_address_that_is_not_valid_is_a_sentence(location: str) -> None:
+    async with served_api(replies(Reply(301, b"", [("Location", location)]))) as (_, api):
         assert (await called(api)).text == "The call failed: the address is not valid."
 
 

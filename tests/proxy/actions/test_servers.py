@@ -2,6 +2,7 @@
 
 import pytest
 
+from proxy.actions.addresses import why_refused
 from proxy.actions.call import Api
 from proxy.actions.credentials import Bearer
 from proxy.actions.openapi.operation import Operation
@@ -66,6 +67,11 @@ def test_the_query_of_the_address_stays_with_the_origin() -> None:
 )  # fmt: skip
 def test_a_server_of_another_origin_does_not_count(server: str) -> None:
     assert not Api("things", "https://a.example/api").serves(served_at(server))
+    assert not Api("things", "https://xn--a").serves(served_at(server))  # no valid address either
+
+
+async def test_an_api_without_a_valid_address_is_told() -> None:
+    assert await why_refused("https://xn--a", [], api="things") == "the address is not valid"
 
 
 async def test_the_path_of_an_operation_cannot_name_another_host() -> None:

@@ -89,6 +89,12 @@ async def test_a_redirect_to_another_server_is_not_followed() -> None:
     assert other.requests == []
 
 
+@pytest.mark.parametrize("location", ["http://[::1/", "http:////[::1", "https://xn--a/"])
+async def test_a_redirect_to_an_address_that_is_not_valid_is_refused(location: str) -> None:
+    async with api_server(reply(Reply(302, headers=[("Location", location)]))) as server:
+        assert "the document cannot be fetched (InvalidURL)" in await refused(server)
+
+
 async def test_a_circle_of_redirects_has_an_end() -> None:
     async with api_server(reply(Reply(302, headers=[("Location", "/again")]))) as server:
         assert "redirects without an end" in await refused(server)
@@ -145,3 +151,12 @@ def test_a_server_counts_from_the_documents_url(server: str | None, address: str
 def test_a_document_from_a_url_names_no_server_of_another_origin(server: str) -> None:
     with pytest.raises(UnreadableSpec, match="another origin than the document's URL.* --base-url"):
         address_of({"servers": [{"url": server}]}, URL)
+
+
+@pytest.mark.parametrize("source", ["", URL])
+@pytest.mark.parametrize(
+    "server", ["https://[::1", "https://[api.example]/v1", "https://xn--a/", "https://a.example:x"]
+)
+def test_a_server_that_is_no_address_is_refused(server: str, source: str) -> None:
+    with pytest.raises(UnreadableSpec, match="--base-url"):
+        address_of({"servers": [{"url": server}]}, source)
