@@ -29,8 +29,8 @@ from proxy.actions.addresses import (
 from proxy.actions.body import read_within
 from proxy.actions.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials
 from proxy.actions.masking import longest_form_bytes, masked
-from proxy.actions.openapi.operation import Operation, Parameter
-from proxy.actions.request import ActionRequest, BadArgument, build_request, query_names
+from proxy.actions.openapi.operation import Operation, Parameter, query_names
+from proxy.actions.request import ActionRequest, BadArgument, build_request
 from proxy.actions.results import normalised, result_text
 from proxy.body import by_size
 

@@ -12,12 +12,21 @@ import secrets
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, unquote, unquote_plus
+from urllib.parse import quote, unquote
 
 import msgspec
 import orjson
 
-from proxy.actions.openapi.operation import METHOD_OVERRIDES, Body, Encoding, Operation, Parameter, Style
+from proxy.actions.openapi.operation import (
+    Body,
+    Encoding,
+    Operation,
+    Parameter,
+    Style,
+    names_method,
+    plain_name,
+    query_names,
+)
 from proxy.actions.openapi.operations import FORM, MULTIPART, is_json
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
@@ -80,19 +89,22 @@ def build_request(operation: Operation, arguments: Mapping[str, Any], base_url: 
     path, _, path_query = path.partition("#")[0].partition("?")  # some documents tell operations apart by a fragment
     url = base.rstrip("/") + quote(path, safe=_RESERVED + _UNRESERVED + "%")
     pairs = [*(one for one in (own_query, path_query) if one), *query]
-    return ActionRequest(operation.method, url + (f"?{'&'.join(pairs)}" if pairs else ""), tuple(headers), content)
+    url += f"?{'&'.join(pairs)}" if pairs else ""
+    _check_method(operation, url)
+    return ActionRequest(operation.method, url, tuple(headers), content)
 
 
-def query_names(url: str) -> frozenset[str]:
-    """The names in the query of a URL."""
-    pairs = url.partition("#")[0].partition("?")[2].split("&")
-    return frozenset(unquote_plus(one.partition("=")[0]) for one in pairs if one)
+def _check_method(operation: Operation, url: str) -> None:
+    """Raise BadArgument where the query of a call that only reads names another method."""
+    override = next(filter(names_method, query_names(url)), "")
+    if override and operation.reads:
+        raise BadArgument(f"the query must not have the name {override}, which names another method")
 
 
 def _check_members(operation: Operation, arguments: Mapping[str, Any], base_url: str) -> None:
     """Raise BadArgument for a member of an object that would be sent as another parameter, which may be fixed.
 
-    Some servers ignore the case of a name, and PHP reads a[] as a.
+    Some servers read several names as one name.
     """
     for parameter in operation.parameters:
         value = arguments.get(parameter.argument)
@@ -103,14 +115,10 @@ def _check_members(operation: Operation, arguments: Mapping[str, Any], base_url:
         others = {one.name for one in operation.parameters if one.place == parameter.place and one is not parameter}
         if parameter.place == "query":
             others |= query_names(base_url) | query_names(operation.path)
-        names = {_bare(name) for name in others}
+        names = set(map(plain_name, others))
         for inner in value:
-            if _bare(str(inner)) in names:
+            if plain_name(str(inner)) in names:
                 raise BadArgument(f"{parameter.argument} must not have the member {inner}, which is another parameter")
-
-
-def _bare(name: str) -> str:
-    return name.partition("[")[0].strip().lower()
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -221,8 +229,6 @@ def _styled(name: str, value: Any, style: Style, explode: bool, reserved: bool) 
             yield from _deep(name, value, reserved)
         elif explode:
             for inner, one in _pairs(value):
-                if inner.lower() in METHOD_OVERRIDES:
-                    raise BadArgument(f"{name} must not have the member {inner}, which names another method")
                 yield f"{_encoded(inner)}={_encoded(one, reserved=reserved)}"
         elif value:
             flat = [part for inner, one in _pairs(value) for part in (inner, one)]

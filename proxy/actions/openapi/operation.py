@@ -1,16 +1,35 @@
 """The records of an API's operations. Every record is stored as JSON."""
 
+import re
 from typing import Any, Literal
+from urllib.parse import unquote_plus
 
 import msgspec
 
 Place = Literal["path", "query", "header", "cookie"]
 Style = Literal["simple", "label", "matrix", "form", "spaceDelimited", "pipeDelimited", "deepObject"]
 
-# Names, in small letters, by which a header or the query of a request names another method than the request's.
-METHOD_OVERRIDES = frozenset({"_method", "x-http-method-override", "x-http-method", "x-method-override"})
+# Plain names by which a header or the query of a request names another method than the request's.
+_METHOD_OVERRIDES = frozenset({"_method", "x_http_method_override", "x_http_method", "x_method_override"})
 ANY_METHOD = "*"  # of a path item without operations that can be read
 READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def query_names(url: str) -> frozenset[str]:
+    """The names in the query of a URL."""
+    pairs = re.split("[&;]", url.partition("#")[0].partition("?")[2])
+    return frozenset(unquote_plus(one.partition("=")[0]) for one in pairs if one)
+
+
+def plain_name(name: str) -> str:
+    """The name as servers may read the name of a header or in a query: in any case; a[], a.b and a[b as PHP reads."""
+    name = name.partition("\0")[0].strip().lower()
+    return re.sub(r"[-. []", "_", name.partition("[")[0] if "]" in name else name)
+
+
+def names_method(name: str) -> bool:
+    """Whether some servers read another method by the name."""
+    return plain_name(name) in _METHOD_OVERRIDES
 
 
 class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,9 +86,8 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def reads(self) -> bool:
         """Whether a call only reads, by the method and by the document."""
-        pairs = self.path.partition("#")[0].partition("?")[2].split("&")
-        names = {*(one.name for one in self.parameters), *(one.partition("=")[0] for one in pairs)}
-        overridden = not METHOD_OVERRIDES.isdisjoint(map(str.lower, names))
+        names = {one.name for one in self.parameters} | query_names(self.path) | query_names(self.server)
+        overridden = any(map(names_method, names))
         return self.method in READING_METHODS and not self.confirm and not overridden
 
 

@@ -13,12 +13,12 @@ from proxy.actions.openapi.budget import Budget
 from proxy.actions.openapi.names import FreeNames
 from proxy.actions.openapi.operation import (
     ANY_METHOD,
-    METHOD_OVERRIDES,
     Body,
     Encoding,
     Operation,
     Parameter,
     Uncallable,
+    names_method,
 )
 from proxy.actions.openapi.producers import with_producers
 from proxy.actions.openapi.references import BadReference, path_item, resolved
@@ -36,7 +36,6 @@ _OWN_HEADERS = frozenset({
     "accept", "content-type", "authorization", "host", "cookie", "content-length", "connection", "transfer-encoding",
     "upgrade", "te", "trailer", "expect", "proxy-authorization", "forwarded",
     "accept-encoding", "user-agent", "keep-alive", "proxy-connection", "x-original-url", "x-rewrite-url",
-    *METHOD_OVERRIDES,
 })  # fmt: skip
 _UNSAFE_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
@@ -179,7 +178,7 @@ def _parameters(
             raise _Unsupported(f"a parameter has no name, or stands in {parameter.get('in')!r}")
     for (name, place), parameter in merged.items():
         reader.budget.take_size(parameter.get("description"))
-        if place == "header" and (name.lower() in _OWN_HEADERS or name.lower().startswith("x-forwarded-")):
+        if place == "header" and _is_own_header(name):
             continue
         if place == "header" and not _HEADER_NAME.fullmatch(name):
             raise _Unsupported(f"the header {name!r} cannot be sent")
@@ -209,6 +208,12 @@ def _parameters(
             allow_reserved=parameter.get("allowReserved") is True,
             media_type=media_type,
         )
+
+
+def _is_own_header(name: str) -> bool:
+    """Whether only the gateway writes a header. Some servers read _ as -."""
+    dashed = name.lower().replace("_", "-")
+    return dashed in _OWN_HEADERS or dashed.startswith("x-forwarded-") or names_method(name)
 
 
 def _described(schema: Any, description: object) -> Any:

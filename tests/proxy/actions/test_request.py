@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -261,6 +262,7 @@ def test_headers_of_the_connection_are_no_arguments() -> None:
     names = ["Authorization", "Content-Type", "accept", "Host", "X-Forwarded-For", "Cookie", "Accept-Encoding"]
     names += ["User-Agent", "Keep-Alive", "Proxy-Connection", "X-Original-URL", "X-Rewrite-URL"]
     names += ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"]
+    names += [name.replace("-", "_") for name in names]  # as CGI reads a name, and WSGI servers
     operation = operation_with(*[parameter(name, "header", {}, required=True) for name in names])
     assert operation.schema["properties"] == {}
     assert operation.reads
@@ -273,14 +275,24 @@ OVERRIDES = ["_method", "X-HTTP-Method-Override", "x-http-method", "X-Method-Ove
 def test_an_operation_whose_query_can_name_another_method_could_change_something(name: str) -> None:
     assert not operation_with(parameter(name, "query", {"enum": ["GET"]})).reads
     assert not operation_with(path=f"/p?a=1&{name}=DELETE").reads
+    assert not operation_with(path=f"/p?a=1;%20{name.replace('e', '%65')}[]=DELETE").reads
+    assert not msgspec.structs.replace(operation_with(), server=f"https://a.example/?{name}=DELETE").reads
     assert operation_with(parameter(f"{name}s", "query", {}), path=f"/{name}?a={name}").reads
+
+
+def test_the_values_of_a_path_cannot_name_another_method() -> None:
+    operation = operation_with(parameter("name", "path", {}), path="/p?{name}=DELETE")
+    assert build_request(operation, {"name": "a"}, BASE).url.endswith("?a=DELETE")
+    with pytest.raises(BadArgument, match="another method"):
+        build_request(operation, {"name": "_method"}, BASE)
 
 
 @pytest.mark.parametrize("name", OVERRIDES)
 def test_the_members_of_an_object_cannot_name_another_method(name: str) -> None:
     operation = operation_with(parameter("filter", "query", {"type": "object"}))
-    with pytest.raises(BadArgument, match="another method"):
-        build_request(operation, {"filter": {name: "DELETE"}}, BASE)
+    for written in (name, f" {name}", f"{name}[]", f"{name}\0a", name.replace("_", ".")):
+        with pytest.raises(BadArgument, match="another method"):
+            build_request(operation, {"filter": {written: "DELETE"}}, BASE)
 
 
 @pytest.mark.parametrize(
