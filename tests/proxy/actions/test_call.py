@@ -10,14 +10,16 @@ import re
 import socket
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape, quoteattr
 
+import httpx
 import pytest
 
+from proxy.actions.body import read_within
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.credentials import Bearer, ClientCredentials, Digest
 from proxy.actions.openapi.operations import operations_of
@@ -319,6 +321,25 @@ async def test_a_redirect_to_an_address_that_is_not_valid_is_a_sentence(location
 async def test_a_status_300_without_a_place_is_no_redirect() -> None:
     async with served_api(replies(Reply(304))) as (_, api):
         assert (await called(api)).text == "The API answered with status 304. (empty)"
+
+
+async def test_a_response_in_many_small_pieces_leaves_time_for_other_requests() -> None:
+    turns = 0
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(10_000):
+            yield b"x"
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    other = asyncio.create_task(others())
+    assert await read_within(httpx.Response(200, content=pieces()), 1 << 20) == (b"x" * 10_000, True)
+    other.cancel()
+    assert turns >= 50
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
