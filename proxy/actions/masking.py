@@ -25,8 +25,8 @@ _MOST_SPELLED_BYTES = 16  # of one byte of a sign
 
 
 def masked(content: bytes, secrets: Iterable[str]) -> bytes:
-    """The content without the secrets."""
-    for secret in filter(_is_masked, secrets):
+    """The content without the secrets. The longest is first: a secret may contain another, as a token the client."""
+    for secret in sorted(filter(_is_masked, secrets), key=len, reverse=True):
         content = _masked(content, secret)
     return content
 

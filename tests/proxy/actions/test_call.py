@@ -444,6 +444,12 @@ async def test_a_short_fixed_argument_is_masked_as_a_whole_word_only() -> None:
         assert (await called(api)).text == "… acmeology eu neutral"
 
 
+async def test_a_secret_that_contains_another_secret_is_masked_whole() -> None:
+    body = b"acme-client.d8f7c1 YWNtZS1jbGllbnQuZDhmN2Mx acme-client"
+    async with served_api(replies(Reply(body=body)), secrets=["acme-client", "acme-client.d8f7c1"]) as (_, api):
+        assert (await called(api)).text == "… … …"
+
+
 async def test_a_fixed_argument_that_is_a_word_of_json_is_not_masked() -> None:
     body = b'{"active":true,"deleted":false,"name":null}'
     async with served_api(replies(Reply(body=body, headers=[JSON])), secrets=["true", "false", "null"]) as (_, api):
