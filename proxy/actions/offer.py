@@ -12,6 +12,7 @@ from proxy.actions.memory import NEW, Conversation, edits_of
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool, tool_entry
 from proxy.actions.shelf import Shelf
+from proxy.augment.sanitize import quoted, quoted_label
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
 from proxy.exchange import ToolsWay
@@ -45,7 +46,7 @@ class OfferedOperation:
         """The entry of the body's `tools`."""
         one = self.operation
         words = ". ".join(text.strip(". \n") for text in (one.summary, one.description) if text.strip(". \n"))
-        description = f"{words or one.name} ({self.set}: {one.method} {one.path})"
+        description = quoted(f"{words or one.name} ({self.set}: {one.method} {one.path})")
         if len(description) > _MOST_DESCRIPTION_CHARS:
             description = description[: _MOST_DESCRIPTION_CHARS - 1] + "…"
         return tool_entry(tool, description, self.schema)
@@ -102,7 +103,7 @@ class Offer:
         Raises RetrievalError.
         """
         found = await self.search([Turn("user", query)])
-        summaries = (one.operation.summary or one.operation.path for one in found)
+        summaries = (quoted_label(one.operation.summary or one.operation.path) for one in found)
         return dict(zip(self.add(found), summaries, strict=True))
 
     def edit(self, request: ModelRequest) -> Edit:

@@ -23,6 +23,7 @@ from proxy.actions.openapi.operation import (
 from proxy.actions.openapi.producers import with_producers
 from proxy.actions.openapi.references import BadReference, path_item, resolved
 from proxy.actions.openapi.schemas import SchemaReader, TooLarge
+from proxy.augment.sanitize import quoted
 
 _METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
 _STYLES = {  # place -> the styles, the default first
@@ -219,7 +220,9 @@ def _is_own_header(name: str) -> bool:
 def _described(schema: Any, description: object) -> Any:
     if not isinstance(description, str) or not description.strip() or not isinstance(schema, dict):
         return schema
-    return schema if schema.get("description") else {**schema, "description": " ".join(description.split())[:600]}
+    return (
+        schema if schema.get("description") else {**schema, "description": quoted(" ".join(description.split())[:600])}
+    )
 
 
 def _body(

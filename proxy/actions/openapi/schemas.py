@@ -16,6 +16,7 @@ from proxy.actions.openapi.budget import Budget
 from proxy.actions.openapi.names import FreeNames
 from proxy.actions.openapi.references import BadReference, found
 from proxy.actions.schema_check import problems
+from proxy.augment.sanitize import quoted
 
 _DROPPED = frozenset({
     "discriminator", "xml", "externalDocs", "example", "nullable", "readOnly", "writeOnly", "$schema", "$id", "$anchor",
@@ -120,7 +121,7 @@ class SchemaReader:
                 made[name] = {str(key): self.read(one) for key, one in value.items() if not self.is_read_only(one)}
             elif name == "description":
                 self.budget.take_size(value)
-                made[name] = _shortened(value)
+                made[name] = quoted(_shortened(value))
             else:
                 self._count(value)
                 made[name] = value
