@@ -147,7 +147,8 @@ def _listed(function: Mapping[str, Any]) -> str:
     schema = function["parameters"]
     members = ", ".join(f'"{name}": …' for name in schema["properties"])
     rows = [f"{function['name']}: {' '.join(function['description'].split())}", f"  arguments: {{{members}}}"]
-    for name, one in schema["properties"].items():
+    for name, given in schema["properties"].items():
+        one = given if isinstance(given, dict) else {}  # true
         required = ", required" if name in schema["required"] else ""
         meaning = ": " + " ".join(str(one["description"]).split()) if one.get("description") else ""
         rows.append(f"  {name} ({_kind(one)}{required}){meaning}")

@@ -1,8 +1,21 @@
 """The hidden rounds as texts, for a model that is not asked by `tools`."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from proxy.actions.protocols import as_texts
+import pytest
+
+from proxy.actions.call import Api
+from proxy.actions.offer import Offer, OfferedOperation
+from proxy.actions.openapi.operations import operations_of
+from proxy.actions.protocols import as_texts, request_parts
+from proxy.dialects.chat import ChatRequest
+from proxy.exchange import ToolsWay
+from retrieval.records.search import Turn
+
+
+async def unasked(_: Sequence[Turn]) -> Sequence[OfferedOperation]:
+    raise AssertionError
 
 
 def test_a_call_of_a_custom_tool_becomes_a_text() -> None:
@@ -21,3 +34,14 @@ def test_a_call_of_a_custom_tool_becomes_a_text() -> None:
         '{"name": "apply_patch", "arguments": *** Begin Patch}',
     ]
     assert results["content"] == "Result of act_a:\none\n\nResult of apply_patch:\nSuccess."
+
+
+@pytest.mark.parametrize("way", ["text", "json_schema"])
+def test_an_argument_whose_schema_is_true_is_listed(way: ToolsWay) -> None:
+    row = {"name": "q", "in": "query", "schema": True}
+    (one,), _ = operations_of({"paths": {"/rows": {"get": {"operationId": "rows", "parameters": [row]}}}})
+    offer = Offer(unasked, lambda way, _: way, (), way=way)
+    offer.add([OfferedOperation("atlas", one, Api("atlas", "https://x.example"), one.schema)])
+    request = ChatRequest.parse(b'{"model": "m", "messages": [{"role": "user", "content": "rows?"}]}')
+    _, instructions = request_parts(offer, request, (), (), last=False)
+    assert "  q (as the JSON Schema {})" in instructions
