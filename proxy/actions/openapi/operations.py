@@ -350,8 +350,11 @@ def server_of(servers: Any) -> str:
         if not isinstance(row, dict) or "default" not in row:
             raise BadServer(f"the server's variable {match[1]!r} has no default")
         chosen = str(row["default"])
-        if row.get("enum") and chosen not in map(str, row["enum"]):
-            raise BadServer(f"the server's variable {match[1]!r} is one of {', '.join(map(str, row['enum']))}")
+        listed = row.get("enum") or [chosen]
+        if not isinstance(listed, list):
+            raise BadServer(f"the server's variable {match[1]!r} has no list of values")
+        if chosen not in map(str, listed):
+            raise BadServer(f"the server's variable {match[1]!r} is one of {', '.join(map(str, listed))}")
         return chosen
 
     return _TEMPLATE.sub(default, url)

@@ -375,7 +375,12 @@ def test_every_operation_of_the_gateways_own_document_can_be_called() -> None:
     assert {one.path for one in operations} == set(served["paths"])
 
 
-ODD_VARIABLES: list[Any] = [{"region": {"default": "mars", "enum": ["eu"]}}, {"region": "eu"}, {"region": [1]}]
+ODD_VARIABLES: list[Any] = [
+    {"region": {"default": "mars", "enum": ["eu"]}},
+    {"region": "eu"},
+    {"region": [1]},
+    {"region": {"default": "eu", "enum": 5}},
+]
 
 
 @pytest.mark.parametrize("variables", ODD_VARIABLES)
