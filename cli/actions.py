@@ -95,7 +95,8 @@ def _nothing_changed(source: str) -> Iterator[None]:
     try:
         yield
     except UnreadableSpec as error:
-        raise click.ClickException(f"{logs.printable(shown_source(source))}: {error}; nothing is changed") from error
+        message = f"{shown_source(source)}: {error}; nothing is changed"
+        raise click.ClickException(logs.printable(message)) from error
 
 
 def _report(name: str, report: AddReport) -> None:

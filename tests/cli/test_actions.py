@@ -86,6 +86,11 @@ def test_a_document_that_cannot_be_read_changes_nothing(folder: Path) -> None:
     assert "2 operations" in actions(folder, "list")[0]
 
 
+def test_the_words_of_a_document_give_a_terminal_no_orders(folder: Path) -> None:
+    (folder / "atlas.yaml").write_text('openapi: "9\\e[2J\\u202e"\npaths: {}\n')
+    assert r"`openapi: 9\x1b[2J\u202e`" in refused(ragway("actions", "add", "atlas", "atlas.yaml", folder=folder))
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
