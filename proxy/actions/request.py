@@ -77,7 +77,7 @@ def build_request(operation: Operation, arguments: Mapping[str, Any], base_url: 
         headers.append(("cookie", "; ".join(cookies)))
     if operation.accept:
         headers.append(("accept", operation.accept))
-    path = _TEMPLATE.sub(lambda match: path_values[match[1]], operation.path)
+    path = _path(operation.path, path_values)
     content = b""
     body = operation.body
     if body is not None and body.argument in arguments:
@@ -155,6 +155,16 @@ def _pairs(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 # --- the path --------------------------------------------------------------------------------------------------------
+
+
+def _path(template: str, values: Mapping[str, str]) -> str:
+    """The path with the values. Raises BadArgument where values that share a segment leave the segment together."""
+    path = _TEMPLATE.sub(lambda match: values[match[1]], template)
+    plain = _TEMPLATE.sub("{}", template)  # a name may have a slash, and a value has none
+    for written, segment in zip(*(one.partition("?")[0].split("/") for one in (plain, path)), strict=True):
+        if written != segment and _leaves_segment(segment):
+            raise BadArgument("the values of the path must be the values alone, without dots or line breaks")
+    return path
 
 
 def _path_value(parameter: Parameter, value: Any) -> str:

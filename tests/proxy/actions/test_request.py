@@ -280,6 +280,16 @@ def test_an_operation_whose_query_can_name_another_method_could_change_something
     assert operation_with(parameter(f"{name}s", "query", {}), path=f"/{name}?a={name}").reads
 
 
+def test_two_values_of_a_segment_do_not_leave_the_segment_together() -> None:
+    operation = operation_with(
+        *(parameter(name, "path", {}) for name in ("a", "b", "?c/d")), path="/compare/{a}..{b}/{?c/d}/.{b}?up=../{a}"
+    )
+    assert build_request(operation, {"a": "main", "b": "next", "c_d": "e"}, BASE).url.endswith("/e/.next?up=../main")
+    for a, b in (("main/", "/next"), ("x%2F", "%2Fy"), ("x\\", "\\y"), ("x", ".;y"), ("x/", ";y")):
+        with pytest.raises(BadArgument, match="without dots"):
+            build_request(operation, {"a": a, "b": b, "c_d": "e"}, BASE)
+
+
 def test_the_values_of_a_path_cannot_name_another_method() -> None:
     operation = operation_with(parameter("name", "path", {}), path="/p?{name}=DELETE")
     assert build_request(operation, {"name": "a"}, BASE).url.endswith("?a=DELETE")
