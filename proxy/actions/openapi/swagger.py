@@ -43,8 +43,9 @@ def _servers(document: Mapping[str, Any]) -> list[Values]:
     if not isinstance(host, str) or not host:
         return [{"url": base}] if base else []
     schemes = document.get("schemes") or ["https"]
-    scheme = "https" if "https" in schemes else schemes[0]
-    return [{"url": f"{scheme}://{host}{base}"}]
+    scheme = next((one for one in ("https", "http") if one in schemes), schemes[0])
+    path = base and f"/{base.removeprefix('/')}"  # some documents leave out the slash
+    return [{"url": f"{scheme}://{host.rstrip('/')}{path}"}]
 
 
 def _item(document: Mapping[str, Any], given: Any, budget: Budget) -> Any:

@@ -355,6 +355,20 @@ def test_swagger_2_reads_like_version_3() -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "address"),
+    [
+        ({"basePath": "v1"}, "https://api.example.com/v1"),
+        ({"host": "api.example.com/", "basePath": "/v1"}, "https://api.example.com/v1"),
+        ({"schemes": ["ws", "http"]}, "http://api.example.com"),
+        ({"basePath": "/"}, "https://api.example.com/"),
+    ],
+)
+def test_a_base_path_of_swagger_2_never_becomes_a_part_of_the_host(more: dict[str, Any], address: str) -> None:
+    made = read_spec(json.dumps({"swagger": "2.0", "host": "api.example.com", **more}).encode())
+    assert made["servers"] == [{"url": address}]
+
+
+@pytest.mark.parametrize(
     ("place", "written"),
     [("query", "tsv"), ("path", "tsv"), ("path", "pipes"), ("path", "ssv"), ("header", "pipes"), ("formData", "tsv")],
 )
