@@ -308,15 +308,17 @@ def _binary(document: Mapping[str, Any], schema: Values, budget: Budget) -> Iter
 
 
 def _successes(document: Mapping[str, Any], given: Values, budget: Budget) -> Iterator[Values]:
-    """The content of the successful responses, the lowest status first."""
+    """The content of the successful responses, the lowest status first.
+
+    The default response counts only without a status of success: beside a success, the default is an error.
+    """
     responses = given["responses"] if isinstance(given.get("responses"), dict) else {}
     budget.take_size(responses)
-    for status in sorted(responses, key=str):
-        if str(status).startswith("2") or str(status) == "default":
-            response = resolved(document, responses[status])
-            if isinstance(response, dict) and isinstance(response.get("content"), dict):
-                budget.take_size(response["content"])
-                yield response["content"]
+    for status in [one for one in sorted(responses, key=str) if str(one).startswith("2")] or ["default"]:
+        response = resolved(document, responses.get(status))
+        if isinstance(response, dict) and isinstance(response.get("content"), dict):
+            budget.take_size(response["content"])
+            yield response["content"]
 
 
 def _accept(document: Mapping[str, Any], given: Values, budget: Budget) -> str:

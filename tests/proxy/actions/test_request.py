@@ -348,6 +348,20 @@ def test_a_vendor_version_is_asked_for() -> None:
     assert dict(request.headers)["accept"] == "application/vnd.atlas.2024-05-30+json, text/csv"
 
 
+@pytest.mark.parametrize(
+    ("status", "accept"),
+    [("200", "application/vnd.atlas.2024-05-30+json"), ("404", "application/json")],
+)
+def test_the_default_response_is_an_error_beside_a_successful_response(status: str, accept: str) -> None:
+    spec = document()
+    spec["paths"]["/p"]["get"]["responses"] = {
+        status: {"content": {"application/vnd.atlas.2024-05-30+json": {}}},
+        "default": {"content": {"application/json": {}}},
+    }
+    request = build_request(operations_of(spec)[0][0], {}, BASE)
+    assert dict(request.headers)["accept"] == accept
+
+
 def test_a_missing_argument_is_named() -> None:
     operation = operation_with(parameter("q", "query", {}, required=True))
     with pytest.raises(BadArgument, match="q is missing"):
