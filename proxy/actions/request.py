@@ -287,7 +287,7 @@ def _body(body: Body, value: Any) -> tuple[str, bytes]:
     """The Content-Type and the bytes."""
     bare = body.media_type.partition(";")[0].strip().lower()
     if body.base64:
-        return ("application/octet-stream" if bare == "*/*" else body.media_type), _bytes_of(value, body.argument)
+        return body.media_type, _bytes_of(value, body.argument)
     if is_json(body.media_type):
         return body.media_type, _dumps(value).encode()
     if bare == FORM:

@@ -240,13 +240,14 @@ def _body(
     row = resolved(document, given["requestBody"])
     content = row.get("content") or {}
     reader.budget.take_size(content, row.get("description"))
-    media_type = _best(content)
-    if not media_type:
+    found = _best(content)
+    if not found:
         if row.get("required") is True or method not in ("get", "head", "delete"):
             raise _Unsupported(f"the body can only be written as {', '.join(content) or 'nothing'}")
         return None
-    schema = content[media_type].get("schema", {}) if isinstance(content[media_type], dict) else {}
+    schema = content[found].get("schema", {}) if isinstance(content[found], dict) else {}
     plain = resolved(document, schema) if isinstance(schema, dict) else {}
+    media_type = _sent(found, plain) if "*" in found else found
     argument = arguments.take("body")
     properties[argument] = _described(reader.read(schema), row.get("description"))
     needed = row.get("required") is True
@@ -260,7 +261,7 @@ def _body(
         media_type=media_type,
         required=needed,
         base64=octets,
-        encodings=_encodings(content[media_type], reader.budget),
+        encodings=_encodings(content[found], reader.budget),
         binary=tuple(_binary(document, plain, reader.budget)) if media_type == MULTIPART else (),
     )
 
@@ -268,17 +269,26 @@ def _body(
 def _best(content: Mapping[str, Any]) -> str:
     """The media type to write; "" where the gateway can write none."""
     kinds = (
+        lambda one: one == "application/json",
         is_json,
         lambda one: one == FORM,
         lambda one: one == MULTIPART,
         lambda one: one.startswith("text/"),
         lambda one: one == OCTETS or one.startswith(_BINARY),
+        lambda one: one in ("*/*", "application/*"),
     )
     for kind in kinds:
-        for media_type in content:
+        for media_type in sorted(content, key=lambda one: "*" in one):
             if kind(media_type.partition(";")[0].strip().lower()):
                 return media_type
-    return next((OCTETS for media_type in content if media_type == "*/*"), "") and "*/*"
+    return ""
+
+
+def _sent(media_range: str, schema: Any) -> str:
+    """The media type to send for a range of media types, as `application/*+json`."""
+    if is_json(media_range) or (isinstance(schema, dict) and schema.get("type") in ("object", "array")):
+        return "application/json"
+    return "text/plain" if media_range.startswith("text/") else OCTETS
 
 
 def _encodings(row: Any, budget: Budget) -> dict[str, Encoding]:

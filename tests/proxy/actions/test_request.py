@@ -322,6 +322,29 @@ def test_bodies_are_written_in_their_media_type(media_type: str, value: Any, con
     assert request.body == content
 
 
+OBJECT_SCHEMA = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("content", "sent"),
+    [
+        ({"application/*+json": OBJECT_SCHEMA}, "application/json"),
+        ({"application/*+json": OBJECT_SCHEMA, "text/json": OBJECT_SCHEMA}, "text/json"),
+        ({"application/json-patch+json": OBJECT_SCHEMA, "application/json": OBJECT_SCHEMA}, "application/json"),
+        ({"text/*": {"type": "string"}}, "text/plain"),
+        ({"image/*": {"type": "string", "format": "binary"}}, "application/octet-stream"),
+        ({"*/*": {}}, "application/octet-stream"),
+        ({"*/*": OBJECT_SCHEMA}, "application/json"),
+    ],
+)
+def test_a_body_never_has_a_range_of_media_types(content: dict[str, Any], sent: str) -> None:
+    operation = operation_with(body={name: {"schema": schema} for name, schema in content.items()})
+    value: Any = {"a": 1} if OBJECT_SCHEMA in content.values() else "AAE="
+    request = build_request(operation, {"body": value}, BASE)
+    assert dict(request.headers)["content-type"] == sent
+    assert (request.body == b'{"a":1}') is (OBJECT_SCHEMA in content.values())
+
+
 def test_a_multipart_form_has_a_part_for_each_value() -> None:
     schema = {"type": "object", "properties": {"f": {"type": "string", "format": "binary"}, "n": {"type": "integer"}}}
     operation = operation_with(body={"multipart/form-data": {"schema": schema}})
