@@ -4,7 +4,7 @@ A fault in an operation makes only the operation uncallable.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -117,10 +117,10 @@ def _operation(
     arguments = FreeNames(_MOST_NAME_CHARS)
     properties: Values = {}
     required: list[str] = []
-    parameters = list(_parameters(document, item, given, reader, arguments, properties, required))
-    in_path = {one.name for one in parameters if one.place == "path"}
     templates = set(_TEMPLATE.findall(path))
-    if missing := sorted(templates - in_path):
+    listed = [*(item.get("parameters") or []), *(given.get("parameters") or [])]
+    parameters = tuple(_parameters(document, listed, templates, reader, arguments, properties, required))
+    if missing := sorted(templates - {one.name for one in parameters if one.place == "path"}):
         raise _Unsupported(f"the path's {{{missing[0]}}} is no parameter of the operation")
     body = _body(document, given, method, reader, arguments, properties, required)
     schema: Values = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
@@ -134,7 +134,7 @@ def _operation(
         summary=_text(given.get("summary") or item.get("summary")),
         description=_text(given.get("description") or item.get("description")),
         operation_id=_text(given.get("operationId")),
-        parameters=tuple(one for one in parameters if one.place != "path" or one.name in templates),
+        parameters=parameters,
         body=body,
         accept=_accept(document, given, budget),
         server=server_of(given.get("servers")) or server_of(item.get("servers")),
@@ -162,16 +162,19 @@ def _name(given: Values, method: str, path: str) -> str:
 
 def _parameters(
     document: Mapping[str, Any],
-    item: Values,
-    given: Values,
+    listed: Iterable[Any],
+    templates: Container[str],
     reader: SchemaReader,
     arguments: FreeNames,
     properties: Values,
     required: list[str],
 ) -> Iterator[Parameter]:
-    """The parameters; each adds a property to the schema of the arguments."""
+    """The parameters; each adds a property to the schema of the arguments.
+
+    A parameter of the path that stands in no template is left out.
+    """
     merged: dict[tuple[str, str], Values] = {}
-    for one in [*(item.get("parameters") or []), *(given.get("parameters") or [])]:
+    for one in listed:
         parameter = resolved(document, one)
         if isinstance(parameter.get("name"), str) and parameter.get("in") in _STYLES:
             merged[parameter["name"], parameter["in"]] = parameter
@@ -179,7 +182,7 @@ def _parameters(
             raise _Unsupported(f"a parameter has no name, or stands in {parameter.get('in')!r}")
     for (name, place), parameter in merged.items():
         reader.budget.take_size(parameter.get("description"))
-        if place == "header" and _is_own_header(name):
+        if (place == "path" and name not in templates) or (place == "header" and _is_own_header(name)):
             continue
         if place == "header" and not _HEADER_NAME.fullmatch(name):
             raise _Unsupported(f"the header {name!r} cannot be sent")

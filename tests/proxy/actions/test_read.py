@@ -312,6 +312,16 @@ def test_a_path_without_its_parameter_cannot_be_called() -> None:
     assert uncallable[0].reason == "the path's {id} is no parameter of the operation"
 
 
+def test_a_parameter_that_the_path_does_not_have_is_no_argument() -> None:
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {}} for name in ("id", "group")
+    ]
+    made = document(paths={"/users/{id}": {"parameters": parameters, "get": {}}})
+    (operation,), _ = operations_of(made)
+    assert list(operation.schema["properties"]) == operation.schema["required"] == ["id"]
+    assert [one.name for one in operation.parameters] == ["id"]
+
+
 def test_swagger_2_reads_like_version_3() -> None:
     old = {
         "swagger": "2.0",
