@@ -1,7 +1,8 @@
 """The bytes of an OpenAPI document to a document of version 3.0 or 3.1, as plain values.
 
-YAML is read as YAML 1.2's core schema (in YAML 1.1 the country code `NO` is false, and 12:30 is a number). Aliases
-are kept as shared values: a few lines of YAML can stand for billions of values, which `schemas` counts.
+YAML is read as YAML 1.2's core schema (in YAML 1.1 the country code `NO` is false, and 12:30 is a number), with the
+merge key `<<`, which most tools read. Aliases are kept as shared values: a few lines of YAML can stand for billions of
+values, which `schemas` counts.
 """
 
 import math
@@ -12,7 +13,7 @@ from typing import Any
 import orjson
 import yaml
 
-from proxy.actions.openapi.budget import DocumentTooLarge
+from proxy.actions.openapi.budget import Budget, DocumentTooLarge
 from proxy.actions.openapi.references import BadReference
 from proxy.actions.openapi.swagger import upgraded
 
@@ -26,19 +27,39 @@ class UnreadableSpec(ValueError):
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML 1.2's core schema; a name that occurs twice is an error, and `<<` is a name like others."""
+    """YAML 1.2's core schema, and the merge key `<<` of YAML 1.1; a name that occurs twice is an error."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text)
+        self._budget = Budget()  # of merged members, which are no shared values
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):
             raise _at("the value is no object, as the tag says", node.start_mark)
         made: dict[Any, Any] = {}
+        merged: dict[Any, Any] = {}
         for name_node, value_node in node.value:
             name = _name_of(name_node, self.construct_object(name_node, deep=True))
+            if name_node.tag == f"{_CORE}merge":
+                merged |= self._merged(value_node)
+                continue
             if name is None:
                 raise _at("a name must be a text or a number", name_node.start_mark)
             if name in made:
                 raise _at(f"the name {name!r} occurs twice", name_node.start_mark)
             made[name] = self.construct_object(value_node, deep=True)
+        return made | {name: value for name, value in merged.items() if name not in made}
+
+    def _merged(self, node: Any) -> dict[Any, Any]:
+        """The members of an object, or of a list of objects; the first objects come before the others."""
+        given = self.construct_object(node, deep=True)
+        made: dict[Any, Any] = {}
+        for one in given if isinstance(given, list) else [given]:
+            if not isinstance(one, dict):
+                raise _at("`<<` takes objects", node.start_mark)
+            self._budget.take(1 + len(one))
+            for name, value in one.items():
+                made.setdefault(name, value)
         return made
 
 
@@ -93,6 +114,7 @@ _Loader.yaml_constructors = {
     f"{_CORE}map": _mapping,
     None: _unknown,
 }
+_add_scalar("merge", "<<", ["<"], str)
 _add_scalar("null", r"~|null|Null|NULL|", ["~", "n", "N", ""], lambda _: None)
 _add_scalar("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF"), lambda text: text.lower() == "true")
 _add_scalar("int", r"[-+]?[0-9]{1,300}", list("-+0123456789"), _whole)

@@ -50,6 +50,7 @@ def document(**more: Any) -> dict[str, Any]:
         (b"x:\n  - !!map [a]", "line 2, column 5: the value is no object"),
         (b"x:\n  - !!seq {a: b}", "line 2, column 5: expected a sequence node"),
         (b"x:\n  - !!timestamp abc", "line 2, column 5: the tag 'tag:yaml.org,2002:timestamp' does not belong"),
+        (b"x:\n  - <<: 1", "line 2, column 9: `<<` takes objects"),
         (b"x:\n  - -1e999", "line 2, column 5: the value is no float of JSON"),
         (b"x:\n  - " + b"9" * 400, "line 2, column 5: the value is no float of JSON"),
     ],
@@ -64,6 +65,26 @@ def test_yaml_means_what_json_means() -> None:
     text = "openapi: 3.0.3\npaths: {/x: {get: {responses: {200: {description: no}}, x: [NO, 12:30, on, 1e3]}}}\n"
     operation = read_spec(text.encode())["paths"]["/x"]["get"]
     assert operation == {"responses": {"200": {"description": "no"}}, "x": ["NO", "12:30", "on", 1000.0]}
+
+
+def test_a_merge_key_of_yaml_adds_the_members_that_are_missing() -> None:
+    text = """openapi: 3.1.0
+x:
+  - &a {a: 1, b: 1}
+  - &b {b: 2, c: 2}
+  - {<<: *a, b: 3}
+  - <<: [*a, *b]
+  - {"<<": 4, d: <<}
+"""
+    made = [{"b": 3, "a": 1}, {"a": 1, "b": 1, "c": 2}, {"<<": 4, "d": "<<"}]
+    assert read_spec(text.encode())["x"][2:] == made
+
+
+def test_merge_keys_cannot_grow_without_bound() -> None:
+    names = ", ".join(f"n{number}: 0" for number in range(10_000))
+    text = "openapi: 3.1.0\nx:\n  - &a {" + names + "}\n" + "  - <<: *a\n" * 3_000
+    with pytest.raises(UnreadableSpec, match="more than 20,000,000 values"):
+        read_spec(text.encode())
 
 
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("{a: ", "}")])
