@@ -137,7 +137,7 @@ def read_spec(raw: bytes) -> dict[str, Any]:
             raise UnreadableSpec(str(error)) from error
         except (BadReference, TypeError, AttributeError, KeyError) as error:
             raise UnreadableSpec(f"the document is not written as Swagger 2.0 ({error})") from error
-    elif not isinstance(version := document.get("openapi"), str) or not _VERSIONS.fullmatch(version):
+    elif not _VERSIONS.fullmatch(str(document.get("openapi"))):  # YAML's `openapi: 3.1` is a number
         given = "no `openapi`" if "openapi" not in document else f"`openapi: {document['openapi']}`"
         raise UnreadableSpec(f"{given}: versions 3.0 and 3.1 of OpenAPI are read, and version 2.0 of Swagger")
     if not isinstance(document.get("paths", {}), dict):
@@ -151,6 +151,7 @@ def _parsed(raw: bytes) -> Any:
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError as error:
+            _check_utf8(text)
             json_error = UnreadableSpec(f"line {error.lineno}, column {error.colno}: {error.msg}")
             if text.lstrip()[:1] == b"[" or b'"' in text.lstrip()[:3]:
                 raise json_error from error
@@ -161,9 +162,24 @@ def _parsed(raw: bytes) -> Any:
         mark: Any = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
         raise UnreadableSpec(f"{place}{error.problem}") from error
+    except yaml.reader.ReaderError as error:
+        raise UnreadableSpec(f"{_line(text, error.position)}: {error.reason}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         words = "the values are nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise UnreadableSpec(words) from error
+
+
+def _check_utf8(text: bytes) -> None:
+    """Raise UnreadableSpec with the line, which orjson does not know."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableSpec(f"{_line(text, error.start)}: the text is no UTF-8") from error
+
+
+def _line(text: bytes, at: int) -> str:
+    number = 1 + text.count(b"\n", 0, at)
+    return f"line {number}"
 
 
 def _check_levels(text: bytes) -> None:

@@ -51,6 +51,10 @@ def document(**more: Any) -> dict[str, Any]:
         (b"x:\n  - !!seq {a: b}", "line 2, column 5: expected a sequence node"),
         (b"x:\n  - !!timestamp abc", "line 2, column 5: the tag 'tag:yaml.org,2002:timestamp' does not belong"),
         (b"x:\n  - <<: 1", "line 2, column 9: `<<` takes objects"),
+        (b"openapi: 3.1.0\nx: \xff\n", "line 2: invalid leading UTF-8 octet"),
+        (b'{"openapi": "3.1.0",\n"x": "\xff"}', "line 2: the text is no UTF-8"),
+        (b"openapi: 3.1.0\nx: \x00\n", "line 2: control characters are not allowed"),
+        ("openapi: 3.1.0\nx: \x01\n".encode("utf-16"), "line 2: control characters are not allowed"),
         (b"x:\n  - -1e999", "line 2, column 5: the value is no float of JSON"),
         (b"x:\n  - " + b"9" * 400, "line 2, column 5: the value is no float of JSON"),
     ],
@@ -59,6 +63,11 @@ def test_a_document_that_cannot_be_read_is_refused_with_place_and_reason(raw: by
     with pytest.raises(UnreadableSpec) as refused:
         read_spec(raw)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("version", ["3.0", "3.1", "'3.1'", "3.0.4"])
+def test_a_version_may_be_a_number(version: str) -> None:
+    assert read_spec(f"openapi: {version}\npaths: {{}}\n".encode())["paths"] == {}
 
 
 def test_yaml_means_what_json_means() -> None:
