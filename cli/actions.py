@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -350,8 +351,9 @@ def _argument(text: str) -> tuple[str, str]:
 def _value(schema: Mapping[str, Any], name: str, text: str) -> Any:
     """The value of an argument: JSON, but text where the argument must be text."""
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        orjson.loads(text)
+        value = json.loads(text)  # orjson rounds whole numbers beyond 64 bits, and json reads NaN
+    except (ValueError, RecursionError):
         return text
     alone = {**schema, "required": []}
     return text if problems(alone, {name: value}) and not problems(alone, {name: text}) else value

@@ -193,6 +193,18 @@ def test_a_dry_run_prints_the_request_without_credentials(folder: Path) -> None:
     assert SECRET not in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [(str(2**64 + 1), str(2**64 + 1)), ("9007199254740993", "9007199254740993"), ("NaN", "NaN"), ('"7"', "7")],
+)
+def test_an_argument_of_a_run_is_sent_as_given(folder: Path, text: str, sent: str) -> None:
+    (folder / "atlas.yaml").write_text(ATLAS.replace("schema: {type: integer, maximum: 500}", "schema: {}"))
+    configured(folder, NOBODY)
+    words = ("actions", "run", "atlas", "listOrganizationUsers", "orgId=5f0", f"itemsPerPage={text}", "--dry")
+    done = ragway(*words, folder=folder, environ={"ATLAS_KEY": SECRET})
+    assert done.stdout.splitlines()[0] == f"GET {NOBODY}/orgs/5f0/users?itemsPerPage={sent}"
+
+
 def test_a_dry_run_says_that_a_writing_operation_is_not_called(folder: Path) -> None:
     writing = "  /things:\n    post: {operationId: makeThing, responses: {'201': {description: ok}}}\n"
     (folder / "atlas.yaml").write_text(ATLAS.replace("paths:\n", "paths:\n" + writing))
