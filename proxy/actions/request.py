@@ -234,10 +234,10 @@ def _query_pairs(parameter: Parameter, value: Any) -> Iterator[str]:
 def _styled(name: str, value: Any, style: Style, explode: bool, reserved: bool) -> Iterator[str]:
     """The pairs name=value of a query or a form."""
     key = _encoded(name)
-    if isinstance(value, dict):
-        if style == "deepObject":
-            yield from _deep(name, value, reserved)
-        elif explode:
+    if style == "deepObject" and isinstance(value, dict | list):
+        yield from _deep(name, value, reserved)
+    elif isinstance(value, dict):
+        if explode:
             for inner, one in _pairs(value):
                 yield f"{_encoded(inner)}={_encoded(one, reserved=reserved)}"
         elif value:
@@ -245,7 +245,7 @@ def _styled(name: str, value: Any, style: Style, explode: bool, reserved: bool) 
             yield f"{key}={_SEPARATORS.get(style, ',').join(_encoded(part, reserved=reserved) for part in flat)}"
     elif isinstance(value, list):
         parts = [_encoded(one, reserved=reserved) for one in value]
-        if style == "deepObject" or explode:
+        if explode:
             for part in parts:
                 yield f"{key}={part}"
         elif parts:
@@ -254,10 +254,11 @@ def _styled(name: str, value: Any, style: Style, explode: bool, reserved: bool) 
         yield f"{key}={_encoded(value, reserved=reserved)}"
 
 
-def _deep(name: str, value: Mapping[str, Any], reserved: bool) -> Iterator[str]:
-    """name[member]=value; members of members as name[member][member], as most servers read."""
-    for inner, one in _pairs(value):
-        path = f"{name}[{inner}]"
+def _deep(name: str, value: Mapping[str, Any] | list[Any], reserved: bool) -> Iterator[str]:
+    """name[member]=value; members of members as name[member][member], and the elements of a list as name[]."""
+    members: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else value.items()
+    for inner, one in members:
+        path = f"{name}[]" if isinstance(value, list) and not isinstance(one, dict) else f"{name}[{inner}]"
         if isinstance(one, dict):
             yield from _deep(path, one, reserved)
         else:

@@ -100,7 +100,7 @@ def test_an_independent_reader_reads_the_arguments_back(
     assert values == arguments
 
 
-# The examples of OpenAPI 3.1.1, "Style Examples".
+# The examples of OpenAPI 3.1.1, "Style Examples". A list in the style deepObject has none: Stripe reads a[].
 LIST, OBJECT = ["blue", "black", "brown"], {"R": 100, "G": 200, "B": 150}
 
 
@@ -142,6 +142,8 @@ def test_values_of_a_path_are_written_as_the_specification_shows(
         ("spaceDelimited", False, OBJECT, "color=R%20100%20G%20200%20B%20150"),
         ("pipeDelimited", False, LIST, "color=blue%7Cblack%7Cbrown"),
         ("deepObject", True, OBJECT, "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150"),
+        ("deepObject", True, LIST, "color%5B%5D=blue&color%5B%5D=black&color%5B%5D=brown"),
+        ("deepObject", True, [{"R": 100}, {"G": 200}], "color%5B0%5D%5BR%5D=100&color%5B1%5D%5BG%5D=200"),
         ("form", True, 0, "color=0"),
         ("form", True, False, "color=false"),
         ("form", True, None, "color=null"),
