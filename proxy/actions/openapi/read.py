@@ -68,14 +68,12 @@ def _at(problem: str, mark: Any) -> yaml.MarkedYAMLError:
 
 
 def _name_of(node: Any, value: object) -> str | None:
-    """A name as JSON has the name: status codes (200) are numbers in YAML."""
+    """A name as written: status codes (200) are numbers in YAML, and 1.10 is another name than 1.1."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float) and node.tag == f"{_CORE}int":  # a rounded number would be another name
-        return str(int(node.value))
-    return str(value) if isinstance(value, int | float) else None
+    return str(node.value) if isinstance(value, int | float) else None
 
 
 def _mapping(loader: Any, node: Any) -> Any:

@@ -114,6 +114,11 @@ def test_a_whole_number_beyond_64_bits_stays_a_name_of_its_own() -> None:
     assert read == {str(2**70): "a", str(2**70 + 1): "b"}
 
 
+def test_a_number_as_a_name_is_the_name_as_written() -> None:
+    read = read_spec(b"openapi: 3.1.0\nx: {1.1: a, 1.10: b, 007: c, 2e3: d, 200: e, True: f}\n")["x"]
+    assert read == {"1.1": "a", "1.10": "b", "007": "c", "2e3": "d", "200": "e", "true": "f"}
+
+
 JSON = st.recursive(
     st.none()
     | st.booleans()
