@@ -265,7 +265,7 @@ def _body(
         required=needed,
         base64=octets,
         encodings=_encodings(content[found], reader.budget),
-        binary=tuple(_binary(document, plain, reader.budget)) if media_type == MULTIPART else (),
+        binary=tuple(_binary(document, schema, reader.budget)) if media_type == MULTIPART else (),
     )
 
 
@@ -310,8 +310,14 @@ def _encodings(row: Any, budget: Budget) -> dict[str, Encoding]:
     return made
 
 
-def _binary(document: Mapping[str, Any], schema: Values, budget: Budget) -> Iterator[str]:
-    budget.take_size(schema.get("properties"))
+def _binary(document: Mapping[str, Any], form: Any, budget: Budget, levels: int = 5) -> Iterator[str]:
+    """The files among the properties of a form, also of a form that combines others (`allOf`)."""
+    schema = resolved(document, form)
+    if not levels or not isinstance(schema, dict):
+        return
+    budget.take_size(schema.get("properties"), schema.get("allOf"))
+    for part in schema.get("allOf") or []:
+        yield from _binary(document, part, budget, levels - 1)
     for name, given in (schema.get("properties") or {}).items():
         one = resolved(document, given)
         items = resolved(document, one.get("items")) if isinstance(one, dict) else None

@@ -361,6 +361,13 @@ def test_a_multipart_form_has_a_part_for_each_value() -> None:
     assert b'name="q%22%0D%0Ax"' in parts[4]
 
 
+def test_a_file_of_a_combined_form_is_sent_as_bytes() -> None:
+    files = {"properties": {"f": {"type": "string", "format": "binary"}}}
+    form = {"schema": {"allOf": [{"allOf": [files]}, {"properties": {"n": {"type": "integer"}}}]}}
+    request = build_request(operation_with(body={"multipart/form-data": form}), {"body": {"f": "AAE="}}, BASE)
+    assert b'filename="f"\r\nContent-Type: application/octet-stream\r\n\r\n\x00\x01\r\n' in request.body
+
+
 def test_a_vendor_version_is_asked_for() -> None:
     spec = document()
     content: dict[str, Any] = {
