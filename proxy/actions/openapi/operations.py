@@ -42,6 +42,7 @@ _UNSAFE_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+( *;[ -+\--~]*)?", re.ASCII)
 _MOST_NAME_CHARS = 64
 _VALUES_OF_OPERATION = 20  # in the budget: the smallest operation takes as much time and memory
 _BINARY = ("image/", "audio/", "video/", "application/zip", "application/pdf")
@@ -342,7 +343,8 @@ def _successes(document: Mapping[str, Any], given: Values, budget: Budget) -> It
 
 def _accept(document: Mapping[str, Any], given: Values, budget: Budget) -> str:
     """The media types of the successful responses: JSON first, of versions of JSON the last (by name)."""
-    media_types = list(dict.fromkeys(one for content in _successes(document, given, budget) for one in content))
+    named = (one for content in _successes(document, given, budget) for one in content)
+    media_types = [one for one in dict.fromkeys(named) if _MEDIA_TYPE.fullmatch(one)]
     versions = sorted((one for one in media_types if is_json(one)), reverse=True)
     plain = [one for one in versions if one == "application/json"]
     return ", ".join([*(plain or versions[:1]), *(one for one in media_types if not is_json(one))][:5])

@@ -381,6 +381,22 @@ def test_a_vendor_version_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "accept"),
+    [
+        ("total_count", "text/csv"),  # an example at the place of a media type, as in several public documents
+        ("application/json, charset=utf-8", "text/csv"),
+        ("application/jsön", "text/csv"),
+        ("application/json\r\nx-more: 1", "text/csv"),
+        ('application/json; odata="a b"', 'application/json; odata="a b", text/csv'),
+    ],
+)
+def test_a_name_that_is_no_media_type_is_not_asked_for(name: str, accept: str) -> None:
+    spec = document()
+    spec["paths"]["/p"]["get"]["responses"]["200"]["content"] = {name: {}, "text/csv": {}}
+    assert operations_of(spec)[0][0].accept == accept
+
+
+@pytest.mark.parametrize(
     ("status", "accept"),
     [("200", "application/vnd.atlas.2024-05-30+json"), ("404", "application/json")],
 )
