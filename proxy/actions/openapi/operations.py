@@ -342,12 +342,17 @@ def _successes(document: Mapping[str, Any], given: Values, budget: Budget) -> It
 
 
 def _accept(document: Mapping[str, Any], given: Values, budget: Budget) -> str:
-    """The media types of the successful responses: JSON first, of versions of JSON the last (by name)."""
+    """The media types of the successful responses: JSON first, of versions of JSON the last."""
     named = (one for content in _successes(document, given, budget) for one in content)
     media_types = [one for one in dict.fromkeys(named) if _MEDIA_TYPE.fullmatch(one)]
-    versions = sorted((one for one in media_types if is_json(one)), reverse=True)
+    versions = sorted((one for one in media_types if is_json(one)), key=_by_numbers, reverse=True)
     plain = [one for one in versions if one == "application/json"]
     return ", ".join([*(plain or versions[:1]), *(one for one in media_types if not is_json(one))][:5])
+
+
+def _by_numbers(text: str) -> str:
+    """A text in whose order v10 comes after v9."""
+    return re.sub("[0-9]+", lambda number: number[0].zfill(12), text)
 
 
 def _take_servers(servers: Any, budget: Budget) -> None:

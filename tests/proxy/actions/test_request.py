@@ -378,6 +378,10 @@ def test_a_vendor_version_is_asked_for() -> None:
     spec["paths"]["/p"]["get"]["responses"]["200"]["content"] = content
     request = build_request(operations_of(spec)[0][0], {}, BASE)
     assert dict(request.headers)["accept"] == "application/vnd.atlas.2024-05-30+json, text/csv"
+    spec["paths"]["/p"]["get"]["responses"]["200"]["content"] = {
+        f"application/vnd.shop.v{number}+json": {} for number in (9, 10, 1)
+    }
+    assert operations_of(spec)[0][0].accept == "application/vnd.shop.v10+json"
 
 
 @pytest.mark.parametrize(
