@@ -156,9 +156,9 @@ def _check_json(schema: Values) -> None:
 
 
 def _name(given: Values, method: str, path: str) -> str:
-    """A name for the model: the operationId, or the method and the path."""
-    words = given.get("operationId") if isinstance(given.get("operationId"), str) else f"{method} {path}"
-    return _UNSAFE_NAME.sub("_", str(words)).strip("_")[:_MOST_NAME_CHARS] or method
+    """A name for the model: the operationId in Latin letters, else the method and the path."""
+    words = (_text(given.get("operationId")), f"{method} {path}")
+    return next(filter(None, (_UNSAFE_NAME.sub("_", one).strip("_") for one in words)))[:_MOST_NAME_CHARS]
 
 
 def _parameters(

@@ -333,6 +333,15 @@ def test_the_time_for_equal_names_does_not_grow_with_the_square() -> None:
     assert time.process_time() - began < 30
 
 
+def test_an_operation_id_without_latin_letters_leaves_the_name_to_the_path() -> None:
+    paths = {
+        "/users": {"get": {"operationId": "ユーザー一覧"}},
+        "/größe": {"get": {"operationId": "Größe"}},
+        "/名": {"get": {}},
+    }
+    assert [one.name for one in operations_of(document(paths=paths))[0]] == ["get_users", "Gr_e", "get"]
+
+
 def test_equal_names_get_the_lowest_free_number() -> None:
     names = ["list", "list_2", "list", "list", "list_3", "list"]
     paths: dict[str, Any] = {f"/{number}": {"get": {"operationId": name}} for number, name in enumerate(names)}
