@@ -1,4 +1,4 @@
-"""A Swagger 2.0 document in the form of OpenAPI 3.0. Parts that no operation needs are left out."""
+"""A Swagger 2.0 document in the form of OpenAPI 3.0."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,15 +27,14 @@ class _Unsupported(ValueError):
 def upgraded(document: Mapping[str, Any]) -> Values:
     """The document in the form of version 3.0. Raises DocumentTooLarge."""
     paths, budget = document.get("paths"), Budget()
-    made: Values = {
+    return {
+        **document,
         "openapi": "3.0.3",
-        "info": document.get("info", {}),
         "servers": _servers(document),
         "paths": {
             path: _item(document, item, budget) for path, item in (paths if isinstance(paths, dict) else {}).items()
         },
     }
-    return {**made, "definitions": document.get("definitions", {})}
 
 
 def _servers(document: Mapping[str, Any]) -> list[Values]:

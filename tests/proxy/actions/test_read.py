@@ -408,6 +408,13 @@ def test_swagger_2_reads_like_version_3() -> None:
     assert (photo.body.media_type, photo.body.binary) == ("multipart/form-data", ("file",))
 
 
+def test_a_reference_of_swagger_2_may_lead_to_any_part_of_the_document() -> None:
+    item = {"parameters": [{"name": "q", "in": "query", "type": "array", "items": {"$ref": "#/x-shared/Pet"}}]}
+    old = {"swagger": "2.0", "paths": {"/pets": {"get": item}}, "x-shared": {"Pet": {"type": "integer"}}}
+    (operation,), _ = operations_of(read_spec(json.dumps(old).encode()))
+    assert operation.schema["$defs"] == {"Pet": {"type": "integer"}}
+
+
 @pytest.mark.parametrize(
     ("more", "address"),
     [
