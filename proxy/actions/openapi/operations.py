@@ -3,6 +3,7 @@
 A fault in an operation makes only the operation uncallable.
 """
 
+import contextlib
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
@@ -335,7 +336,9 @@ def _successes(document: Mapping[str, Any], given: Values, budget: Budget) -> It
     responses = given["responses"] if isinstance(given.get("responses"), dict) else {}
     budget.take_size(responses)
     for status in [one for one in sorted(responses, key=str) if str(one).startswith("2")] or ["default"]:
-        response = resolved(document, responses.get(status))
+        response = None
+        with contextlib.suppress(BadReference):  # a request needs no response
+            response = resolved(document, responses.get(status))
         if isinstance(response, dict) and isinstance(response.get("content"), dict):
             budget.take_size(response["content"])
             yield response["content"]

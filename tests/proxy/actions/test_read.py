@@ -280,6 +280,15 @@ def test_a_fault_costs_one_operation_alone(operation: Any, reason: str) -> None:
 
 
 @pytest.mark.parametrize("version", [{"openapi": "3.1.0"}, {"swagger": "2.0"}])
+def test_a_response_in_another_document_leaves_the_operation_callable(version: dict[str, str]) -> None:
+    responses = {"200": {"$ref": "common.yaml#/ok"}, "404": {"$ref": "#/nowhere"}}
+    made = {**version, "paths": {"/a": {"get": {"responses": responses}}}}
+    operations, uncallable = operations_of(read_spec(json.dumps(made).encode()))
+    assert [one.path for one in operations] == ["/a"]
+    assert uncallable == []
+
+
+@pytest.mark.parametrize("version", [{"openapi": "3.1.0"}, {"swagger": "2.0"}])
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
