@@ -9,7 +9,7 @@ import functools
 import ipaddress
 import socket
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -174,10 +174,87 @@ class CheckedTransport(httpx.AsyncHTTPTransport):
         """api: the name of the API, for messages."""
         context = ssl.create_default_context()
         super().__init__(verify=context, trust_env=False)
-        # httpx has no public way to choose the backend of its pool.
-        self._pool = httpcore.AsyncConnectionPool(
+        # httpx has no public way to choose its pool.
+        self._pool = _Pool(
+            max_connections,
             ssl_context=context,
-            max_connections=max_connections,
             keepalive_expiry=30.0,
             network_backend=_CheckedBackend(allowed, api),
         )
+
+
+class _Pool(httpcore.AsyncConnectionPool):
+    """A pool that keeps all connections usable, whenever a call is cancelled.
+
+    httpcore's own pool loses a connection for ever where a call is cancelled while the call gets a connection, or while
+    a response is closed: 2,000 clients that left a slow API took all 20 connections, and no later call was sent.
+    """
+
+    def __init__(self, most: int, **more: Any) -> None:
+        """most: connections in use at a time; further calls wait in the order of arrival."""
+        super().__init__(**more)
+        self._free = asyncio.Semaphore(most)
+        self._idle: list[httpcore.AsyncConnectionInterface] = []
+        self._closed = False
+
+    async def handle_async_request(self, request: httpcore.Request) -> httpcore.Response:
+        await self._free.acquire()
+        connection, expired = self._taken(request.url.origin)
+        try:
+            await asyncio.shield(_close(expired))
+            response = await connection.handle_async_request(request)
+        except BaseException:
+            await asyncio.shield(self._give_back(connection, connection))
+            raise
+        content = _Content(response.stream, functools.partial(self._give_back, connection))
+        return httpcore.Response(
+            response.status, headers=response.headers, content=content, extensions=response.extensions
+        )
+
+    async def aclose(self) -> None:
+        """Close the idle connections; the connections in use are closed after their responses."""
+        self._closed = True
+        idle, self._idle = self._idle, []
+        await asyncio.shield(_close(idle))
+
+    def _taken(
+        self, origin: httpcore.Origin
+    ) -> tuple[httpcore.AsyncConnectionInterface, Sequence[httpcore.AsyncConnectionInterface]]:
+        """A connection to the origin, and the connections that cannot be used any more."""
+        expired = [one for one in self._idle if one.has_expired()]
+        ready = [one for one in self._idle if one not in expired]
+        connection = next((one for one in reversed(ready) if one.can_handle_request(origin)), None)
+        self._idle = [one for one in ready if one is not connection]
+        return connection or self.create_connection(origin), expired
+
+    async def _give_back(self, connection: httpcore.AsyncConnectionInterface, ended: Any) -> None:
+        """Close a response, or a connection whose request failed; then let the next call begin."""
+        try:
+            await ended.aclose()
+            if self._closed:
+                await connection.aclose()
+        finally:
+            if connection.is_idle():
+                self._idle.append(connection)
+            self._free.release()
+
+
+class _Content:
+    """The content of a response. To close the content gives the connection back, also if the call is cancelled."""
+
+    def __init__(self, stream: Any, give_back: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
+        self._stream, self._give_back = stream, give_back
+        self._ended = False
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self._stream)
+
+    async def aclose(self) -> None:
+        if not self._ended:
+            self._ended = True
+            await asyncio.shield(self._give_back(self._stream))
+
+
+async def _close(connections: Iterable[httpcore.AsyncConnectionInterface]) -> None:
+    for one in connections:
+        await one.aclose()

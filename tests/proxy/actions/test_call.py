@@ -19,6 +19,7 @@ from xml.sax.saxutils import escape, quoteattr
 import httpx
 import pytest
 
+from proxy.actions.addresses import CheckedTransport
 from proxy.actions.body import read_within
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.credentials import Bearer, ClientCredentials, Digest
@@ -252,18 +253,41 @@ async def test_a_packed_response_is_read_to_the_end() -> None:
         assert (await called(api)).text == "The call failed: the response cannot be unpacked."
 
 
-async def test_a_call_may_be_cancelled_at_any_moment() -> None:
-    async with served_api(accepts) as (server, api):
-        for moments in range(60):
-            fresh = Api("things", server.base_url, networks=LOOPBACK)
-            for one in (fresh, api):
-                running = asyncio.create_task(called(one))
-                for _ in range(moments):
-                    await asyncio.sleep(0)
-                running.cancel()
-                await asyncio.wait({running})
-            await fresh.close()
-        assert (await called(api)).succeeded
+@pytest.mark.parametrize("reused", [False, True])
+async def test_a_call_that_is_cancelled_at_any_moment_loses_no_connection(reused: bool) -> None:
+    async with served_api(accepts) as (_, api):
+        api._transport = transport = CheckedTransport(LOOPBACK, max_connections=1)
+        for moments in itertools.count():
+            if reused:
+                await called(api)
+            running = asyncio.create_task(called(api))
+            for _ in range(moments):
+                await asyncio.sleep(0)
+            over = running.done()
+            running.cancel()
+            await asyncio.wait({running})
+            outcome = await called(api, limits=CallLimits(seconds=5.0))
+            assert outcome.succeeded, f"cancelled after {moments} steps of the event loop"
+            if over:
+                break
+            if not reused:
+                await transport.aclose()
+    assert moments > 10
+
+
+async def test_calls_that_wait_for_a_connection_and_end_at_the_same_time_lose_no_connection() -> None:
+    busy = True
+
+    async def handler(_: ApiRequest) -> Reply:
+        return Reply(hold=True) if busy else OK
+
+    async with served_api(handler) as (_, api):
+        for _ in range(5):
+            waiting = (called(api, limits=CallLimits(seconds=0.2)) for _ in range(60))
+            assert {one.word for one in await asyncio.gather(*waiting)} == {"timeout"}
+        busy = False
+        outcomes = await asyncio.gather(*(called(api, limits=CallLimits(seconds=5.0)) for _ in range(40)))
+    assert all(one.succeeded for one in outcomes)
 
 
 # --- redirects and connections ---------------------------------------------------------------------------------------
