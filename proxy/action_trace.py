@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Why a chat got operations or no operations. "not suited": an offer could change the meaning of the request.
 OfferResult = Literal["offered", "nothing found", "not suited", "model refuses tools", "search failed"]
-# "api_error": the API answered with a status other than 2xx. "failed": no whole response came.
+# "api_error": the API answered with a status other than 2xx. "failed": no whole response came, or the client left.
 CallOutcome = Literal[
     "ok", "api_error", "timeout", "failed",
     "invalid_arguments", "invented_value", "limit", "unknown_tool", "could_change", "no_credentials",
@@ -68,7 +68,7 @@ class ActionCall:
     started_ms: float  # since the request arrived
     set: str = ""  # "": no operation of a set
     operation: str = ""  # SET/OPERATION, the name of a tool of the gateway, or "" for an unknown tool
-    outcome: CallOutcome = "ok"
+    outcome: CallOutcome = "failed"  # until the call ends
     duration_ms: float | None = None  # None: not over
     status: int = 0  # of the API's response; 0: no response
     size_bytes: int = 0  # of the response
@@ -88,7 +88,7 @@ class ActionTrace:
     """The trace of one chat, or of one run over HTTP."""
 
     sets: Sequence[str] = ()
-    offer: OfferResult | Literal[""] = "not suited"  # "": of a run
+    offer: OfferResult | Literal[""] = "not suited"  # "": of a run, or the client left during the search
     tools: "Mapping[str, OfferedOperation | OwnTool]" = field(default_factory=dict)  # offered, by the name of the tool
     searches: list[OperationSearch] = field(default_factory=list)
     forgotten: bool = False  # the conversation had hidden messages, which cannot be put back

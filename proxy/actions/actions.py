@@ -153,7 +153,7 @@ class Actions:
         """
         messages = request.fields["messages"]
         trace = exchange.action_trace = exchange.action_trace or ActionTrace(sets)
-        trace.offer = "search failed"  # until the search ends
+        trace.offer = ""  # until the search ends
         conversation = None if self.memory is None else await self.memory.find(exchange.key, messages)
         if conversation is None and self.memory is not None:
             trace.forgotten = await self.memory.forgot(exchange.key, messages)

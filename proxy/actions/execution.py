@@ -246,15 +246,16 @@ async def traced_call(
     traced: ActionCall,
 ) -> Outcome:
     """`call`, noted in the exchange and in the trace."""
-    began, label, sent = time.perf_counter(), f"{api.name}/{operation.name}", True  # a call that is ended may be sent
+    began, label = time.perf_counter(), f"{api.name}/{operation.name}"
+    traced.sent = True  # a call that is ended may be sent
     try:
         outcome = await call(api, operation, arguments, limits)
-        sent = outcome.sent
+        traced.sent = outcome.sent
     finally:
         exchange.ended_step("action", began, label)
-        if sent:
+        if traced.sent:
             exchange.actions = (*exchange.actions, label)
-    traced.outcome, traced.status, traced.sent = outcome.word, outcome.status, outcome.sent
+    traced.outcome, traced.status = outcome.word, outcome.status
     traced.size_bytes, traced.tries = outcome.size, outcome.tries
     return outcome
 

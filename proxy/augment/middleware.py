@@ -304,6 +304,7 @@ class Augment:
             async with asyncio.timeout(self._options.deadline_s):
                 return await actions.offer(chat.request, turns, sets, exchange, target, documents)
         except (RetrievalError, TimeoutError) as error:
+            trace.offer = "search failed"
             log.warning("%s no operation is offered: %s", exchange.id, str(error) or "the search takes too long")
             return None
         finally:

@@ -126,6 +126,18 @@ async def test_an_unexpected_error_of_one_call_ends_the_other_calls() -> None:
         await asyncio.wait_for(server.left.wait(), PATIENCE_S)
 
 
+async def test_a_call_that_the_client_does_not_wait_for_is_no_success() -> None:
+    async with served_api(slow, fixed={"groupId": "fixed-group"}) as (server, api):
+        chat = execution(api)
+        running = asyncio.create_task(result(chat, GOLD))
+        await server.arrived.wait()
+        running.cancel()
+        await asyncio.wait({running})
+    (traced,) = chat._trace.calls
+    assert (traced.outcome, traced.sent, traced.status) == ("failed", True, 0)
+    assert traced.duration_ms is not None
+
+
 MUTANTS: dict[str, tuple[Any, str]] = {
     "missing": (changed(orgId=...), "orgId is missing (Id of the organization)"),
     "number for text": (changed(orgId=5), "orgId must be a text, not 5"),

@@ -1,5 +1,6 @@
 """Operations found by a question: the text of an operation, and the sets that a search reads."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -120,21 +121,38 @@ async def test_the_trace_says_why_a_found_operation_is_not_offered(library: Acti
         )
     }
     await library.add("a", json.dumps({"openapi": "3.1.0", "servers": SERVERS, "paths": paths}).encode())
-    apis = KeyApis(
-        lambda found, _: Api(found.name, found.base_url), KeyCredentials(SqlAccounts(tmp_path), MasterKey("", "NONE"))
-    )
-    limits = ActionLimits(k=2, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())
     exchange = Exchange(rights=EVERYTHING)
-    made = Actions(library, apis, {"a": True}, limits, None, Lacking(60))
-    request = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"list penguins"}]}')
-    target = Target("m", "relay", "http://127.0.0.1:1", "")
-    await made.offer(request, [Turn("user", "list penguins")], ["a"], exchange, target)
+    await offered(library, tmp_path, exchange)
     assert exchange.action_trace is not None
     (search,) = exchange.action_trace.searches
     assert (search.query, search.found[0].operation) == ("list penguins", "a/best")
     outcomes = {one.operation: one.outcome for one in search.found}
     assert (outcomes.pop("a/add"), outcomes.pop("a/far")) == ("could_change", "other_server")
     assert list(outcomes.values()) == ["offered", "offered", "surplus"]
+
+
+async def test_a_client_that_leaves_during_the_search_is_no_failed_search(
+    library: ActionLibrary, tmp_path: Path
+) -> None:
+    await library.add("a", document("", list={"summary": "List penguins"}))
+    exchange = Exchange(rights=EVERYTHING)
+    leaving = asyncio.create_task(offered(library, tmp_path, exchange))
+    await asyncio.sleep(0)  # the search begins
+    leaving.cancel()
+    await asyncio.wait({leaving})
+    assert exchange.action_trace is not None
+    assert (leaving.cancelled(), exchange.action_trace.offer) == (True, "")
+
+
+async def offered(library: ActionLibrary, data: Path, exchange: Exchange) -> None:
+    """Offer a chat operations of the set `a`."""
+    credentials = KeyCredentials(SqlAccounts(data), MasterKey("", "NONE"))
+    apis = KeyApis(lambda found, _: Api(found.name, found.base_url), credentials)
+    limits = ActionLimits(k=2, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())
+    actions = Actions(library, apis, {"a": True}, limits, None, Lacking(60))
+    request = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"list penguins"}]}')
+    target = Target("m", "relay", "http://127.0.0.1:1", "")
+    await actions.offer(request, [Turn("user", "list penguins")], ["a"], exchange, target)
 
 
 def passage_of(source: str) -> Passage:
