@@ -153,12 +153,22 @@ def _no_source(store: ActionStore, name: str, known: Sequence[str]) -> str:
     return f"the document of {name} was sent by a client, and has no file or URL{others}"
 
 
+@contextlib.contextmanager
+def _opened(settings: Settings) -> Iterator[ActionStore]:
+    """The action sets; an error of the database becomes one line."""
+    with contextlib.closing(action_store(settings)) as store:
+        try:
+            yield store
+        except RetrievalError as error:
+            raise click.ClickException(str(error)) from error
+
+
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array.")
 @options
 def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None:
     """List the action sets."""
-    with contextlib.closing(action_store(settings_of(config_file, data=data))) as store:
+    with _opened(settings_of(config_file, data=data)) as store:
         sets = store.sets()
     if as_json:
         click.echo(orjson.dumps([_set_row(one) for one in sets], option=orjson.OPT_INDENT_2))
@@ -177,7 +187,7 @@ def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None
 def show(name: str, operation: str | None, as_json: bool, config_file: Path | None, data: str | None) -> None:
     """List the operations of a set, or show one OPERATION with its arguments."""
     settings = settings_of(config_file, data=data)
-    with contextlib.closing(action_store(settings)) as store:
+    with _opened(settings) as store:
         found = set_of(store, name)
         operations = store.operations(name, None if operation is None else [operation])
     if operation is not None and not operations:
@@ -287,7 +297,7 @@ def run_operation(
     that read are called (GET, HEAD, OPTIONS).
     """
     settings = settings_of(config_file, data=data)
-    with contextlib.closing(action_store(settings)) as store:
+    with _opened(settings) as store:
         found = set_of(store, name)
         operations = store.operations(name, [operation])
     if not operations:

@@ -105,6 +105,14 @@ def test_an_unknown_set_is_named(folder: Path, words: list[str], reason: str) ->
     assert reason in refused(ragway("actions", *words, folder=folder))
 
 
+@pytest.mark.parametrize("words", [["list"], ["show", "shop"], ["run", "shop", "listShirts"], ["search", "shirts"]])
+def test_a_damaged_database_is_named_in_one_line(folder: Path, words: list[str]) -> None:
+    (folder / "data").mkdir()
+    (folder / "data" / "actions.db").write_bytes(b"no database" * 100)
+    done = ragway("actions", *words, folder=folder)
+    assert "actions.db is damaged" in refused(done)
+
+
 def test_the_address_of_the_api_must_be_known(folder: Path) -> None:
     (folder / "atlas.yaml").write_text(ATLAS.replace("https://cloud.example.com", "/api"))
     words = refused(ragway("actions", "add", "atlas", "atlas.yaml", folder=folder))
