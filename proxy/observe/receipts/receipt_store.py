@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Literal
 from proxy.database import Database
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import ColumnElement, Connection, Table
 
     from runtime.database import Schema
 
 _FILE = "receipts.db"
 _OVERHEAD_BYTES = 200  # of a row, beside the content
 _PRUNE_EVERY_S = 60.0
+_SHARE_OF_MARKS = 0.1  # of the size limit
 _LEFT = 0.9  # of the size limit, after the oldest records are deleted
 _AT_A_TIME = 500  # rows in memory during a complete read
 
@@ -125,18 +126,30 @@ class ReceiptStore:
         self._database.close()
 
     def _prune(self, sql: "Connection") -> None:
-        from sqlalchemy import func, select
+        from sqlalchemy import true
 
         table = self._table()
         one = table.c
         sql.execute(table.delete().where(one.at_s <= self._now_s() - self.keep_s))
-        total = sql.scalar(select(func.coalesce(func.sum(one.bytes), 0))) or 0
-        if total > self._max_bytes:
-            up_to = select(one.at_s, func.sum(one.bytes).over(order_by=one.at_s).label("so_far")).subquery()
-            least = total - int(self._max_bytes * _LEFT)
-            cut_s = select(func.min(up_to.c.at_s)).where(up_to.c.so_far >= least).scalar_subquery()
-            sql.execute(table.delete().where(one.at_s <= cut_s))
+        # A mark (`proxy.actions.memory`) has a time in the future, so a cut of all records would leave marks alone: at
+        # three chats a second, marks filled the table within two days, and all other records were deleted.
+        self._cut(sql, one.at_s > self._now_s() + self.keep_s / 2, self._max_bytes * _SHARE_OF_MARKS)
+        self._cut(sql, true(), self._max_bytes)
         self._pruned_s = self._now_s()
+
+    def _cut(self, sql: "Connection", wanted: "ColumnElement[bool]", most_bytes: float) -> None:
+        """Delete the oldest of the wanted records where these are beyond the size."""
+        from sqlalchemy import func, select
+
+        table = self._table()
+        one = table.c
+        total = sql.scalar(select(func.coalesce(func.sum(one.bytes), 0)).where(wanted)) or 0
+        if total > most_bytes:
+            so_far = func.sum(one.bytes).over(order_by=one.at_s).label("so_far")
+            up_to = select(one.at_s, so_far).where(wanted).subquery()
+            least = total - int(most_bytes * _LEFT)
+            cut_s = select(func.min(up_to.c.at_s)).where(up_to.c.so_far >= least).scalar_subquery()
+            sql.execute(table.delete().where(wanted, one.at_s <= cut_s))
 
     def _table(self) -> "Table":
         from proxy.observe.receipts import tables

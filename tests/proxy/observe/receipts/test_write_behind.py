@@ -95,6 +95,16 @@ def test_the_oldest_go_where_there_is_no_room(shelved: Callable[..., ReceiptStor
     assert left == list(range(left[0], 40))
 
 
+def test_marks_of_the_future_leave_room_for_other_records(shelved: Callable[..., ReceiptStore]) -> None:
+    shelf = shelved(max_bytes=100_000, now_s=Clock().now_s)
+    marks = [(f"mark-{i}", NOON_S + 3600 - 1000 + i, b"[]") for i in range(1000)]
+    shelf.put([*marks, *(row(i, NOON_S - 100 + i, size=500) for i in range(5))])
+    assert [i for i in range(5) if shelf.read(f"rag-{i}") is None] == []
+    left = [i for i in range(1000) if shelf.read(f"mark-{i}") is not None]
+    assert 30 < len(left) < 50
+    assert left == list(range(left[0], 1000)), "the oldest go first"
+
+
 def test_comparisons_have_a_shelf_of_their_own_and_can_be_changed(shelved: Callable[..., ReceiptStore]) -> None:
     shelf, receipts = (shelved(now_s=Clock().now_s, what=what) for what in ("comparisons", "receipts"))
     assert list(shelf.every()) == []
