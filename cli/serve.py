@@ -123,7 +123,9 @@ async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
         log.error("the documents of actions.NAME.spec are not read: %s", error.strerror or error)
         return
     try:
-        await process.communicate(orjson.dumps(settings.as_flags()))
+        assert process.stdin is not None
+        process.stdin.write(orjson.dumps(settings.as_flags()) + b"\n")  # stays open: the process ends with the gateway
+        await process.wait()
         if process.returncode is not None and process.returncode < 0:  # other ends have a line in the log
             log.error("signal %d ended the reading of the documents of actions.NAME.spec", -process.returncode)
     finally:

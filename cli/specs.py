@@ -5,7 +5,8 @@
 
 import asyncio
 import logging
-import sys
+import os
+import threading
 from collections.abc import Callable
 
 import click
@@ -112,8 +113,20 @@ def counts_of(report: AddReport) -> str:
     )
 
 
+def _end_with_gateway() -> None:
+    """End this process as soon as the gateway is killed: the next start would wait for the data folder.
+
+    Standard input ends with the gateway. A writing may end at any moment: the next reading completes the set.
+    """
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
 def main() -> int:
-    """Read the settings from standard input, then the documents."""
-    settings = load(environ={}, flags=orjson.loads(sys.stdin.buffer.read()))
+    """Read the settings from the first line of standard input, then the documents."""
+    with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:
+        settings = load(environ={}, flags=orjson.loads(unbuffered.readline()))
+    threading.Thread(target=_end_with_gateway, daemon=True).start()
     logs.to_stderr(settings.server.log_level, LOG_FORMAT)
     return asyncio.run(_read_specs(settings))

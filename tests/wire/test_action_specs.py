@@ -3,13 +3,14 @@
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proxy.asgi import Receive, Scope, Send
-from tests.support.gateway import PATIENCE_S, Served, ragway, serving
+from tests.support.gateway import PATIENCE_S, Served, ragway, runs, serving
 from tests.support.served_app import served
 
 SETTINGS = """
@@ -70,7 +71,9 @@ def test_a_start_reads_each_changed_document_once_and_survives_a_document_with_a
         assert gateway.log.read_text().count("1 added") == 1, "one process reads the documents"
 
 
-def test_a_gateway_ends_while_a_document_does_not_come(tmp_path: Path) -> None:
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[Served]:
+    """A gateway whose document does not come."""
     asked = threading.Event()
 
     async def never(_scope: Scope, receive: Receive, _send: Send) -> None:
@@ -86,8 +89,21 @@ action_calls: {{spec_hosts: [127.0.0.1]}}
 """
         with serving(tmp_path / "data", tmp_path, settings) as gateway:
             assert asked.wait(PATIENCE_S)
-            assert gateway.ask("Hello").status_code == 200
-            assert gateway.stop() == 0
+            yield gateway
+
+
+def test_a_gateway_ends_while_a_document_does_not_come(waiting: Served) -> None:
+    assert waiting.ask("Hello").status_code == 200
+    assert waiting.stop() == 0
+
+
+def test_the_reading_of_documents_ends_with_a_killed_gateway(waiting: Served) -> None:
+    (reading,) = waiting.children("cli.specs")
+    waiting.process.kill()
+    until = time.monotonic() + PATIENCE_S / 10
+    while runs(reading):
+        assert time.monotonic() < until, "a process without a gateway goes on"
+        time.sleep(0.05)
 
 
 def test_a_gateway_without_documents_starts_no_process(tmp_path: Path) -> None:
