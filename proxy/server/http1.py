@@ -83,6 +83,7 @@ class ClientConnection(asyncio.Protocol):
         self._receiving = False  # a part of a request has arrived
         self._answered = False  # the first request was answered: the next request may start later
         self._ignoring_input = False  # input is discarded
+        self._left = False  # the client has disconnected
         self._stopping = False  # no further request
         self._read_paused = False
         self._drained: asyncio.Future[None] | None = None  # set while the client does not keep up with the reply
@@ -262,8 +263,13 @@ class ClientConnection(asyncio.Protocol):
             self._start_next()
 
     def _client_left(self) -> None:
-        """The client disconnected: cancel the running request."""
-        self._ignoring_input = True
+        """The client disconnected: cancel the running request, once.
+
+        The end of the input and the end of the connection both say so. A second cancel would end the cleaning up.
+        """
+        if self._left:
+            return
+        self._left = self._ignoring_input = True
         self._queued.clear()
         if self._timer is not None:
             self._timer.cancel()

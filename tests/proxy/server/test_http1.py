@@ -426,6 +426,28 @@ async def test_a_client_that_leaves_ends_its_request(phase: str, how: str) -> No
             await server.until_empty()
 
 
+async def test_a_request_cleans_up_to_the_end_where_the_client_leaves() -> None:
+    reached, clean = asyncio.Event(), asyncio.Event()
+
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        try:
+            reached.set()
+            await asyncio.Event().wait()
+        finally:
+            while server.connections:  # noqa: ASYNC110 - the server's own set: nobody sets an event for it
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a second cancel would come now
+            clean.set()
+
+    async with listening(app) as server, server.client() as client:
+        client.writer.write(post(b"12"))
+        await reached.wait()
+        (task,) = server.tasks
+        client.writer.close()
+        await asyncio.wait({task})
+    assert clean.is_set()
+
+
 async def test_a_client_that_leaves_a_reply_without_framing_is_no_fault() -> None:
     app = Watched("stream")
     async with listening(app) as server, server.client() as client:
