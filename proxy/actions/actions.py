@@ -169,11 +169,14 @@ class Actions:
 
         taken, others = _names_of(request.fields.get("tools"))
 
-        def lower(way: ToolsWay, refused: bool) -> ToolsWay:
-            return self.ways.lower(target, way, refused=refused, form=form)
+        def after(way: ToolsWay, refused: bool) -> ToolsWay:
+            return self.ways.after(target, way, refused=refused)
+
+        def learn(way: ToolsWay, refused: bool) -> None:
+            self.ways.learn(target, way, refused=refused, form=form)
 
         way, form = self.ways.of(target, request.fields), has_form(request.fields)
-        offer = Offer(search, lower, taken, others=others, way=way, form=form)
+        offer = Offer(search, after, learn, taken, others=others, way=way, form=form)
         offer.shelf = Shelf(self._stored, exchange.key)
         own = [find_actions(offer.find), *([documents] if documents is not None else [])]
         if conversation is not None:

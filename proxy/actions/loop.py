@@ -62,6 +62,7 @@ class ActionLoop:
         self._takes_further = exchange.target is None or self._ways.takes_further(exchange.target)
         self._earlier = self._taken(offer.conversation.hidden)  # messages of earlier questions
         self._dropped = False  # the newest error named further members; not known yet whether the model goes on without
+        self._refused: list[ToolsWay] = []  # ways that errors name; not known yet whether the model goes on otherwise
         self._beside = bool(request.fields.get("tools"))  # the client has tools
         # An error may refuse calls or thoughts of another model, which the client asked before.
         self._may_speak = (
@@ -143,7 +144,7 @@ class ActionLoop:
         async def look(message: Message) -> None:
             # Without an answer, the refusal may be about the client's schema. The client may ask again after the end.
             if self._offer.form and not self._beside and message.get("status") == 200:
-                self._offer.lower(self._offer.way, True)
+                self._offer.learn(self._offer.way, True)
             await send(message)
 
         self._trace.offer = "model refuses tools"
@@ -163,11 +164,16 @@ class ActionLoop:
     def _lower(self, *, refused: bool) -> ToolsWay:
         """Ask the model in the next way; beside tools of the client or a form, in no other way.
 
-        Beside tools of the client, an error teaches nothing about the model: the tools may be too many.
+        Beside tools of the client, an error teaches nothing about the model: the tools may be too many. Another error
+        teaches something only once the model goes on: the client's messages may be wrong, or too long.
         """
         if self._offer.form or self._beside:
             return "none" if refused else self._offer.way
-        self._offer.way = self._offer.lower(self._offer.way, refused)
+        if refused:
+            self._refused.append(self._offer.way)
+        else:
+            self._offer.learn(self._offer.way, False)
+        self._offer.way = self._offer.after(self._offer.way, refused)
         return self._offer.way
 
     async def _resume(self, execution: Execution, client: ClientReply) -> bool:
@@ -248,6 +254,10 @@ class ActionLoop:
         reply, going_on = await self._ask(scope, receive, client, last=last)
         while reply.refuses_way and (self._speak() or self._drop_further(reply) or self._lower(refused=True) != "none"):
             reply, going_on = await self._ask(scope, receive, client, last=last)
+        if reply.complete:
+            for way in self._refused:
+                self._offer.learn(way, True)
+            self._refused = []
         target = self._exchange.target
         if self._dropped and reply.complete and target is not None:
             self._ways.refuse_further(target)

@@ -59,21 +59,25 @@ class Ways:
             return "native"
         return next((way for way in LEARNED[:-1] if not self._lacks(target, way)), LEARNED[-1])
 
-    def lower(self, target: Target, way: ToolsWay, *, refused: bool, form: bool = False) -> ToolsWay:
-        """Learn that a way does not suit the model; returns the way from now on.
+    def after(self, target: Target, way: ToolsWay, *, refused: bool) -> ToolsWay:
+        """The way after a way that does not suit the model.
 
         refused: by an error, not by a reply without the form of the way. A way of the setting stays; a refusal of this
-        way returns "none". form: the model refuses tools beside a form of the answer.
+        way, or of the last way, gives "none".
         """
-        if form:
-            self._learn(target, *_NO_FORM)
-            return "none"
         if target.tools or way not in _LACKS:
             return "none" if refused else way
-        if refused and way == "native":
-            self._learn(target, *_NO_TOOLS)
-        self._learn(target, *_LACKS[way])
-        return self._learned(target)
+        later = LEARNED[LEARNED.index(way) + 1 :]
+        return next(one for one in later if one not in _LACKS or not self._lacks(target, one))
+
+    def learn(self, target: Target, way: ToolsWay, *, refused: bool, form: bool = False) -> None:
+        """Learn that a way does not suit the model. refused: as of `after`; form: beside a form of the answer."""
+        if form:
+            self._learn(target, *_NO_FORM)
+        elif not target.tools and way in _LACKS:
+            if refused and way == "native":
+                self._learn(target, *_NO_TOOLS)
+            self._learn(target, *_LACKS[way])
 
     def takes_further(self, target: Target) -> bool:
         """Whether the model takes the further members of its messages back."""

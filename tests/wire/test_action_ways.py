@@ -88,6 +88,17 @@ def test_a_model_is_asked_by_schema_and_then_by_text_where_the_server_refuses(te
     assert way(team.model.received[-1]) == "text", "the next chat is asked in the way that works"
 
 
+def test_an_error_that_no_way_mends_teaches_nothing_about_the_model(team: Team) -> None:
+    """A client's faulty history, or a conversation that is too long: the words may name tools."""
+    name = "rage/atlas/gpt-without-fault"
+    wrong = {"error": {"message": "'tool_calls' must be followed by tool messages"}}
+    team.script(wrong, wrong, says(ANSWER))
+    with pytest.raises(openai.BadRequestError, match="must be followed by tool messages"):
+        team.ask(model=name)
+    assert answer_after_refusals(team, name, stream=False) == ANSWER
+    assert [way(asked) for asked in team.model.received] == ["native", "json_schema", "native"]
+
+
 def answer_after_refusals(team: Team, model: str, *, stream: bool) -> str:
     if not stream:
         return team.ask(model=model).parse().choices[0].message.content or ""

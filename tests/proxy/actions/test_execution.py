@@ -66,7 +66,7 @@ async def nothing(_turns: object) -> Any:
 
 
 def offer(api: Api) -> Offer:
-    made = Offer(nothing, lambda way, _refused: way, ())
+    made = Offer(nothing, lambda way, _refused: way, lambda _way, _refused: None, ())
     made.add([
         OfferedOperation("things", one, api, offered_schema(one, api.fixed)) for one in operations_of(DOCUMENT)[0]
     ])  # fmt: skip

@@ -50,7 +50,7 @@ async def nothing(_turns: object) -> Any:
 
 
 def offer(*found: OfferedOperation, taken: tuple[str, ...] = ()) -> Offer:
-    made = Offer(nothing, lambda way, _refused: way, taken)
+    made = Offer(nothing, lambda way, _refused: way, lambda _way, _refused: None, taken)
     made.add(found)
     made.add_own(find_actions(made.find))
     return made

@@ -24,7 +24,7 @@ async def nothing(_turns: object) -> Any:
 
 
 def offer() -> Offer:
-    made = Offer(nothing, lambda way, _refused: way, ("weather",))
+    made = Offer(nothing, lambda way, _refused: way, lambda _way, _refused: None, ("weather",))
     made.add(
         [OfferedOperation("atlas", Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"), SCHEMA)]
     )
