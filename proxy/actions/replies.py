@@ -65,10 +65,10 @@ class ReplyHead(NamedTuple):
         return cls(readable, headers.get(b"content-type", b"").startswith(b"text/event-stream"))
 
 
-def with_length(start: Message, length: int) -> Message:
-    """The head of a reply whose body has another length."""
+def with_length(start: Message, length: int | None) -> Message:
+    """The head of a reply whose body has another length; None: not known yet."""
     headers = [pair for pair in start.get("headers", ()) if pair[0].lower() != b"content-length"]
-    return {**start, "headers": [*headers, (b"content-length", b"%d" % length)]}
+    return {**start, "headers": headers if length is None else [*headers, (b"content-length", b"%d" % length)]}
 
 
 class ClientReply:
@@ -114,6 +114,8 @@ class ClientReply:
         if self.started:
             return
         self.started = True
+        if start is None and self.streams:  # some upstreams know the length of a stream
+            start = with_length(self.start, None)
         start = start or self.start
         await self._send(start if length is None else with_length(start, length))
 

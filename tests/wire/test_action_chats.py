@@ -12,6 +12,7 @@ import pytest
 from tests.support.action_clients import CompletionsChat
 from tests.support.action_team import ANSWER, CANARIES, CLIENT_TOOL, ORGS, QUESTION, USERS, Team, action_team
 from tests.support.atlas_api import GROUP, MEDIA, ORG
+from tests.support.delta_forms import RECORDED, FormedCall, frames
 from tests.support.scripted_model import USAGE, calls, says
 from tests.support.upstream_servers import Received, Wire, reply
 
@@ -489,6 +490,17 @@ def test_a_whole_reply_in_place_of_a_stream_stays_whole_while_an_api_is_slow(tea
     got = httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60)
     timer.join()
     assert got.json()["choices"][0]["message"]["content"] == ANSWER
+
+
+def test_a_stream_of_a_known_length_becomes_a_reply_of_another_length(team: Team) -> None:
+    """Some upstreams send a whole stream with a content-length."""
+    turns = [frames(RECORDED[0], [FormedCall("c1", ORGS[0], "{}")]), frames(RECORDED[0], [], ANSWER)]
+
+    async def answer(wire: Wire, _received: Received) -> None:
+        await wire.send(reply(b"".join(turns.pop(0)), b"content-type: text/event-stream"))
+
+    team.answered_by(answer)
+    assert ANSWER in "".join(chunk.choices[0].delta.content or "" for chunk in team.stream() if chunk.choices)
 
 
 def test_a_client_that_leaves_ends_the_call(team: Team) -> None:
