@@ -81,7 +81,7 @@ class ActionLoop:
             return
         if self._takes_further and not self._may_speak:
             self._further.update(*(further_names(row) for one in self._earlier for row in one.rows()))
-        shown = self._request.streamed and _wants_progress(scope) and not self._offer.form
+        shown = _wants_progress(scope) and not self._offer.form
         repeated = False
         for number in range(self._limits.rounds + 1):
             last = number == self._limits.rounds or execution.over or repeated
@@ -107,7 +107,7 @@ class ActionLoop:
             if execution.question:
                 await self._question(execution, client)
                 return
-            if shown and (lines := [call.line for call in self._trace.calls[before:] if call.sent]):
+            if shown and client.streams and (lines := [call.line for call in self._trace.calls[before:] if call.sent]):
                 await client.note("\n".join([*lines, "", ""]))
             self._may_speak = False
             self._hidden += [self._message(reply), *_result_messages(reply.calls, results).values()]
@@ -205,7 +205,7 @@ class ActionLoop:
         self._trace.answered_by = "model" if reply.cut else "gateway"
         text, finish = _NO_ANSWER, "stop"
         if reply.cut:
-            text, finish = "" if self._request.streamed else reply.text or "", "length"  # a stream has the text
+            text, finish = "" if client.streams else reply.text or "", "length"  # a stream has the text
         self._remember(client.text + text, None)
         await client.say(text, finish)
 

@@ -190,7 +190,7 @@ class ClientReply:
 
     async def say(self, text: str, finish: str = "stop") -> None:
         """End the reply with a text of the gateway. finish: the finish_reason."""
-        if not self._request.streamed:
+        if not self.streams:
             named = {**orjson.loads(CHAT.reply(self._request, text, self.tokens)), **self._seen}
             first_choice(named)["finish_reason"] = finish
             whole = json_bytes({**named, "object": "chat.completion"})

@@ -492,6 +492,27 @@ def test_a_whole_reply_in_place_of_a_stream_stays_whole_while_an_api_is_slow(tea
     assert got.json()["choices"][0]["message"]["content"] == ANSWER
 
 
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [((USERS[0], {}), "I need more information"), (ORGS, "The limit of calls")],
+    ids=["question", "limit"],
+)
+def test_a_text_of_the_gateway_is_whole_where_the_upstream_sends_whole_replies(
+    team: Team, call: tuple[str, dict[str, Any]], text: str
+) -> None:
+    """Some upstreams do not know `stream`."""
+
+    async def answer(wire: Wire, _received: Received) -> None:
+        whole = {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": calls(call)}]}
+        await wire.send(reply(json.dumps(whole).encode(), b"content-type: application/json"))
+
+    team.answered_by(answer)
+    body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    url, headers = f"{team.served.url}/v1/chat/completions", {"x-rag-progress": "on"}
+    got = httpx.post(url, json=body, headers=headers, timeout=60)
+    assert text in got.json()["choices"][0]["message"]["content"]
+
+
 def test_a_stream_of_a_known_length_becomes_a_reply_of_another_length(team: Team) -> None:
     """Some upstreams send a whole stream with a content-length."""
     turns = [frames(RECORDED[0], [FormedCall("c1", ORGS[0], "{}")]), frames(RECORDED[0], [], ANSWER)]
