@@ -310,8 +310,10 @@ class ModelReply:
             if not self._client.started:
                 raise upstream_error(502, "The upstream closed the connection before the reply.", "upstream_closed")
             return False
-        if not self._streamed:
+        if not self._streamed and not self._client.started:
             return await self._end_whole()
+        if not self._streamed:
+            await self._continue_whole()
         self._reader.close()
         self._take_calls()
         if self.calls and not self.foreign:
@@ -389,6 +391,20 @@ class ModelReply:
         await self._client.begin(self._start, None if whole is body and not self.calls else len(whole))
         await self._client.body(whole, more=False)
         return False
+
+    async def _continue_whole(self) -> None:
+        """Pass a whole reply, or an error, as an event of the stream that the client reads. Raises ApiError."""
+        reply = json_of(b"".join(self._pieces))
+        if not isinstance(reply, dict):
+            raise upstream_error(502, "The upstream sent a reply that is no JSON object.", "upstream_garbled")
+        self._reader = ChatReplyReader(streamed=True, max_bytes=sys.maxsize)
+        if isinstance(message := first_choice(reply).pop("message", None), dict):
+            for index, call in numbered_calls(message, range(sys.maxsize)):
+                call["index"] = index
+            first_choice(reply)["delta"] = message
+            reply["object"] = "chat.completion.chunk"
+        frames = (sse.frame(json_bytes(reply)), sse.DONE)
+        await self._client.body(b"".join(part for frame in frames for part in self._passed(frame)), more=True)
 
     def _read_cost(self, event: Json) -> None:
         usage = event.get("usage")

@@ -1,5 +1,6 @@
 """Chats whose model calls an API, through a real gateway: the unchanged openai SDK, a scripted model, a digest API."""
 
+import dataclasses
 import json
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 from tests.support.action_clients import CompletionsChat
 from tests.support.action_team import ANSWER, CANARIES, CLIENT_TOOL, ORGS, QUESTION, USERS, Team, action_team
 from tests.support.atlas_api import GROUP, MEDIA, ORG
-from tests.support.delta_forms import RECORDED, FormedCall, frames
+from tests.support.delta_forms import RECORDED, FormedCall, frames, whole
 from tests.support.scripted_model import USAGE, calls, says
 from tests.support.upstream_servers import Received, Wire, reply
 
@@ -522,6 +523,28 @@ def test_a_stream_of_a_known_length_becomes_a_reply_of_another_length(team: Team
 
     team.answered_by(answer)
     assert ANSWER in "".join(chunk.choices[0].delta.content or "" for chunk in team.stream() if chunk.choices)
+
+
+@pytest.mark.parametrize("failed", [False, True], ids=["answer", "error"])
+def test_a_whole_reply_after_the_beginning_of_a_stream_becomes_a_part_of_the_stream(team: Team, failed: bool) -> None:
+    """Some upstreams answer a stream with an error as JSON, and status 200."""
+    begun = frames(dataclasses.replace(RECORDED[0], text="Let me look."), [FormedCall("c1", ORGS[0], "{}")])
+    calling = whole(RECORDED[3], [FormedCall("c2", ORGS[0], "{}")])
+    end = b'{"error": {"message": "overloaded"}}' if failed else whole(RECORDED[3], [], ANSWER)
+    turns = [(b"text/event-stream", b"".join(begun)), (b"application/json", calling), (b"application/json", end)]
+
+    async def answer(wire: Wire, _received: Received) -> None:
+        kind, body = turns.pop(0)
+        await wire.send(reply(body, b"content-type: " + kind))
+
+    team.answered_by(answer)
+    if failed:
+        with pytest.raises(openai.APIError, match="overloaded"):
+            team.stream()
+        return
+    choices = [chunk.choices[0] for chunk in team.stream()]
+    assert "".join(choice.delta.content or "" for choice in choices) == f"Let me look.\n\n{ANSWER}"
+    assert [choice.finish_reason for choice in choices if choice.finish_reason] == ["stop"]
 
 
 def test_a_client_that_leaves_ends_the_call(team: Team) -> None:
