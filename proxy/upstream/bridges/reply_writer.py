@@ -141,7 +141,8 @@ class ReplyWriter(ABC):
         self._write(self.refusal, _text(delta.get("refusal")))
         for place, call in enumerate(_list(delta.get("tool_calls"))):
             if isinstance(call, dict):
-                self._read_call(call, place if whole else call.get("index", place))
+                index = call.get("index")
+                self._read_call(call, index if isinstance(index, int) and not whole else place)
 
     def _write(self, write: Any, piece: str) -> None:
         if piece:
@@ -149,10 +150,10 @@ class ReplyWriter(ABC):
             self.text_bytes += len(piece)
             write(piece)
 
-    def _read_call(self, call: Mapping[str, Any], index: object) -> None:
+    def _read_call(self, call: Mapping[str, Any], index: int) -> None:
         """A piece of a call: the first piece has the name. Some providers give each call the index 0, and no id."""
         id, called = _text(call.get("id")), called_tool(call)
-        if not isinstance(index, int) or not called:
+        if not called:
             return
         name, piece = _text(called.get("name")), arguments_text(called.get("arguments") or called.get("input"))
         open_call = self._call

@@ -49,7 +49,7 @@ def deltas(draw: st.DrawFn, *, custom: bool = True) -> list[Json]:
 
 def _call(draw: st.DrawFn, number: int, *, custom: bool) -> list[Json]:
     member, arguments = ("custom", "input") if custom else ("function", "arguments")
-    index = draw(st.sampled_from([0, number]))  # some providers give each call the index 0
+    index = draw(st.sampled_from([0, number, None]))  # some providers give each call the index 0, or null
     named = {"index": index, "id": f"call_{number}", "type": member, member: {"name": "f", arguments: ""}}
     pieces = ["{", '"a":', "1", "}"] if not custom else [draw(TEXT)]
     return [
