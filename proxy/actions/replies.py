@@ -524,11 +524,10 @@ class ModelReply:
 
 
 def _is_prelude(event: Mapping[str, Any]) -> bool:
-    """Whether an event has a choice without text, call and end: the role, mostly."""
-    delta = _delta_of(event)
+    """Whether an event has a choice with the role alone: no text, no thought, no call and no end."""
     if not event.get("choices") or _finish_of(event) is not None:
         return False
-    return not any(delta.get(name) for name in (*_TEXTS, "tool_calls", "function_call", "audio"))
+    return not any(value for name, value in _delta_of(event).items() if name != "role")
 
 
 def first_choice(event: Any) -> Json:

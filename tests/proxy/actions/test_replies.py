@@ -202,6 +202,22 @@ async def test_a_first_event_without_an_id_does_not_become_the_head_of_the_reply
     assert "".join(one["choices"][0]["delta"].get("content") or "" for one in with_choices).endswith("Hi.")
 
 
+async def test_thoughts_in_a_member_of_the_providers_own_pass_as_they_come() -> None:
+    """MiniMax streams `reasoning_details` alone."""
+    thought = {"reasoning_details": [{"type": "reasoning.text", "text": "So."}]}
+    sent = bytearray()
+
+    async def send(message: Message) -> None:
+        sent.extend(message.get("body", b""))
+
+    reply = ModelReply(ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x"), offer())
+    await reply.send({"type": "http.response.start", "status": 200, "headers": STREAM_HEAD})
+    for delta in ({"role": "assistant", "content": ""}, thought):
+        event = b"data: %b\n\n" % orjson.dumps(chunk(delta))
+        await reply.send({"type": "http.response.body", "body": event, "more_body": True})
+    assert b"So." in sent
+
+
 WRITTEN = '<tool_call>{"name": "act_a", "arguments": {}}</tool_call>'
 THOUGHTS = {
     "reasoning_content": [chunk({"role": "assistant", "content": ""}), chunk({"reasoning_content": "So."})],
