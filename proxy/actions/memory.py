@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import time
 from typing import Any
@@ -21,7 +21,7 @@ import msgspec
 import orjson
 
 from proxy.dialects.base import ModelRequest, text_of
-from proxy.dialects.json_body import Edit, end_of, nth_item, unescaped, value_at
+from proxy.dialects.json_body import Edit, end_of, items, unescaped, value_at
 from proxy.dialects.replies import called_tool, json_bytes, json_of
 from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.receipts.write_behind import LOOK_AGAIN_S, NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
@@ -233,10 +233,11 @@ def resumed(
     return (*conversation.hidden, *hidden)
 
 
-def edits_of(request: ModelRequest, hidden: Iterable[HiddenMessages], appended: Sequence[bytes]) -> Sequence[Edit]:
+def edits_of(request: ModelRequest, hidden: Sequence[HiddenMessages], appended: Sequence[bytes]) -> Sequence[Edit]:
     """The edits that put hidden messages into the body's `messages`. appended: messages after all others."""
     plain, count = unescaped(request.raw), len(request.fields["messages"])
     opening = value_at(request.raw, request.members["messages"])
+    places = list(items(plain, opening)) if hidden else []
     before: dict[int, list[bytes]] = {count: []}
     edits = []
     for one in hidden:
@@ -245,15 +246,13 @@ def edits_of(request: ModelRequest, hidden: Iterable[HiddenMessages], appended: 
             last = one.at
             while last + 1 < count and _is_reply(request.fields["messages"][last + 1]):
                 last += 1
-            start = nth_item(plain, opening, one.at)
-            edits.append(Edit(start, end_of(plain, nth_item(plain, opening, last)), new))
+            edits.append(Edit(places[one.at], end_of(plain, places[last]), new))
         else:
             before.setdefault(one.at, []).append(new)
     before[count] += appended
     for at, messages in before.items():
         if at < count:
-            start = nth_item(plain, opening, at)
-            edits.append(Edit(start, start, b",".join(messages) + b","))
+            edits.append(Edit(places[at], places[at], b",".join(messages) + b","))
         elif messages:
             end = end_of(plain, opening) - 1
             edits.append(Edit(end, end, b"," + b",".join(messages)))

@@ -9,6 +9,7 @@ is searched in steps. So the event loop goes on while a thread reads the body (`
 
 import contextlib
 import functools
+import itertools
 import json
 import re
 import unicodedata
@@ -343,12 +344,18 @@ def _members(raw: bytes, plain: bytes, opening: int) -> Iterator[tuple[str, int,
             at = _after_spaces(plain, at + 1)
 
 
+def items(plain: bytes, opening: int) -> Iterator[int]:
+    """Where each item of the list that begins at `opening` begins; the list is not empty."""
+    at = opening
+    while plain[at] != ord("]"):
+        at = _after_spaces(plain, at + 1)
+        yield at
+        at = _after_spaces(plain, end_of(plain, at))
+
+
 def nth_item(plain: bytes, opening: int, index: int) -> int:
     """Where item `index` of the list that begins at `opening` begins; the list is longer than `index`."""
-    at = _after_spaces(plain, opening + 1)
-    for _ in range(index):
-        at = _after_spaces(plain, plain.index(b",", end_of(plain, at)) + 1)
-    return at
+    return next(itertools.islice(items(plain, opening), index, None))
 
 
 def member_span(raw: bytes, plain: bytes, opening: int, name: str) -> tuple[int, int]:
