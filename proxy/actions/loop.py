@@ -16,11 +16,12 @@ from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resu
 from proxy.actions.offer import Offer
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
 from proxy.actions.protocols import request_parts, spoken
-from proxy.actions.replies import ClientReply, ModelReply
+from proxy.actions.replies import ClientReply, ModelReply, summed
 from proxy.actions.ways import FORM_REFUSED, REFUSED
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
+from proxy.dialects.chat_reply import usage_of
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, ToolsWay
@@ -306,7 +307,7 @@ class ActionLoop:
             traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
             traced.tokens, traced.finish, traced.calls = tokens, reply.finish, len(reply.calls)
             client.tokens = client.tokens.plus(tokens)
-            client.cost += reply.cost
+            client.usage = summed({**usage_of(tokens), **reply.usage}, client.usage)
             if not first or not reply.unread:
                 exchange.tokens = client.tokens
 

@@ -84,7 +84,7 @@ class ClientReply:
         self.heard = False  # the model has given a good reply
         self.started = False
         self.tokens = _NOTHING  # of all rounds so far
-        self.cost = 0.0  # of all rounds so far, as OpenRouter reports the cost
+        self.usage: Json = {}  # of all rounds so far, with the provider's own members
         self.sends = 0
         # Envelope of the newest reply of the model.
         self._seen: Json = {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
@@ -152,7 +152,7 @@ class ClientReply:
         elif changed and not self._role and event.get("choices"):
             first_choice(event)["delta"] = delta = {"role": "assistant", **delta}
         if isinstance(event.get("usage"), dict) and self.tokens != _NOTHING:
-            event["usage"] = _summed(event["usage"], self.tokens, self.cost)
+            event["usage"] = summed(event["usage"], self.usage)
             changed = True
         self._role = self._role or "role" in delta
         if text := content_text(delta.get("content")):
@@ -169,7 +169,7 @@ class ClientReply:
             return body
         plain = unescaped(body)
         start, end = member_span(body, plain, plain.index(b"{"), "usage")
-        return body[:start] + orjson.dumps(_summed(usage, self.tokens, self.cost)) + body[end:]
+        return body[:start] + orjson.dumps(summed(usage, self.usage)) + body[end:]
 
     async def keep_alive(self) -> None:
         """Send an empty chunk; some clients do not take comments."""
@@ -191,7 +191,8 @@ class ClientReply:
     async def say(self, text: str, finish: str = "stop") -> None:
         """End the reply with a text of the gateway. finish: the finish_reason."""
         if not self.streams:
-            named = {**orjson.loads(CHAT.reply(self._request, text, self.tokens)), **self._seen}
+            named = {**orjson.loads(CHAT.reply(self._request, text, _NOTHING)), **self._seen}
+            named["usage"] = summed(named["usage"], self.usage)
             first_choice(named)["finish_reason"] = finish
             whole = json_bytes({**named, "object": "chat.completion"})
             self._texts = [text]
@@ -261,7 +262,7 @@ class ModelReply:
         self.further = FurtherMembers()
         self.foreign = False  # whether the client's tools are called, too
         self.written = False  # the call came as text
-        self.cost = 0.0  # as the upstream reports the cost; some upstreams repeat the usage in each event
+        self.usage: Json = {}  # as the upstream reports; some upstreams repeat the usage in each event
 
     async def send(self, message: Message) -> None:
         """Take one message of the upstream."""
@@ -379,7 +380,7 @@ class ModelReply:
         read = json_of(body)
         reply: Json = read if isinstance(read, dict) else {}
         self._client.see(reply)
-        self._read_cost(reply)
+        self._read_usage(reply)
         message = first_choice(reply).get("message")
         self.further.read(message if isinstance(message, dict) else {}, self._reader.call_numbers)
         if self.calls and not self.foreign:
@@ -406,10 +407,9 @@ class ModelReply:
         frames = (sse.frame(json_bytes(reply)), sse.DONE)
         await self._client.body(b"".join(part for frame in frames for part in self._passed(frame)), more=True)
 
-    def _read_cost(self, event: Json) -> None:
-        usage = event.get("usage")
-        if isinstance(usage, dict) and is_number(usage.get("cost")):
-            self.cost = usage["cost"]
+    def _read_usage(self, event: Json) -> None:
+        if isinstance(event.get("usage"), dict):
+            self.usage = event["usage"]
 
     def _take_calls(self) -> None:
         self.text = self._reader.answer
@@ -440,7 +440,7 @@ class ModelReply:
         frame = _Frame(raw, None)
         if isinstance(read, dict):
             self._client.see(read)
-            self._read_cost(read)
+            self._read_usage(read)
             self._reader.read_event(read)
             self.further.read(_delta_of(read), self._reader.call_numbers)
             frame = _Frame(raw, read, self._reader.call_numbers)
@@ -551,21 +551,16 @@ def _chunk(envelope: Json, delta: Json) -> Json:
     return {"object": "chat.completion.chunk", **envelope, "choices": [choice]}
 
 
-def _summed(usage: Json, earlier: Tokens, cost: float) -> Json:
-    """The usage of a reply with the tokens and the cost of the rounds before."""
-    counts = {"prompt_tokens": earlier.prompt, "completion_tokens": earlier.completion}
-    counts["total_tokens"] = earlier.prompt + earlier.completion
-    summed = {name: _plus(value, counts.get(name, 0)) for name, value in usage.items()}
-    for group, name, count in (
-        ("prompt_tokens_details", "cached_tokens", earlier.cached),
-        ("completion_tokens_details", "reasoning_tokens", earlier.reasoning),
-    ):
-        if isinstance(summed.get(group), dict) and name in summed[group]:
-            summed[group] = {**summed[group], name: _plus(summed[group][name], count)}
-    if is_number(usage.get("cost")):
-        summed["cost"] = usage["cost"] + cost
-    return summed
+def summed(usage: Json, earlier: Json) -> Json:
+    """The usage of a reply with the counts and the cost of the rounds before; of other values, the newest stays."""
+    added = {name: _plus(name, usage[name], value) for name, value in earlier.items() if name in usage}
+    return {**earlier, **usage, **added}
 
 
-def _plus(value: Any, count: int) -> Any:
-    return value + count if isinstance(value, int) and not isinstance(value, bool) else value
+def _plus(name: str, value: Any, earlier: Any) -> Any:
+    if isinstance(value, dict) and isinstance(earlier, dict):
+        return summed(value, earlier)
+    counts = isinstance(value, int) and isinstance(earlier, int)  # other numbers are times and rates
+    if is_number(value) and is_number(earlier) and (counts or "cost" in name):
+        return value + earlier
+    return earlier if value is None else value

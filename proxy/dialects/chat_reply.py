@@ -94,7 +94,7 @@ def completion(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
         {"index": index, "message": message, "logprobs": None, "finish_reason": "stop"}
         for index in range(fields.get("n") or 1)
     ]
-    return json_bytes({**_envelope(fields, "chat.completion"), "choices": choices, "usage": _usage(tokens)})
+    return json_bytes({**_envelope(fields, "chat.completion"), "choices": choices, "usage": usage_of(tokens)})
 
 
 def completion_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
@@ -111,11 +111,12 @@ def completion_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: T
             choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
             yield sse.frame(json_bytes({**envelope, "choices": [choice]}))
     if options.get("include_usage"):
-        yield sse.frame(json_bytes({**envelope, "choices": [], "usage": _usage(tokens)}))
+        yield sse.frame(json_bytes({**envelope, "choices": [], "usage": usage_of(tokens)}))
     yield sse.DONE
 
 
-def _usage(tokens: Tokens) -> dict[str, int]:
+def usage_of(tokens: Tokens) -> dict[str, int]:
+    """The `usage`."""
     total = tokens.prompt + tokens.completion
     return {"prompt_tokens": tokens.prompt, "completion_tokens": tokens.completion, "total_tokens": total}
 

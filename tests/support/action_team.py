@@ -77,7 +77,7 @@ class Team:
         self.model: ScriptedModel
 
     def script(
-        self, *turns: Turn, one_byte: bool = False, missing: str = "", usage: Mapping[str, float] = USAGE
+        self, *turns: Turn, one_byte: bool = False, missing: str = "", usage: Mapping[str, Any] = USAGE
     ) -> ScriptedModel:
         self.api.seen.clear()
         self.api.accepted.clear()

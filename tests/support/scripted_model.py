@@ -44,7 +44,7 @@ class ScriptedModel:
         *,
         one_byte: bool = False,
         missing: str = "",
-        usage: Mapping[str, float] = USAGE,
+        usage: Mapping[str, Any] = USAGE,
     ) -> None:
         """missing: the path for which the server answers 404, or the beginning of such paths; "": none."""
         self.received: list[Json] = []
@@ -86,7 +86,7 @@ class ScriptedModel:
         await wire.send(start, *chunked(pieces))
 
 
-def _frames(envelope: Json, message: Json, finish: str, usage: Mapping[str, float] | None) -> Iterator[bytes]:
+def _frames(envelope: Json, message: Json, finish: str, usage: Mapping[str, Any] | None) -> Iterator[bytes]:
     def chunk(delta: Json, finish: str | None = None) -> bytes:
         choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
         return json.dumps({**envelope, "object": "chat.completion.chunk", "choices": choices}).encode()

@@ -75,6 +75,20 @@ def test_the_cost_is_the_sum_of_all_rounds(team: Team, stream: bool) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("answered", [True, False], ids=["answer", "limit"])
+def test_the_counts_of_a_provider_are_the_sums_of_all_rounds(team: Team, stream: bool, answered: bool) -> None:
+    """DeepSeek names the cached tokens twice; a time is no count."""
+    details = {"prompt_tokens_details": {"cached_tokens": 4}, "prompt_cache_hit_tokens": 4, "prompt_time": 0.5}
+    team.script(*[calls(ORGS)] * 3, says(ANSWER) if answered else calls(ORGS), usage={**USAGE, **details})
+    if stream:
+        (usage,) = [chunk.usage for chunk in team.stream() if chunk.usage]
+    else:
+        usage = team.ask().parse().usage
+    assert usage.prompt_tokens_details.cached_tokens == usage.prompt_cache_hit_tokens == 16
+    assert (usage.prompt_time, usage.total_tokens) == (0.5, 4 * USAGE["total_tokens"])
+
+
+@pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_without_calls_passes_byte_for_byte(team: Team, stream: bool) -> None:
     model = team.script(says("I do not know."), one_byte=True)
     body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": stream}
