@@ -251,6 +251,7 @@ class ModelReply:
         self._ended = False
         self._passes = False  # the reply is not read
         self._open = False  # frames pass
+        self._over = False  # [DONE] has come; what follows waits for the end, as [DONE] does
         self._texted = False  # the answer's text passes: the text is no call
         # Before the first text or call; and pieces of a call whose name has not come.
         self._held: list[_Frame] = []
@@ -445,7 +446,8 @@ class ModelReply:
             self.further.read(_delta_of(read), self._reader.call_numbers)
             frame = _Frame(raw, read, self._reader.call_numbers)
             self._note(frame)
-        if self._waits(frame.event) or data == _DONE:
+        self._over = self._over or data == _DONE
+        if self._over or self._waits(frame.event):
             if data is None and not self._held:  # a comment that keeps the connection alive
                 yield raw
             else:

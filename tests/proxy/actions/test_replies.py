@@ -202,6 +202,14 @@ async def test_a_first_event_without_an_id_does_not_become_the_head_of_the_reply
     assert "".join(one["choices"][0]["delta"].get("content") or "" for one in with_choices).endswith("Hi.")
 
 
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_a_comment_after_the_end_of_a_hidden_round_ends_no_reply(size: int) -> None:
+    body = stream(chunk({"role": "assistant", "content": "Hm."}), chunk(piece("act_a", "{}"), "tool_calls"))
+    got, _ = await passed(body + b": keep-alive\n\n", size, streamed=True)
+    assert b"Hm." in got
+    assert b"[DONE]" not in got
+
+
 async def test_thoughts_in_a_member_of_the_providers_own_pass_as_they_come() -> None:
     """MiniMax streams `reasoning_details` alone."""
     thought = {"reasoning_details": [{"type": "reasoning.text", "text": "So."}]}
