@@ -262,7 +262,7 @@ async def traced_call(
 
 def _arguments(text: str) -> Any:
     """The arguments as a model wrote them; None: no JSON. orjson rounds whole numbers beyond 64 bits."""
-    value = json_of(text.encode()) if text.strip() else {}
+    value = json_of(text.encode()) if text.strip() not in ("", "null") else {}
     if value is not None and _LONG_NUMBER.search(text):
         with contextlib.suppress(ValueError, RecursionError):  # a number of 4,300 digits; many levels
             return json.loads(text)

@@ -107,6 +107,13 @@ async def test_a_whole_number_beyond_64_bits_is_sent_with_all_digits(number: str
     assert server.targets == [f"/groups/g1/orgs/5f0c1e/users?since={number}&team=a"]
 
 
+@pytest.mark.parametrize("arguments", ["", " ", "null"])
+async def test_a_call_without_arguments_is_a_call_with_an_empty_object(arguments: str) -> None:
+    """Some Llama models write null for a tool that takes no arguments."""
+    async with served_api(users, fixed={"groupId": "g1"}) as (_server, api):
+        assert "orgId is missing" in await result(execution(api), arguments)
+
+
 def changed(**more: Any) -> dict[str, Any]:
     return {name: value for name, value in {**GOLD, **more}.items() if value is not ...}
 
