@@ -25,6 +25,7 @@ from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.exchange import Exchange
 
+NOTHING_SENT = "Nothing was sent"  # the beginning of a refusal, which may quote values that stand nowhere else
 _FAILURES = 2  # of one operation's arguments; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
 _MOST_NAMES = 12  # of tools, in a reply to a call of another tool

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from proxy.action_trace import ActionTrace, ModelRound
 from proxy.actions.actions import Actions
-from proxy.actions.execution import Execution
+from proxy.actions.execution import NOTHING_SENT, Execution
 from proxy.actions.further_members import further_names, without_further
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
 from proxy.actions.offer import Offer
@@ -346,8 +346,8 @@ class ActionLoop:
     def _texts(self) -> Sequence[str]:
         """The texts in which a value of a call may stand: of earlier questions, the results."""
         said = (message.text for message in self._request.messages())
-        hidden = (message for one in self._earlier for message in one.rows() if message["role"] != "assistant")
-        return [*said, self._context, *(message["content"] for message in hidden)]
+        hidden = (row["content"] for one in self._earlier for row in one.rows() if row["role"] != "assistant")
+        return [*said, self._context, *(text for text in hidden if not text.startswith(NOTHING_SENT))]
 
 
 def _wants_progress(scope: Scope) -> bool:

@@ -168,6 +168,19 @@ def test_a_value_that_the_model_makes_up_is_not_sent(team: Team) -> None:
     assert told.startswith("Nothing was sent")
 
 
+@pytest.mark.parametrize("repeated", [False, True], ids=["the model gives up", "the gateway asks the person"])
+def test_a_value_that_the_gateway_refused_is_no_source_for_the_next_question(team: Team, repeated: bool) -> None:
+    made_up = ("act_listUsers", {"orgId": "5f0c9999"})
+    team.script(calls(made_up), calls(made_up) if repeated else says("Hm."), calls(made_up), says(ANSWER))
+    said: list[Any] = [{"role": "user", "content": QUESTION}]
+    with team.client() as client:
+        first = client.chat.completions.create(model="rage/atlas/gpt-x", messages=said)
+        said += [first.choices[0].message.to_dict(), {"role": "user", "content": "Just try."}]
+        client.chat.completions.create(model="rage/atlas/gpt-x", messages=said)
+    assert team.model.received[3]["messages"][-1]["content"].startswith("Nothing was sent")
+    assert team.api.seen == []
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_gateway_asks_the_person_where_arguments_are_missing_again(team: Team, stream: bool) -> None:
     team.script(calls(("act_findShirts", {})), calls(("act_findShirts", {"size": "huge"})))
