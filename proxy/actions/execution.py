@@ -26,7 +26,7 @@ from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.exchange import Exchange
 
 NOTHING_SENT = "Nothing was sent"  # the beginning of a refusal, which may quote values that stand nowhere else
-_FAILURES = 2  # of one operation's arguments; then the gateway asks the person
+_FAILURES = 2  # rounds with wrong arguments of one operation; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
 _MOST_NAMES = 12  # of tools, in a reply to a call of another tool
 _MOST_NAME_CHARS = 64
@@ -50,7 +50,8 @@ class Execution:
         self._until_s = time.monotonic() + limits.total_s
         self._left = limits.calls
         self._budget = ResultBudget(limits.result_tokens, limits.total_bytes)
-        self._failures: dict[str, int] = {}
+        self._round = 0
+        self._failures: dict[str, set[int]] = {}  # operation -> rounds with wrong arguments
         self._incomplete: set[str] = set()  # operations that were called without a value
         self._trace = exchange.action_trace or ActionTrace()
         self._done: set[tuple[str, str]] = set()  # name and arguments of calls that bring nothing new if made again
@@ -72,6 +73,7 @@ class Execution:
         An unexpected error of one call ends the other calls.
         """
         share = self._budget.share(max(1, len(calls)), self._limits.call)
+        self._round += 1
         try:
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(self._result(one, share)) for one in calls]
@@ -232,9 +234,10 @@ class Execution:
         return f"To find the values, call {name}: answer with {example(name)}"
 
     def _failed(self, tool: OfferedOperation, names: Sequence[str]) -> None:
-        """Count a call with wrong arguments; ask the person after the second."""
-        count = self._failures[tool.label] = self._failures.get(tool.label, 0) + 1
-        if count >= _FAILURES and names and not self._offer.form:
+        """Note a call with wrong arguments; ask the person where the model has read of a wrong call before."""
+        rounds = self._failures.setdefault(tool.label, set())
+        rounds.add(self._round)
+        if len(rounds) >= _FAILURES and names and not self._offer.form:
             self.question = _question(tool, names)
 
 

@@ -388,6 +388,13 @@ def test_an_answer_in_parts_is_found_again(team: Team, stream: bool) -> None:
     assert [one["role"] for one in model.received[2]["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
 
 
+def test_two_wrong_calls_of_one_round_are_told_to_the_model_before_the_person_is_asked(team: Team) -> None:
+    wrong = calls(("act_listUsers", {"orgId": "zz11"}), ("act_listUsers", {"orgId": "zz22"}))
+    team.script(wrong, calls(ORGS), calls(USERS), says(ANSWER))
+    assert team.ask().parse().choices[0].message.content == ANSWER
+    assert team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_results_of_both_kinds_of_tools_come_in_the_order_of_the_calls(team: Team, stream: bool) -> None:
     team.script(
