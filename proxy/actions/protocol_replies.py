@@ -1,7 +1,8 @@
 """Replies of models that write calls as text: the reply as a model with tool calls of its own would write the reply.
 
 The answer's text passes as the text comes, out of the JSON where the answer is JSON. A call becomes a call of a tool,
-and the text after the call is left out: small models go on with results that they make up.
+and the text after the call is left out: small models go on with results that they make up. A thought before the answer
+passes as text.
 """
 
 import json
@@ -18,6 +19,7 @@ from proxy.dialects.replies import ToolCall, json_bytes, json_of
 
 _SAY = re.compile(FENCE + r'\{\s*"say"\s*:\s*"')
 _SAY_BEGINNING = '{"say":"'
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"  # some templates write the beginning, and the model only the end
 _CALL_BEGINNINGS = ('"name":"', '","arguments":', '","parameters":', '"}')
 # A part of a JSON text: characters, a pair of surrogates, or an escape. Half an escape at the end of a piece waits.
 _HEX = "[0-9a-fA-F]"
@@ -47,6 +49,8 @@ class ProtocolText:
         self._held = ""
         self._last = ""  # the last character of the text for the client: a call does not begin in a word
         self._after: list[str] = []  # the beginning of the call
+        self._thinks = False  # the text is a thought, which makes no call
+        self._thought = False  # a thought has ended
         self._answer: ProtocolText | None = None  # the text in the object of the answer
         self.unwrapped = False  # an answer came without the JSON object of the protocol
 
@@ -70,7 +74,7 @@ class ProtocolText:
         if self._answer is not None:
             return self._answer.end()
         if not held.strip():
-            return "", None
+            return held if self._thought else "", None
         if self._state == "begins":
             alone = ToolCall("", held.strip(), "{}") if self._owns(held.strip()) else None
             if (call := alone or written_call(held, self._owns)) is not None:
@@ -84,16 +88,17 @@ class ProtocolText:
         if self._says and (said := _SAY.match(self._held)):
             self._state, self._held = "says", self._held[said.end() :]
             self._answer = ProtocolText(self._owns, self._owns_beginning, says=False)
-            self._answer._state = "prose"
+            self._answer._state, self._answer._thought = "prose", True
         elif CALL.match(self._held):
             self._state = "call"
         elif not self._may_begin():
             self._state, self.unwrapped = "prose", True
+            self._thinks = not self._thought and self._held.lstrip().startswith(_THOUGHT)
 
     def _may_begin(self) -> bool:
         """Whether the text may still become the JSON of an answer or of a call."""
         rest = _compact(self._held)
-        if self._owns_beginning(self._held.strip()):
+        if self._owns_beginning(self._held.strip()) or _THOUGHT.startswith(self._held.strip()):
             return True
         if self._says and _SAY_BEGINNING.startswith(rest):
             return True
@@ -113,7 +118,16 @@ class ProtocolText:
         self._held = ""
         for place in PLACES.finditer(text, begin):
             beginning = text[place.start() : place.start() + _MOST_BEGINNING_CHARS]
-            begins = begins_call(beginning, self._owns, self._owns_beginning)
+            if not self._thought and beginning.startswith(_THOUGHT_END):
+                end = place.start() + len(_THOUGHT_END)
+                self._state, self._thinks, self._thought, self.unwrapped = "begins", False, True, False
+                self._last = ">"
+                return text[begin:end] + self.feed(text[end:])
+            begins: bool | None = False
+            if not self._thought and _THOUGHT_END.startswith(beginning):
+                begins = None
+            elif not self._thinks:
+                begins = begins_call(beginning, self._owns, self._owns_beginning)
             if begins is not False:
                 self._state = "call" if begins else self._state
                 text, self._held = text[: place.start()], text[place.start() :]

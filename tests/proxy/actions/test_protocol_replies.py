@@ -59,6 +59,7 @@ pieces = st.sampled_from(
     [*CALLS, *NO_CALLS, "act_a: {", "act_a(", "act_a", "Action Input: ", "[", "'", '{"type": "function", ']
 ) | st.sampled_from(
     ['{"name": "act_a"', ', "arguments": {', "```json\n", "<tool_call>", '{"say": "', '"', "\\", "}", "a"]
+    + ["<think>", "</think>", "\n"]
 )
 
 
@@ -123,6 +124,23 @@ OTHER = ['{"name": "Ann", "age": 3}', '{"a": 1}', "[1]", '{"name": 3}', '"x"', "
 def test_other_json_is_an_answer(text: str) -> None:
     for size in (1, 100):
         assert read(text, size, says=False) == (text, None)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("thought", ['<think>\nI could call act_a({"x": 1}).\n</think>', "Hm, <b>.\n</think>"])
+def test_a_thought_before_the_answer_or_the_call_is_shown_as_written(thought: str, size: int) -> None:
+    for text in ('\n\n{"say": "Ann."}', '```json\n{"say": "Ann."}\n```'):
+        assert read(thought + text, size, says=True) == (f"{thought}Ann.", None)
+    assert read(f"{thought}\n\nAnn.\n", size, says=False) == (f"{thought}\n\nAnn.\n", None)
+    for says in (False, True):
+        call = f'{thought}\n\n{{"name": "act_a", "arguments": {{}}}}'
+        assert read(call, size, says=says) == (thought, ToolCall("", "act_a", "{}"))
+
+
+def test_an_answer_object_after_a_thought_is_no_answer_without_the_object() -> None:
+    reader = ProtocolText(lambda _: False, lambda _: False, says=True)
+    assert reader.feed('<think>Hm.</think>{"say": "Ann."}') == "<think>Hm.</think>Ann."
+    assert not reader.unwrapped
 
 
 @pytest.mark.parametrize("text", ["act_a", " act_a\n", '{"name": "act_a"}'])
