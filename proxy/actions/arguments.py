@@ -26,7 +26,7 @@ _PLACEHOLDER = re.compile(
 )
 # Placeholders in an identifier: elsewhere, such as in `sort`, the words are good values.
 _WEAK_PLACEHOLDER = re.compile(
-    r"(?i:(?:the|some|any|a|an)[\s_-]\w+|unknown|undefined|null|none|n/?a|example|id|name|value|test|user|default|12345\d*)"
+    r"(?i:(?:the|some|any|a|an)[\s_-][^\W\d]\w*|unknown|undefined|null|none|n/?a|example|id|name|value|test|user|default|12345\d*)"
 )
 _PROPER_NAME = re.compile(r"(?i:the|an?)\s[A-Z\d].*")  # "The Plaza", but not "the organization"
 _IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:ids?|key|uuid|guid|email|slug|token|login|username)$)|Ids?$|Uuid$|Key$")
@@ -36,10 +36,16 @@ _ORDINAL = re.compile(
     r"(?i:(?:^|[_\-.\s])(?:season|episode|chapter|volume|part|round|page|year|month|week|day)(?:[_-]?number)?$)"
     r"|(?:Season|Episode|Chapter|Volume|Part|Round|Page|Year|Month|Week|Day)(?:Number)?$"
 )
+_SHORT_CODE = re.compile(r"[A-Za-z]{1,3}|[a-z]{2,3}[-_][A-Z]{2}")  # of a language, a country, a currency; pt-BR
 _FORMATS = ("uuid", "email", "uri", "url", "hostname", "ipv4", "ipv6", "idn-email")
 _DATE = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ][\d:.]+(?:Z|[+-][\d:]+)?)?)?")
 # Each character outside ASCII is a word, because Chinese has no spaces; so is a control character.
 _WORD = re.compile(r"[a-z0-9]+|[^\t-\r -~]")
+_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+_WITHOUT_ACCENT = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"})
+_SCHEME = re.compile(r"^https?://(?:www\.)?", re.IGNORECASE)
+# Values that people and models part by different signs: LH 123 and LH123, 978-3-16-148410-0 and 9783161484100.
+_PARTED = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}|\d{7,}")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
@@ -55,15 +61,15 @@ def invented(
 ) -> list[str]:
     """The invented values, as "name: value". known: the texts of the conversation and of the results.
 
-    Checked are identifiers, and placeholders such as <id> in any argument. Letter case does not matter, nor do the
-    signs between the words of a value. Raises TooManyValues.
+    Checked are identifiers, and placeholders such as <id> in any argument. Letter case and accents do not
+    matter, nor do the signs between the parts of a value. Raises TooManyValues.
     """
     in_path = {one.argument for one in operation.parameters if one.place == "path"}
     values = list(itertools.islice(_values(schema, schema, arguments, "", "", 0), _MOST_VALUES + 1))
     if len(values) > _MOST_VALUES:
         raise TooManyValues
     doubtful = [one for one in values if _is_doubtful(one, in_path=one.path in in_path)]
-    texts = [_words(form) for text in known for form in _forms(text)] if doubtful else []
+    texts = [_Text.of(form) for text in known for form in _forms(text)] if doubtful else []
     return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts, known)]
 
 
@@ -72,6 +78,15 @@ class TooManyValues(ValueError):
 
     def __init__(self) -> None:
         super().__init__(f"the arguments have more than {_MOST_VALUES} values or {_MOST_LEVELS} levels: send less")
+
+
+class _Text(NamedTuple):
+    words: str  # as `_words`
+    joined: str  # without the spaces
+
+    @classmethod
+    def of(cls, text: str) -> "_Text":
+        return cls(words := _words(text), words.replace(" ", ""))
 
 
 class _Value(NamedTuple):
@@ -131,7 +146,7 @@ def _is_doubtful(one: _Value, *, in_path: bool) -> bool:
     return bool(_PLACEHOLDER.fullmatch(one.text)) or _identifies(one, in_path=in_path)
 
 
-def _is_refused(one: _Value, texts: Sequence[str], known: Sequence[str]) -> bool:
+def _is_refused(one: _Value, texts: Sequence[_Text], known: Sequence[str]) -> bool:
     if _words(one.text) == _words(one.name):
         return True
     if _PLACEHOLDER.fullmatch(one.text) or _WEAK_PLACEHOLDER.fullmatch(one.text):
@@ -153,9 +168,7 @@ def _identifies(one: _Value, *, in_path: bool) -> bool:
         return False  # a count
     if isinstance(one.value, int) and len(one.text) < 5 and _ORDINAL.search(one.name):
         return False  # "the second season", "last year"
-    short = (
-        one.text.isascii() and one.text.isalpha() and len(one.text) <= 3
-    )  # a code of a language, a country, a currency
+    short = _SHORT_CODE.fullmatch(one.text)
     if in_path:
         return not (short or _DATE.fullmatch(one.text)) or bool(_WEAK_PLACEHOLDER.fullmatch(one.text))
     return bool(_MAYBE_IDENTIFIER.search(one.name)) and not short
@@ -171,11 +184,20 @@ def _forms(text: str) -> Sequence[str]:
 
 
 def _words(text: str) -> str:
-    """The words of a text in small letters, each between spaces; an invisible character is a word."""
-    found = _WORD.findall(unicodedata.normalize("NFC", text).lower())
+    """The words of a text in small letters without accents, each between spaces; an invisible character is a word."""
+    text = unicodedata.normalize("NFC", text).lower()
+    if not text.isascii():
+        text = _ACCENTED.sub(lambda one: unicodedata.normalize("NFD", one[0])[0], text).translate(_WITHOUT_ACCENT)
+    found = _WORD.findall(text)
     return f" {' '.join(word for word in found if word.isascii() or unicodedata.category(word)[0] not in 'PZ')} "
 
 
-def _stands(part: str, texts: Sequence[str]) -> bool:
-    words = _words(part)
-    return bool(words.strip()) and any(words in text for text in texts)
+def _stands(part: str, texts: Sequence[_Text]) -> bool:
+    words = _words(_SCHEME.sub("", part))
+    joined = words.replace(" ", "")
+    if not joined or any(words in text.words for text in texts):
+        return joined != ""
+    if not _PARTED.fullmatch(joined):
+        return False
+    parted = re.compile(f" {' ?'.join(map(re.escape, joined))} ")
+    return any(joined in text.joined and parted.search(text.words) for text in texts)

@@ -266,6 +266,17 @@ def test_a_placeholder_is_invented_in_an_argument_of_any_name(value: str) -> Non
         ("123456", "order 123456"),
         ("your_dataset_name", "the table your_dataset_name"),
         ("a/b", '{"full_name": "a/b"}'),
+        ("LH123", "Is LH 123 on time?"),
+        ("A-1047", "order A 1047"),
+        ("INV88", "the invoice INV-88"),
+        ("9783161484100", "the book 978-3-16-148410-0"),
+        ("978-3-16-148410-0", "the book 9783161484100"),
+        ("+4791234567", "the orders of +47 912 34 567"),
+        ("São Paulo", "in Sao Paulo"),
+        ("Zurich", "prévisions pour Zürich"),
+        ("Tromso", "in Tromsø"),
+        ("https://example.com/a", "Is example.com/a up?"),
+        ("https://example.com", "Is www.example.com up?"),
     ],
 )
 def test_an_identifier_that_stands_in_a_text_is_not_invented(value: Any, text: str) -> None:
@@ -274,7 +285,11 @@ def test_an_identifier_that_stands_in_a_text_is_not_invented(value: Any, text: s
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [("5", "in 2015"), (1, "10 users"), ("ann", "anna"), ("A1,B2", "only A1"), ("5f", "5f0c1e"), ("", ""), ("--", "")],
+    [
+        *[("5", "in 2015"), (1, "10 users"), ("ann", "anna"), ("A1,B2", "only A1"), ("5f", "5f0c1e"), ("", "")],
+        *[("--", ""), ("1234", "1, 2, 3, 4"), ("ann", "a n n"), ("LH123", "LH 1234"), ("LH123", "ALH 123")],
+        ("https://", "https://"),
+    ],
 )
 def test_a_part_of_a_word_is_not_the_value(value: Any, text: str) -> None:
     assert invented_in({"userId": value}, text) == ["userId"]
@@ -395,6 +410,7 @@ def test_a_short_code_in_other_letters_is_invented() -> None:
         ("unit", "celsius"),
         ("language_code", "en"),
         ("currencyCode", "EUR"),
+        ("languageCode", "pt-BR"),
         ("includeCount", True),
         ("pretty", "true"),
     ],
