@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable
 
-from proxy.actions.written_calls import OPENINGS, begun_call
+from proxy.actions.written_calls import after_marks, as_json, begun_call
 from proxy.dialects.replies import ToolCall
 
 Owns = Callable[[str], bool]
@@ -26,6 +26,7 @@ _MOST_BEFORE_NAME_CHARS = 300
 _NAME = re.compile(r"[\w-]+")
 _NAMED_ARGUMENTS = re.compile(r"""\(\s*(?:[{"']|\w+\s*=(?!=))""")
 _MAY_BE_NAMED_ARGUMENTS = re.compile(r"\(\s*(?:\w+\s*=?)?")
+_NO_ARGUMENTS = ("id", "type", "index")  # members beside the name of a call
 _BETWEEN = "`\"'*>: \n"  # characters between a name and the arguments
 _MOST_BETWEEN_CHARS = 8
 _ARGUMENTS = re.compile(r'"?\{')
@@ -36,9 +37,7 @@ def begins_call(text: str, owns: Owns, owns_beginning: Owns) -> bool | None:
 
     owns: whether a tool of the gateway has this name; owns_beginning: a name with this beginning.
     """
-    if any(one.startswith(text) for one in OPENINGS):
-        return None
-    rest = text.removeprefix(next((one for one in OPENINGS if text.startswith(one)), "")).lstrip()
+    rest = after_marks(text)
     if rest[:1] in ("", "[", "{"):
         return _is_object_call(rest, owns, owns_beginning)
     named = _NAME.match(rest)
@@ -92,9 +91,19 @@ def call_of(text: str, owns: Owns) -> ToolCall | None:
         return ToolCall("", named[0], rest[1:].partition(")")[0])
     given = _ARGUMENTS.search(rest)
     if given is None or "}" in rest[: given.start()]:  # the object of the call has ended before
-        return ToolCall("", named[0], "{}")
+        return ToolCall("", named[0], _members_after(rest))
     try:
         value, _ = json.JSONDecoder(strict=False).raw_decode(rest[given.start() :])
     except (ValueError, RecursionError):
         return ToolCall("", named[0], rest[given.start() :].strip())
-    return ToolCall("", named[0], value if isinstance(value, str) else json.dumps(value))
+    return ToolCall("", named[0], as_json(value))
+
+
+def _members_after(rest: str) -> str:
+    """The members after the name, which are the arguments in a call such as `{"name": "act_a", "x": 1}`."""
+    text = "{" + rest.lstrip("\"'").lstrip(", \n")
+    try:
+        value, _ = json.JSONDecoder(strict=False).raw_decode(text)
+    except (ValueError, RecursionError):
+        return "{}"
+    return json.dumps({name: one for name, one in value.items() if name not in _NO_ARGUMENTS})

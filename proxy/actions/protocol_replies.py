@@ -12,7 +12,7 @@ from typing import Any
 
 from proxy.actions.prose_calls import PLACES, begins_call, call_of, cut_call
 from proxy.actions.replies import ReplyHead, first_choice, with_length
-from proxy.actions.written_calls import CALL, FENCE, OPENINGS, written_call
+from proxy.actions.written_calls import CALL, FENCE, PLAIN_CALL, after_marks, written_call
 from proxy.asgi import Message, Send
 from proxy.dialects import sse
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
@@ -89,7 +89,7 @@ class ProtocolText:
             self._state, self._held = "says", self._held[said.end() :]
             self._answer = ProtocolText(self._owns, self._owns_beginning, says=False)
             self._answer._state, self._answer._thought = "prose", True
-        elif CALL.match(self._held):
+        elif (called := CALL.match(self._held)) and (self._owns(called["name"]) or PLAIN_CALL.match(self._held)):
             self._state = "call"
         elif not self._may_begin():
             self._state, self.unwrapped = "prose", True
@@ -97,7 +97,7 @@ class ProtocolText:
 
     def _may_begin(self) -> bool:
         """Whether the text may still become the JSON of an answer or of a call."""
-        rest = _compact(self._held)
+        rest = "".join(after_marks(self._held).split())
         if self._owns_beginning(self._held.strip()) or _THOUGHT.startswith(self._held.strip()):
             return True
         if self._says and _SAY_BEGINNING.startswith(rest):
@@ -134,15 +134,6 @@ class ProtocolText:
                 break
         self._last = text[-1:]
         return text[begin:]
-
-
-def _compact(text: str) -> str:
-    """The text without white space, and without the mark that opens a block; "" for the beginning of a mark."""
-    rest = text.lstrip()
-    if any(one.startswith(rest) for one in OPENINGS):
-        return ""
-    opening = next((one for one in OPENINGS if rest.startswith(one)), "")
-    return "".join(rest.removeprefix(opening).split())
 
 
 def read_text(raw: str) -> tuple[str, int]:

@@ -7,14 +7,20 @@ Qwen2.5-Coder answers `{"name": "act_listUsers", "arguments": {}}`, fenced or ba
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 from proxy.dialects.replies import ToolCall
 
-OPENINGS = ("```json", "```", "<tool_call>", "[TOOL_CALLS]", "<function_call>", "<function=")
-FENCE = r"\s*(?:```(?:json)?\s*|<tool_call>\s*|<function_call>\s*|\[TOOL_CALLS\]\s*)?"
+# Marks before a call: a fence with any language, a tag such as <tool_call> or <|python_tag|>, a list, Mistral's mark.
+_MARK = re.compile(r"(?:```(?:\w+(?=[\s{\[<]))?|<(?!think>)\|?\w+\|?>|<function=|\[TOOL_CALLS\]|\[)\s*")
+_MOST_MARKS = 3
+_MAY_BE_MARK = re.compile(r"`{1,2}|```\w*|<\|?\w*\|?|\[[A-Z_]*")
+FENCE = rf"\s*(?:{_MARK.pattern}){{0,{_MOST_MARKS}}}"
+# After no mark or one of these marks, an object of a call with a name of no tool is a call, too.
+PLAIN_CALL = re.compile(r"\s*(?:```(?:json)?|<tool_call>|<function_call>|\[TOOL_CALLS\])?\s*\{")
 CALL = re.compile(FENCE + r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"\s*,\s*"(?:arguments|parameters)"\s*:\s*')
 # No two repeats of white space meet in a pattern: a match would take time with a power of the length.
-_END = re.compile(r"[\s}]*(?:(?:```|</tool_call>)\s*)?")
+_END = re.compile(r"[\s}\]]*(?:(?:```|</?\|?\w+\|?>)\s*){0,2}")
 _NAME = re.compile(r'\{\s*"name"\s*:\s*"([\w-]*)(")?')
 _NO_ARGUMENTS = re.compile(FENCE + r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"' + _END.pattern)
 _MOST_CHARS = 20_000
@@ -32,7 +38,24 @@ def begun_call(text: str) -> tuple[ToolCall, str] | None:
         value, end = json.JSONDecoder(strict=False).raw_decode(rest)
     except (ValueError, RecursionError):
         return ToolCall("", called["name"], rest.strip() or "?"), ""
-    return ToolCall("", called["name"], json.dumps(value)), rest[end:]
+    return ToolCall("", called["name"], as_json(value)), rest[end:]
+
+
+def as_json(arguments: Any) -> str:
+    """The arguments as JSON; some models write the JSON as a text within the JSON of the call."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def after_marks(text: str) -> str:
+    """The text after the marks of a call; "" while a mark may go on."""
+    rest = text.lstrip()
+    for _ in range(_MOST_MARKS):
+        if _MAY_BE_MARK.fullmatch(rest):
+            return ""
+        if (mark := _MARK.match(rest)) is None:
+            break
+        rest = rest[mark.end() :]
+    return rest
 
 
 def written_call(text: str, owns: Callable[[str], bool]) -> ToolCall | None:
@@ -60,13 +83,7 @@ def may_become_call(text: str, owns_beginning: Callable[[str], bool]) -> bool:
 
     owns_beginning: whether a tool of the gateway has a name with this beginning.
     """
-    rest = text.lstrip()
-    for opening in OPENINGS:
-        if opening.startswith(rest):  # "" too
-            return True
-        if rest.startswith(opening):
-            rest = rest.removeprefix(opening).lstrip()
-            break
+    rest = after_marks(text)
     if not rest.startswith("{") or len(text) > _MOST_CHARS:
         return rest == ""
     named = _NAME.match(rest)

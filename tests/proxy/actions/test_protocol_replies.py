@@ -41,6 +41,14 @@ CALLS = [  # forms of a call beside the form of the instructions
     '{"tool_calls": [{"function": {"name": "act_a", "arguments": "{\\"x\\": 1}"}}]}',
     '{"action": "act_a", "action_input": {"x": 1}}',
     '{"name": "act_a", "id": "1", "arguments": {"x": 1}}',
+    '{"name": "act_a", "arguments": "{\\"x\\": 1}"}',
+    '{"name": "act_a", "x": 1}',
+    '```JSON\n{"name": "act_a", "arguments": {"x": 1}}\n```',
+    '```tool_code\nact_a({"x": 1})\n```',
+    '```xml\n<tool_call>{"name": "act_a", "arguments": {"x": 1}}</tool_call>\n```',
+    '<tools>\n{"name": "act_a", "arguments": {"x": 1}}\n</tools>',
+    '<|python_tag|>{"name": "act_a", "parameters": {"x": 1}}',
+    '<|tool_call|>[{"name": "act_a", "arguments": {"x": 1}}]',
 ]
 NO_CALLS = [  # names and objects of an answer
     "I used act_a, act_ab and find_actions.",
@@ -54,12 +62,16 @@ NO_CALLS = [  # names and objects of an answer
     "A list: [1, 2], [[], {}], <b>`x`</b>",
     "act_a: none. act_ab = {}",
     "xact_a({}) or act_a-b: {}",
+    '```python\nprint({"x": 1})\n``` and <b>{x}</b>, <i>[1]</i> <|x|> 1 < 2',
 ]
-pieces = st.sampled_from(
-    [*CALLS, *NO_CALLS, "act_a: {", "act_a(", "act_a", "Action Input: ", "[", "'", '{"type": "function", ']
-) | st.sampled_from(
-    ['{"name": "act_a"', ', "arguments": {', "```json\n", "<tool_call>", '{"say": "', '"', "\\", "}", "a"]
-    + ["<think>", "</think>", "\n"]
+pieces = (
+    st.sampled_from(
+        [*CALLS, *NO_CALLS, "act_a: {", "act_a(", "act_a", "Action Input: ", "[", "'", '{"type": "function", ']
+    )
+    | st.sampled_from(
+        ['{"name": "act_a"', ', "arguments": {', "```json\n", "<tool_call>", '{"say": "', '"', "\\", "}", "a"]
+    )
+    | st.sampled_from(["<think>", "</think>", "\n", "```py\n", "<|a|>", "<", "```"])
 )
 
 
@@ -95,7 +107,11 @@ def test_a_call_is_read_in_all_pieces_and_never_shown(
         assert (call.name, json.loads(call.arguments)) == (name, arguments)
 
 
-@given(st.sampled_from(TOOLS), st.text(alphabet="abc .<`\n", max_size=20), st.integers(1, 9))
+@given(
+    st.sampled_from(TOOLS),
+    st.text(alphabet="abc .<`\n", max_size=20).filter(lambda text: "```" not in text),
+    st.integers(1, 9),
+)
 def test_text_before_a_call_is_shown(name: str, before: str, size: int) -> None:
     call = json.dumps({"name": name, "arguments": {}})
     for block in (call, f"```json\n{call}\n```", f"```{call}```"):
@@ -117,7 +133,16 @@ def test_a_text_without_a_brace_is_shown_as_written(text: str, size: int) -> Non
     assert read(said, size, says=False) == (said, None)
 
 
-OTHER = ['{"name": "Ann", "age": 3}', '{"a": 1}', "[1]", '{"name": 3}', '"x"', "```js\n1\n```"]
+OTHER = [
+    '[{"name": "Ann", "arguments": {}}]',
+    '<div>{"name": "x", "parameters": {}}</div>',
+    '{"name": "Ann", "age": 3}',
+    '{"a": 1}',
+    "[1]",
+    '{"name": 3}',
+    '"x"',
+    "```js\n1\n```",
+]
 
 
 @pytest.mark.parametrize("text", OTHER)
@@ -173,6 +198,15 @@ def test_a_call_between_the_words_of_an_answer_is_made_and_not_shown(call: str, 
         "I will look this up. `",
         "I will look this up. **",
     )
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("says", [False, True])
+def test_a_call_at_the_beginning_of_an_answer_is_made_and_not_shown(call: str, says: bool) -> None:
+    shown, made = read(call, 1, says=says)
+    assert made is not None
+    assert (made.name, json.loads(made.arguments)) == ("act_a", {"x": 1})
+    assert shown in ("", "Action: ", "`", "**")
 
 
 @pytest.mark.parametrize("text", [text for text in NO_CALLS if text != "find_actions"])
