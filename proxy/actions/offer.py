@@ -75,6 +75,14 @@ class Offer:
         """Whether a tool is the gateway's."""
         return name in self.tools
 
+    def names_call(self, name: str) -> bool:
+        """Whether an answer of JSON with this name is a call for the gateway: small models make names up."""
+        return self.owns(name) or (name.startswith(PREFIX) and name not in self.taken)
+
+    def may_name_call(self, letters: str) -> bool:
+        """Whether a name that begins with these letters may be the name of such a call."""
+        return self.owns_beginning(letters) or self.names_call(letters)
+
     def named(self, name: str) -> OfferedOperation | OwnTool | None:
         """The tool with this name. Models that write calls as text leave out the prefix: getOrder, not act_getOrder."""
         tool = self.tools.get(name)

@@ -424,7 +424,11 @@ class ModelReply:
             ids.add(one.id)
         self.calls = [call for call in self.all_calls if self._offer.handles(call.name)]
         self.foreign = len(self.calls) < len(calls)
-        if not calls and not self._texted and (call := written_call(self.text or "", self._offer.owns)) is not None:
+        if (
+            not calls
+            and not self._texted
+            and (call := written_call(self.text or "", self._offer.names_call)) is not None
+        ):
             self.all_calls = self.calls = [replace(call, id=own_id)]
             self.text, self.written = None, True
 
@@ -496,7 +500,7 @@ class ModelReply:
         """Whether the answer so far may be a call as text."""
         if self._owned or not (text := self._reader.answer):
             return False
-        return may_become_call(text, self._offer.owns_beginning)
+        return may_become_call(text, self._offer.may_name_call)
 
     def _note(self, frame: _Frame) -> None:
         """Note the owners of the calls that begin."""
