@@ -98,8 +98,7 @@ class ActionLoop:
             if reply.cut or last:
                 await self._stop(reply, client)
                 return
-            if reply.written and self._offer.way == "native" and not self._hidden and not self._spoken:
-                self._lower(refused=False)
+            self._learn(reply)
             repeated = self._offer.way != "native" and all(map(execution.repeats, reply.calls))
             if repeated:
                 continue
@@ -161,6 +160,15 @@ class ActionLoop:
 
     def _further_words(self) -> Sequence[bytes]:
         return [name.lower().encode() for name in self._further]
+
+    def _learn(self, reply: ModelReply) -> None:
+        """Learn from a reply with calls whether the model makes calls by tools."""
+        if self._offer.way != "native":
+            return
+        if not reply.written and self._exchange.target is not None:
+            self._ways.calls_by_tools(self._exchange.target)
+        elif reply.written and not self._hidden and not self._spoken:
+            self._lower(refused=False)
 
     def _lower(self, *, refused: bool) -> ToolsWay:
         """Ask the model in the next way; beside tools of the client or a form, in no other way.

@@ -7,7 +7,7 @@ none         no operation is offered: by the setting `models.NAME.tools`, or bes
              refuses with tools
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.exchange import Target, ToolsWay
@@ -19,6 +19,8 @@ _LACKS: dict[ToolsWay, tuple[str, str]] = {
     "native": ("tool calls", "operations are offered by a JSON schema of the answer"),
     "json_schema": ("JSON schema of the answer", "operations are offered by text"),
 }
+_MOST_SLIPS = 3  # in a row, of a model that has made calls by tools, before the model counts as a model without
+_MOST_MODELS = 1000
 _NO_TOOLS = ("tools", "no operation is offered beside tools of a client")
 _NO_FORM = ("tools beside a form of the answer", "no operation is offered beside a form of the answer")
 _NO_FURTHER = ("thoughts in a request", "calls go back without thoughts")
@@ -44,6 +46,8 @@ class Ways:
 
     def __init__(self, lacking: Lacking) -> None:
         self._lacking = lacking
+        # Upstream and model that has made calls by tools -> refusals and written calls since.
+        self._slips: dict[tuple[str, str], int] = {}
 
     def of(self, target: Target, fields: Mapping[str, Any]) -> ToolsWay:
         """The way of the setting, else the first way that the model does not lack. fields: of the request.
@@ -57,24 +61,41 @@ class Ways:
     def _learned(self, target: Target, *, client_tools: bool = False) -> ToolsWay:
         if client_tools and not self._lacking.knows(target, _NO_TOOLS[0], model=target.model):
             return "native"
-        return next((way for way in LEARNED[:-1] if not self._lacks(target, way)), LEARNED[-1])
+        return self._first(target, LEARNED)
+
+    def _first(self, target: Target, ways: Sequence[ToolsWay]) -> ToolsWay:
+        return next((way for way in ways[:-1] if not self._lacks(target, way)), ways[-1])
+
+    def calls_by_tools(self, target: Target) -> None:
+        """Note that the model has made a call by tools: one other reply does not make another model of this model."""
+        if len(self._slips) >= _MOST_MODELS:
+            self._slips.clear()
+        self._slips[target.api_base, target.model] = 0
+
+    def _slipped(self, target: Target) -> bool:
+        """Note one more slip; returns whether the model still counts as a model with calls by tools."""
+        key = target.api_base, target.model
+        slips = self._slips.pop(key, _MOST_SLIPS)
+        if slips < _MOST_SLIPS:
+            self._slips[key] = slips + 1
+        return slips < _MOST_SLIPS
 
     def after(self, target: Target, way: ToolsWay, *, refused: bool) -> ToolsWay:
-        """The way after a way that does not suit the model.
+        """The way of this chat after a way that does not suit the model.
 
         refused: by an error, not by a reply without the form of the way. A way of the setting stays; a refusal of this
         way, or of the last way, gives "none".
         """
         if target.tools or way not in _LACKS:
             return "none" if refused else way
-        later = LEARNED[LEARNED.index(way) + 1 :]
-        return next(one for one in later if one not in _LACKS or not self._lacks(target, one))
+        return self._first(target, LEARNED[LEARNED.index(way) + refused :])
 
     def learn(self, target: Target, way: ToolsWay, *, refused: bool, form: bool = False) -> None:
         """Learn that a way does not suit the model. refused: as of `after`; form: beside a form of the answer."""
         if form:
             self._learn(target, *_NO_FORM)
-        elif not target.tools and way in _LACKS:
+        # A slip may be the refused schema of one operation, or the JSON of a call that a person asks for.
+        elif not target.tools and way in _LACKS and not (way == "native" and self._slipped(target)):
             if refused and way == "native":
                 self._learn(target, *_NO_TOOLS)
             self._learn(target, *_LACKS[way])

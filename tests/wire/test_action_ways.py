@@ -132,6 +132,20 @@ def test_a_written_call_of_a_tool_of_the_client_is_shown(team: Team, stream: boo
     assert reply.content == team.model.sent[0]
 
 
+SLIPS = {"written": says(CALL_ORGS), "refused": {"error": {"message": "Invalid schema, param: tools[0].function"}}}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_model_with_calls_by_tools_is_asked_by_tools_after_a_slip(team: Team, slip: str) -> None:
+    name = f"rage/atlas/gpt-without-slips-{slip}"
+    team.script(calls(ORGS), says("One."), *[SLIPS[slip], says(SAID)] * 4, says(SAID))
+    for _ in range(6):
+        team.ask(model=name)
+    ways = [way(asked) for asked in team.model.received]
+    after = "native" if slip == "written" else "json_schema"
+    assert ways == ["native", "native", *["native", after] * 3, "native", "json_schema", "json_schema"]
+
+
 def test_a_server_that_ignores_the_schema_is_asked_by_text(team: Team) -> None:
     name = "rage/atlas/gpt-without-schema"
     team.script(NO_TOOLS, says("Hello there."), says("Hello again."))
