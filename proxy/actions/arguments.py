@@ -57,9 +57,16 @@ def offered_schema(operation: Operation, hidden: Container[str]) -> dict[str, An
 
 
 def invented(
-    operation: Operation, schema: Mapping[str, Any], arguments: Mapping[str, Any], known: Sequence[str]
+    operation: Operation,
+    schema: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    known: Sequence[str],
+    asked: Container[str] = (),
 ) -> list[str]:
     """The invented values, as "name: value". known: the texts of the conversation and of the results.
+
+    asked: arguments that the gateway asked the person for: a word may be the person's answer in other words or in
+    another language, and the gateway would ask again and again.
 
     Checked are identifiers, and placeholders such as <id> in any argument. Letter case and accents do not
     matter, nor do the signs between the parts of a value. Raises TooManyValues.
@@ -70,7 +77,7 @@ def invented(
         raise TooManyValues
     doubtful = [one for one in values if _is_doubtful(one, in_path=one.path in in_path)]
     texts = [_Text.of(form) for text in known for form in _forms(text)] if doubtful else []
-    return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts, known)]
+    return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts, known, asked)]
 
 
 class TooManyValues(ValueError):
@@ -146,7 +153,7 @@ def _is_doubtful(one: _Value, *, in_path: bool) -> bool:
     return bool(_PLACEHOLDER.fullmatch(one.text)) or _identifies(one, in_path=in_path)
 
 
-def _is_refused(one: _Value, texts: Sequence[_Text], known: Sequence[str]) -> bool:
+def _is_refused(one: _Value, texts: Sequence[_Text], known: Sequence[str], asked: Container[str]) -> bool:
     if _words(one.text) == _words(one.name):
         return True
     if _PLACEHOLDER.fullmatch(one.text) or _WEAK_PLACEHOLDER.fullmatch(one.text):
@@ -156,6 +163,8 @@ def _is_refused(one: _Value, texts: Sequence[_Text], known: Sequence[str]) -> bo
             return True
         whole = re.compile(rf"(?<!\w){re.escape(one.text)}(?!\w)", re.NOFLAG if is_name else re.IGNORECASE)
         return not any(map(whole.search, known))
+    if one.path in asked and one.text and not re.search(r"\d", one.text):
+        return False
     parts = one.text.strip(",").split(",")
     return not all(_stands(part, texts) for part in parts)
 

@@ -145,7 +145,7 @@ class Execution:
             self._failed(tool, missing)
             return f"Nothing was sent: {'; '.join(wrong)}. {self._mended(tool, arguments, missing)}".rstrip()
         try:
-            made_up = invented(tool.operation, tool.schema, arguments, self._known)
+            made_up = invented(tool.operation, tool.schema, arguments, self._known, self._asked(tool))
         except TooManyValues as error:
             traced.outcome = "invalid_arguments"
             return f"Nothing was sent: {error}."
@@ -233,6 +233,11 @@ class Execution:
             return f"Find the values by {' or '.join(finders)}, or ask the user."
         return f"To find the values, call {name}: answer with {example(name)}"
 
+    def _asked(self, tool: OfferedOperation) -> Sequence[str]:
+        """The arguments that the gateway asked the person for, in an earlier reply."""
+        questions = [text for text in self._known if _heading(tool) in text]
+        return [name for name in tool.schema["properties"] if any(_row(tool, name) in text for text in questions)]
+
     def _failed(self, tool: OfferedOperation, names: Sequence[str]) -> None:
         """Note a call with wrong arguments; ask the person where the model has read of a wrong call before."""
         rounds = self._failures.setdefault(tool.label, set())
@@ -309,9 +314,15 @@ def _refused(tool: OfferedOperation, name: str, arguments: dict[str, Any]) -> bo
 
 def _question(tool: OfferedOperation, names: Sequence[str]) -> str:
     """The question for values, from the descriptions of the API."""
-    subject = tool.operation.summary.strip(". ") or tool.operation.name
-    rows = "\n".join(f"- {name}{_meaning(tool.schema['properties'].get(name))}" for name in dict.fromkeys(names))
-    return f"For “{subject}” I need more information:\n{rows}"
+    return "\n".join([_heading(tool), *(_row(tool, name) for name in dict.fromkeys(names))])
+
+
+def _heading(tool: OfferedOperation) -> str:
+    return f"For “{tool.operation.summary.strip('. ') or tool.operation.name}” I need more information:"
+
+
+def _row(tool: OfferedOperation, name: str) -> str:
+    return f"- {name}{_meaning(tool.schema['properties'].get(name))}"
 
 
 def _meaning(schema: Any) -> str:

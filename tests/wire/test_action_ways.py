@@ -330,6 +330,30 @@ def test_the_model_reads_the_call_that_a_wrong_call_may_mean(team: Team, wrong: 
     assert team.api.seen == ["GET /orgs"]
 
 
+@pytest.mark.parametrize("asked_by", ["native", "json_schema", "text"])
+@pytest.mark.parametrize(("value", "sent"), [("vienna", True), ("5f0c99", False), ("your_id", False)])
+def test_a_word_may_be_the_answer_of_the_person_to_the_gateways_question(
+    team: Team, asked_by: str, value: str, sent: bool
+) -> None:
+    """The person answers "Wien", and the model calls with "vienna": the gateway does not ask for ever."""
+    written = json.dumps({"name": "act_listUsers", "arguments": {"orgId": value}})
+    call = calls(("act_listUsers", {"orgId": value})) if asked_by == "native" else says(written)
+    answered = says(SAID if asked_by == "json_schema" else ANSWER)
+    team.script(call, call, call, answered, answered)
+    model = f"rage/atlas/{ {**MODELS, 'native': 'gpt-native'}[asked_by] }"
+    said: list[Any] = [{"role": "user", "content": "Who are the users of the organization of Wien?"}]
+    with team.client() as client:
+        question = client.chat.completions.create(model=model, messages=said).choices[0].message
+        assert question.content == "For “Return all users of one organization” I need more information:\n" + (
+            "- orgId: The organization"
+        )
+        assert team.api.seen == []
+        said += [question.to_dict(), {"role": "user", "content": "Wien"}]
+        answer = client.chat.completions.create(model=model, messages=said).choices[0].message
+    assert team.api.seen == ([f"GET /orgs/{value}/users"] if sent else [])
+    assert answer.content == ANSWER
+
+
 @pytest.mark.parametrize("name", ["fly_to_the_moon", "act_listOrganizations"])
 def test_a_refused_call_that_is_repeated_ends_the_calls(team: Team, name: str) -> None:
     wrong = json.dumps({"name": name, "arguments": {"date": "today"}})
