@@ -150,6 +150,8 @@ def _is_doubtful(one: _Value, *, in_path: bool) -> bool:
         listed = part["enum"] if isinstance(part.get("enum"), list) else []
         if one.value in [*listed, *(part[word] for word in ("const", "default") if word in part)]:
             return False
+        if one.text.isalpha() and re.search(rf"[\"'`“]{one.text}[\"'`”]", str(part.get("description") or "")):
+            return False  # use "primary" for the calendar of the user
     return bool(_PLACEHOLDER.fullmatch(one.text)) or _identifies(one, in_path=in_path)
 
 

@@ -328,6 +328,13 @@ def test_an_enum_and_a_default_need_no_text() -> None:
     assert invented_in({"keyId": "other"}, "", keyId={"default": "main"}) == ["keyId"]
 
 
+def test_a_word_that_the_description_quotes_needs_no_text() -> None:
+    calendar = {"type": "string", "description": 'Use the "primary" keyword for your calendar, such as "c_77".'}
+    assert invented_in({"calendarId": "primary"}, "my events", path=("calendarId",), calendarId=calendar) == []
+    for value in ("c_77", "keyword", "calendar", "prim", "string"):
+        assert invented_in({"calendarId": value}, "my events", calendarId=calendar) == ["calendarId"]
+
+
 SORT = {"$ref": "#/$defs/Sort"}
 
 
