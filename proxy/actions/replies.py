@@ -33,7 +33,8 @@ _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 _NOTHING = Tokens(0, 0)
 _DONE = b"[DONE]"
 _MOST_FINISH_CHARS = 50
-_REFUSALS = (400, 404, 422, 501)  # statuses of upstreams for a model without tools
+_FAULT = 500  # also llama.cpp's status for tools without --jinja
+_REFUSALS = (400, 404, 422, _FAULT, 501)  # statuses of upstreams for a model without tools
 _FAILED_CALL = b'"failed_generation"'  # in Groq's error for a call that the server cannot read
 
 Json = dict[str, Any]
@@ -353,7 +354,7 @@ class ModelReply:
         """Whether the upstream refused the way in which the model was asked for calls."""
         if not self._may_refuse_way or not self._ended or self.names([_FAILED_CALL]):
             return False
-        return self.names(self._refusals)
+        return self.names(word for word in self._refusals if word or self._start["status"] != _FAULT)
 
     def names(self, words: Iterable[bytes]) -> bool:
         """Whether the error has one of the words, in small letters."""

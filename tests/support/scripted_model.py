@@ -34,7 +34,7 @@ def calls(*named: tuple[str, Json], text: str | None = None) -> Json:
 class ScriptedModel:
     """Answers one request after another; `received` has the bodies.
 
-    A message may have the `deltas` of the stream, and the `finish`.
+    A message may have the `deltas` of the stream, and the `finish`; an error the `status`.
     """
 
     def __init__(
@@ -68,8 +68,9 @@ class ScriptedModel:
         finish = message.get("finish") or ("tool_calls" if message.get("tool_calls") else "stop")
         envelope = {"id": f"chatcmpl-{number}", "created": 1700000000 + number, "model": "gpt-x-2024"}
         if "error" in message:
-            refusal = json.dumps(message).encode()
-            await wire.send(reply(refusal, b"content-type: application/json", status=b"400 Bad Request"))
+            refusal = json.dumps({"error": message["error"]}).encode()
+            status = message.get("status", "400 Bad Request").encode()
+            await wire.send(reply(refusal, b"content-type: application/json", status=status))
             return
         if not asked.get("stream"):
             said = {name: value for name, value in message.items() if name not in ("deltas", "finish")}

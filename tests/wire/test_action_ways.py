@@ -99,6 +99,29 @@ def test_an_error_that_no_way_mends_teaches_nothing_about_the_model(team: Team) 
     assert [way(asked) for asked in team.model.received] == ["native", "json_schema", "native"]
 
 
+NO_JINJA: dict[str, Any] = {
+    "status": "500 Internal Server Error",
+    "error": {"code": 500, "message": "tools param requires --jinja flag", "type": "server_error"},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_server_that_refuses_tools_with_500_is_asked_by_schema(team: Team, stream: bool) -> None:
+    """The server of llama.cpp, without --jinja."""
+    model = f"rage/atlas/gpt-without-jinja-{stream}"
+    team.script(NO_JINJA, says(CALL_ORGS), says(SAID))
+    assert answer_after_refusals(team, model, stream=stream) == ANSWER
+    assert [way(asked) for asked in team.model.received] == ["native", "json_schema", "json_schema"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_another_fault_of_the_server_reaches_the_client(team: Team, stream: bool) -> None:
+    team.script({**NO_JINJA, "error": {"message": "out of memory"}})
+    with pytest.raises(openai.APIError, match="out of memory"):
+        answer_after_refusals(team, "rage/atlas/gpt-without-memory", stream=stream)
+    assert len(team.model.received) == 1
+
+
 def answer_after_refusals(team: Team, model: str, *, stream: bool) -> str:
     if not stream:
         return team.ask(model=model).parse().choices[0].message.content or ""
@@ -124,7 +147,7 @@ def test_a_written_call_of_a_made_up_name_is_not_shown(team: Team, stream: bool)
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_written_call_of_a_tool_of_the_client_is_shown(team: Team, stream: bool) -> None:
-    tool = {"type": "function", "function": {**CLIENT_TOOL["function"], "name": "act_of_client"}}
+    tool = json.loads(json.dumps(CLIENT_TOOL).replace("weather", "act_of_client"))
     written = '{"name": "act_of_client", "arguments": {}}'
     team.script(says(written), one_byte=stream)
     body = {"model": "rage/atlas/gpt-native", "messages": [{"role": "user", "content": QUESTION}], "tools": [tool]}
@@ -132,7 +155,10 @@ def test_a_written_call_of_a_tool_of_the_client_is_shown(team: Team, stream: boo
     assert reply.content == team.model.sent[0]
 
 
-SLIPS = {"written": says(CALL_ORGS), "refused": {"error": {"message": "Invalid schema, param: tools[0].function"}}}
+SLIPS: dict[str, dict[str, Any]] = {
+    "written": says(CALL_ORGS),
+    "refused": {"error": {"message": "Invalid schema, param: tools[0].function"}},
+}
 
 
 @pytest.mark.parametrize("slip", SLIPS)
