@@ -77,7 +77,7 @@ def check(address: str, allowed: Sequence[IPNetwork] = (), *, api: str = "NAME")
     """
     given = ipaddress.ip_address(address.partition("%")[0])
     for ip in (given, *_embedded(given)):
-        if ip in _METADATA:
+        if ip in _METADATA or ipaddress.IPv4Address(ip.packed[-4:]) in _METADATA:  # a translator may take any prefix
             raise ForbiddenAddress(f"{given} is the address of a cloud's metadata, which is never called")
         if not (_is_public(ip) or any(ip.version == network.version and ip in network for network in allowed)):
             network = ipaddress.ip_network(ip)

@@ -57,7 +57,8 @@ def test_an_allowed_network_may_be_called_and_no_other_network() -> None:
 def test_a_clouds_metadata_is_forbidden_even_in_an_allowed_network() -> None:
     allowed = networks_of(["0.0.0.0/0", "::/0"])
     check("169.254.1.1", allowed)
-    for address in [*FORBIDDEN["metadata"].split(), "64:ff9b::a9fe:a9fe", "::ffff:169.254.169.254"]:
+    others = "64:ff9b::a9fe:a9fe 64:ff9b:1::a9fe:a9fe ::ffff:169.254.169.254 ::a9fe:a9fe fe80::a9fe:a9fe".split()
+    for address in [*FORBIDDEN["metadata"].split(), *others]:
         with pytest.raises(ForbiddenAddress, match="metadata"):
             check(address, allowed)
 
