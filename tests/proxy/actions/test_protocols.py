@@ -40,7 +40,7 @@ def test_a_call_of_a_custom_tool_becomes_a_text() -> None:
 def test_an_argument_whose_schema_is_true_is_listed(way: ToolsWay) -> None:
     row = {"name": "q", "in": "query", "schema": True}
     (one,), _ = operations_of({"paths": {"/rows": {"get": {"operationId": "rows", "parameters": [row]}}}})
-    offer = Offer(unasked, lambda way, _: way, (), way=way)
+    offer = Offer(unasked, lambda way, _refused: way, lambda _way, _refused: None, (), way=way)
     offer.add([OfferedOperation("atlas", one, Api("atlas", "https://x.example"), one.schema)])
     request = ChatRequest.parse(b'{"model": "m", "messages": [{"role": "user", "content": "rows?"}]}')
     _, instructions = request_parts(offer, request, (), (), last=False)
