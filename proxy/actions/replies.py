@@ -252,7 +252,8 @@ class ModelReply:
         self._ended = False
         self._passes = False  # the reply is not read
         self._open = False  # frames pass
-        self._over = False  # [DONE] has come; what follows waits for the end, as [DONE] does
+        self._over = False  # [DONE] has come; what follows waits for the end
+        self._read = False  # all calls are known
         self._texted = False  # the answer's text passes: the text is no call
         # Before the first text or call; and pieces of a call whose name has not come.
         self._held: list[_Frame] = []
@@ -317,15 +318,25 @@ class ModelReply:
             return await self._end_whole()
         if not self._streamed:
             await self._continue_whole()
+        rest = self._last()
+        if self.calls and not self.foreign:
+            return True
+        await self._client.body(rest + b"".join(self._released()), more=False)
+        return False
+
+    def _last(self) -> bytes:
+        """Read the calls of a stream, once; returns the held frames, unless the gateway has calls to make."""
+        if self._read:
+            return b""
+        self._read = True
         self._reader.close()
         self._take_calls()
         if self.calls and not self.foreign:
-            return True
+            return b""
         self._owned |= dict.fromkeys(self._nameless, True)
         rest = b"".join(self._released())
         self._before_end()
-        await self._client.body(rest, more=False)
-        return False
+        return rest
 
     @property
     def complete(self) -> bool:
@@ -457,6 +468,8 @@ class ModelReply:
                 yield raw
             else:
                 self._held.append(frame)
+            if data == _DONE:  # some upstreams end the body later
+                yield self._last()
             return
         shown = self._shown(frame)
         if shown is None and not self._texted and not self._holds_text:

@@ -210,6 +210,25 @@ async def test_a_comment_after_the_end_of_a_hidden_round_ends_no_reply(size: int
     assert b"[DONE]" not in got
 
 
+@pytest.mark.parametrize("body", [stream(chunk({"content": "Hi."}, "stop")), stream(chunk(piece("weather", "{}")))])
+async def test_the_client_has_the_end_although_the_upstream_ends_the_body_later(body: bytes) -> None:
+    sent = bytearray()
+    remembered: list[int] = []
+
+    async def send(message: Message) -> None:
+        sent.extend(message.get("body", b""))
+        assert remembered or b"[DONE]" not in sent, "the gateway remembers before the end"
+
+    client = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x")
+    reply = ModelReply(client, offer(), before_end=lambda: remembered.append(1))
+    await reply.send({"type": "http.response.start", "status": 200, "headers": STREAM_HEAD})
+    await reply.send({"type": "http.response.body", "body": body, "more_body": True})
+    assert bytes(sent) == body
+    await reply.send({"type": "http.response.body", "body": b"", "more_body": False})
+    assert not await reply.end("x")
+    assert (bytes(sent), remembered) == (body, [1])
+
+
 async def test_thoughts_in_a_member_of_the_providers_own_pass_as_they_come() -> None:
     """MiniMax streams `reasoning_details` alone."""
     thought = {"reasoning_details": [{"type": "reasoning.text", "text": "So."}]}
