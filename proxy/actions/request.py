@@ -5,7 +5,6 @@ values come from the model. A value of a path is percent-encoded whole: no value
 """
 
 import base64
-import binascii
 import json
 import re
 import secrets
@@ -144,8 +143,12 @@ def _dumps(value: Any) -> str:
 
 
 def _encoded(value: Any, *, reserved: bool = False) -> str:
+    return quote(_utf8(_plain(value)), safe=_UNRESERVED + (_RESERVED_IN_VALUES if reserved else ""))
+
+
+def _utf8(text: str) -> bytes:
     try:
-        return quote(_plain(value), safe=_UNRESERVED + (_RESERVED_IN_VALUES if reserved else ""))
+        return text.encode()
     except UnicodeEncodeError as error:
         raise BadArgument("a text has half of a surrogate pair") from error
 
@@ -291,30 +294,23 @@ def _body(body: Body, value: Any) -> tuple[str, bytes]:
         return body.media_type, _bytes_of(value, body.argument)
     if is_json(body.media_type):
         return body.media_type, _dumps(value).encode()
+    if bare in (FORM, MULTIPART) and not isinstance(value, dict):
+        raise BadArgument(f"{body.argument} must be an object: the fields of a form")
     if bare == FORM:
         return body.media_type, "&".join(_form_pairs(body, value)).encode()
     if bare == MULTIPART:
         return _multipart(body, value)
-    return body.media_type, _utf8(value if isinstance(value, str) else _plain(value))
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise BadArgument("a text has half of a surrogate pair") from error
+    return body.media_type, _utf8(_plain(value))
 
 
 def _bytes_of(value: Any, argument: str) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
-    except (binascii.Error, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise BadArgument(f"{argument} must be base64") from error
 
 
-def _form_pairs(body: Body, value: Any) -> Iterator[str]:
-    if not isinstance(value, dict):
-        raise BadArgument(f"{body.argument} must be an object: the fields of a form")
+def _form_pairs(body: Body, value: Mapping[str, Any]) -> Iterator[str]:
     for name, one in _pairs(value):
         encoding = body.encodings.get(name, Encoding())
         if is_json(encoding.media_type) or (isinstance(one, dict) and not encoding.by_style):
@@ -323,10 +319,8 @@ def _form_pairs(body: Body, value: Any) -> Iterator[str]:
             yield from _styled(name, one, encoding.style, encoding.explode, encoding.allow_reserved)
 
 
-def _multipart(body: Body, value: Any) -> tuple[str, bytes]:
+def _multipart(body: Body, value: Mapping[str, Any]) -> tuple[str, bytes]:
     """A part for each field, and for each element of a list (RFC 7578)."""
-    if not isinstance(value, dict):
-        raise BadArgument(f"{body.argument} must be an object: the fields of a form")
     parts: list[bytes] = []
     for name, one in _pairs(value):
         encoding = body.encodings.get(name, Encoding())
