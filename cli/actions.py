@@ -189,9 +189,7 @@ def show(name: str, operation: str | None, as_json: bool, config_file: Path | No
     settings = settings_of(config_file, data=data)
     with _opened(settings) as store:
         found = set_of(store, name)
-        operations = store.operations(name, None if operation is None else [operation])
-    if operation is not None and not operations:
-        raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
+        operations = store.operations(name) if operation is None else [_operation_of(store, name, operation)]
     if as_json:
         click.echo(
             orjson.dumps([_operation_row(settings, found, one) for one in operations], option=orjson.OPT_INDENT_2)
@@ -299,12 +297,9 @@ def run_operation(
     settings = settings_of(config_file, data=data)
     with _opened(settings) as store:
         found = set_of(store, name)
-        operations = store.operations(name, [operation])
-    if not operations:
-        raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
-    schemas = operations[0].schema
-    given = {key: _value(schemas, key, text) for key, text in map(_argument, arguments)}
-    run(_run(settings, _api(settings, found, key), operations[0], given, dry=dry))
+        called = _operation_of(store, name, operation)
+    given = {key: _value(called.schema, key, text) for key, text in map(_argument, arguments)}
+    run(_run(settings, _api(settings, found, key), called, given, dry=dry))
 
 
 def _api(settings: Settings, found: ActionSet, key: str | None) -> Api:
@@ -375,6 +370,13 @@ def set_of(store: ActionStore, name: str) -> ActionSet:
     if found is None:
         raise click.ClickException(_no_set(store, name))
     return found
+
+
+def _operation_of(store: ActionStore, name: str, operation: str) -> Operation:
+    """An operation of the set `name`. Raises click.ClickException."""
+    for found in store.found([(name, operation)]).values():
+        return found
+    raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
 
 
 def _no_set(store: ActionStore, name: str) -> str:

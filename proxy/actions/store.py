@@ -109,30 +109,7 @@ class ActionStore:
             query = select(actions.c.name, actions.c.revision).where(actions.c.set == name).order_by(actions.c.name)
             return {row.name: row.revision for row in sql.execute(query)}
 
-    def operations(self, name: str, wanted: Iterable[str] | None = None) -> list[Operation]:
-        """Operations of a set: the wanted, in that order, or all by name. Unknown names are left out.
-
-        Raises RetrievalError.
-        """
-        if self._database.empty():
-            return []
-        from sqlalchemy import select
-
-        from proxy.actions.tables import actions
-
-        query = select(actions.c.name, actions.c.definition).where(actions.c.set == name).order_by(actions.c.name)
-        names = None if wanted is None else list(wanted)
-        if names is not None:
-            query = query.where(actions.c.name.in_(names))
-        with self._database.reading() as sql:
-            rows: dict[str, bytes] = {row.name: row.definition for row in sql.execute(query)}
-        return [
-            msgspec.json.decode(rows[each], type=Operation)
-            for each in (rows if names is None else names)
-            if each in rows
-        ]
-
-    def page(self, name: str, *, after: str, limit: int) -> list[Operation]:
+    def operations(self, name: str, *, after: str = "", limit: int | None = None) -> list[Operation]:
         """At most `limit` operations of a set, by name, after the name `after`. Raises RetrievalError."""
         if self._database.empty():
             return []

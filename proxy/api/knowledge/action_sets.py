@@ -78,13 +78,14 @@ class ActionSets:
         found = [known.get(name, ActionSet(name, "", "", 0.0, ())) for name in names]
         return [replace(row, base_url=self._settings[row.name].base_url or row.base_url) for row in found]
 
-    async def operations(self, name: str, wanted: Sequence[str]) -> list[Operation]:
-        """The wanted operations of a set."""
-        return await asyncio.to_thread(self._library.store.operations, name, wanted)
+    async def operation(self, name: str, wanted: str) -> Operation | None:
+        """An operation of a set."""
+        found = await asyncio.to_thread(self._library.store.found, [(name, wanted)])
+        return found.get((name, wanted))
 
     async def page(self, name: str, after: str, limit: int) -> list[Operation]:
         """At most `limit` operations of a set, by name, after the name `after`."""
-        return await asyncio.to_thread(self._library.store.page, name, after=after, limit=limit)
+        return await asyncio.to_thread(self._library.store.operations, name, after=after, limit=limit)
 
     async def find(self, query: str, names: Sequence[str], k: int, view: View) -> list[tuple[str, Operation]]:
         """Sets and operations, the best first."""
@@ -235,7 +236,7 @@ class _Routes:
 
     async def _operation(self, scope: Scope) -> tuple[str, Operation]:
         name, wanted = self._name(scope), scope["path_params"]["operation"]
-        for operation in await self._sets.operations(name, [wanted]):
+        if (operation := await self._sets.operation(name, wanted)) is not None:
             return name, operation
         message = f"{name} has no operation {wanted!r}: GET {ACTIONS}/sets/{name}/operations lists the operations."
         raise ApiError(404, message, code="operation_not_found", param="operation")

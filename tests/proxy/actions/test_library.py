@@ -197,9 +197,9 @@ async def test_a_page_reads_the_operations_of_the_page_alone(tmp_path: Path) -> 
     with contextlib.closing(sqlite3.connect(tmp_path / "actions.db")) as sql:  # a definition that cannot be decoded
         sql.execute("update actions set definition = 'x' where name = ?", (everything[9].name,))
         sql.commit()
-    assert store.page("set", after="", limit=9) == everything[:9]
-    assert store.page("set", after=everything[9].name, limit=COUNT) == everything[10:]
-    assert store.page("set", after="", limit=0) == store.page("other", after="", limit=9) == []
+    assert store.operations("set", limit=9) == everything[:9]
+    assert store.operations("set", after=everything[9].name, limit=COUNT) == everything[10:]
+    assert store.operations("set", limit=0) == store.operations("other") == []
     store.close()
 
 
