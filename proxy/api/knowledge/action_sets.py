@@ -43,19 +43,16 @@ class SetSettings:
     spec: bool = False  # whether the document comes from the settings
 
 
+@dataclass(frozen=True, slots=True)
 class ActionSets:
     """The configured action sets."""
 
-    def __init__(self, actions: Actions, settings: Mapping[str, SetSettings]) -> None:
-        """settings: of each set that has a row in the setting `actions`."""
-        self._actions = actions
-        self._library = actions.library
-        self._settings = settings
-        self._writing = asyncio.Lock()  # so that a put knows whether the set existed
+    actions: Actions
+    settings: Mapping[str, SetSettings]  # of each set that has a row in the setting `actions`
 
     def routes(self, access: Access) -> list[Route]:
         """The routes, for the callers of `access`."""
-        one, routes = ACTIONS + "/sets/{set}", _Routes(self, access)
+        one, routes = ACTIONS + "/sets/{set}", _Routes(self.actions, self.settings, access)
         return [
             access.route(ACTIONS + "/sets", GET=routes.list_sets),
             access.route(one, slow=("PUT",), GET=routes.read_set, PUT=routes.put_set, DELETE=routes.delete_set),
@@ -65,43 +62,31 @@ class ActionSets:
             access.route(ACTIONS + "/search", POST=routes.search),
         ]
 
-    def readable(self, scope: Scope, named: Sequence[str]) -> Sequence[str]:
-        """The named sets, else all sets, that the caller may read. Raises ApiError 404."""
-        rights = rights_of(scope)
-        if named:
-            return self._actions.sets_of(named, rights)
-        return [name for name in self._settings if collection_of(name) in rights.read]
 
-    async def rows(self, names: Sequence[str]) -> list[ActionSet]:
-        """The sets, also sets without a document. The addresses are those that are called."""
-        known = {row.name: row for row in await asyncio.to_thread(self._library.store.sets)}
-        found = [known.get(name, ActionSet(name, "", "", 0.0, ())) for name in names]
-        return [replace(row, base_url=self._settings[row.name].base_url or row.base_url) for row in found]
+class _Routes:
+    """The handlers of the routes."""
 
-    async def operation(self, name: str, wanted: str) -> Operation | None:
-        """An operation of a set."""
-        found = await asyncio.to_thread(self._library.store.found, [(name, wanted)])
-        return found.get((name, wanted))
+    def __init__(self, actions: Actions, settings: Mapping[str, SetSettings], access: Access) -> None:
+        self._actions = actions
+        self._library = actions.library
+        self._settings = settings
+        self._access = access
+        self._writing = asyncio.Lock()  # so that a put knows whether the set existed
 
-    async def page(self, name: str, after: str, limit: int) -> list[Operation]:
-        """At most `limit` operations of a set, by name, after the name `after`."""
-        return await asyncio.to_thread(self._library.store.operations, name, after=after, limit=limit)
+    async def list_sets(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        return listed([_set(row) for row in await self._rows(self._readable(scope, []))])
 
-    async def find(self, query: str, names: Sequence[str], k: int, view: View) -> list[tuple[str, Operation]]:
-        """Sets and operations, the best first."""
-        found = await self._library.find([Turn("user", query)], names, k=k, view=view)
-        return [(one.set, one.operation) for one in found.actions]
+    async def read_set(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        (row,) = await self._rows([self._name(scope)])
+        return _set(row)
 
-    async def apis(self, key: str, names: Sequence[str]) -> Mapping[str, Api]:
-        """Name of each set with a document that the key may call -> the API."""
-        rows = await asyncio.to_thread(self._library.store.sets)
-        return await self._actions.apis.of(key, [row for row in rows if row.name in names])
-
-    async def put(self, name: str, raw: bytes) -> ApiReply:
-        """Bring a set up to date with a document. Raises ApiError."""
+    async def put_set(self, scope: Scope, receive: Receive) -> ApiReply:
+        """Bring a set up to date with the document in the body: 201 for the first document."""
+        name = self._writable(scope)
+        raw = await self._access.body(scope, receive)
         self._must_take_documents(name)
         async with self._writing:
-            (before,) = await self.rows([name])
+            (before,) = await self._rows([name])
             if not before.base_url:
                 message = (
                     f"The gateway does not know the address of {name}: set actions.{name}.base_url. A document from a "
@@ -121,23 +106,58 @@ class ActionSets:
             "unchanged": report.unchanged,
             "removed": report.removed,
         }
-        (row,) = await self.rows([name])
+        (row,) = await self._rows([name])
         return ApiReply(200 if before.updated_s else 201, {**_set(row), "changes": counts})
 
-    async def remove(self, name: str) -> bool:
-        """Delete the operations of a set; returns whether the set had any. Raises ApiError."""
+    async def delete_set(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        """Delete the operations of a set."""
+        name = self._writable(scope)
         self._must_take_documents(name)
         async with self._writing:
             existed = await self._library.remove(name)
         self._actions.read_sets_again()
-        return existed
+        if not existed:
+            raise ApiError(404, f"The action set {name!r} has no operation.", code="action_set_not_found", param="set")
+        return {"id": name, "object": "action_set.deleted", "deleted": True}
 
-    def _must_take_documents(self, name: str) -> None:
-        if self._settings[name].spec:
-            message = f"The document of {name} comes from the setting actions.{name}.spec: change the document there."
-            raise ApiError(409, message, code="action_set_of_settings", param="set")
+    async def list_operations(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        asked = query_of(scope, "limit", "after")
+        limit = whole_number(asked.get("limit", str(_LISTED)), "limit", _MOST_LISTED)
+        name, after = self._name(scope), asked.get("after", "")
+        rows = await asyncio.to_thread(self._library.store.operations, name, after=after, limit=limit + 1)
+        apis = await self._apis(scope, [name])
+        page = [_operation(name, one, apis.get(name)) for one in rows[:limit]]
+        return listed(page, more=len(rows) > limit)
 
-    async def call(self, api: Api, operation: Operation, arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    async def read_operation(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        name, operation = await self._operation(scope)
+        return _with_arguments(name, operation, (await self._apis(scope, [name])).get(name))
+
+    async def search(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+        fields = await self._access.fields(scope, receive, "query", "sets", "k")
+        named = fields.get("sets") or []
+        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+            raise invalid("'sets' must be a list of names", "sets")
+        query, k = query_text(fields.get("query")), k_of(fields, "k", _K)
+        names, view = self._readable(scope, named), View(rights_of(scope).groups)
+        found = (await self._library.find([Turn("user", query)], names, k=k, view=view)).actions
+        apis = await self._apis(scope, list({one.set for one in found}))
+        data = [_with_arguments(one.set, one.operation, apis.get(one.set)) for one in found]
+        return {"object": "action.search", "query": query, "data": data}
+
+    async def run_operation(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+        fields = await self._access.fields(scope, receive, "arguments", "dry")
+        arguments, dry = fields.get("arguments") or {}, yes_or_no(fields, "dry") is True
+        if not isinstance(arguments, dict):
+            raise invalid("'arguments' must be an object", "arguments")
+        async with self._access.asking():
+            name, operation = await self._operation(scope)
+            api = (await self._apis(scope, [name])).get(name)
+        if api is None:
+            raise forbidden(f"This key has no credentials for {name} (ragway keys credentials set).", "set")
+        return _dry(api, operation, arguments) if dry else await self._call(api, operation, arguments, scope)
+
+    async def _call(self, api: Api, operation: Operation, arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
         """The result of a call, as in a chat. Raises ApiError for wrong arguments."""
         exchange, label = exchange_of(scope), f"{api.name}/{operation.name}"
         traced = ActionCall(0, exchange.elapsed_ms(), api.name, label)
@@ -161,72 +181,22 @@ class ActionSets:
             "ms": outcome.ms,
         }
 
+    def _readable(self, scope: Scope, named: Sequence[str]) -> Sequence[str]:
+        """The named sets, else all sets, that the caller may read. Raises ApiError 404."""
+        rights = rights_of(scope)
+        if named:
+            return self._actions.sets_of(named, rights)
+        return [name for name in self._settings if collection_of(name) in rights.read]
 
-class _Routes:
-    """The handlers of the routes."""
-
-    def __init__(self, sets: ActionSets, access: Access) -> None:
-        self._sets = sets
-        self._access = access
-
-    async def list_sets(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        return listed([_set(row) for row in await self._sets.rows(self._sets.readable(scope, []))])
-
-    async def read_set(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        (row,) = await self._sets.rows([self._name(scope)])
-        return _set(row)
-
-    async def put_set(self, scope: Scope, receive: Receive) -> ApiReply:
-        """Read the document in the body into the set: 201 for the first document."""
-        name = self._writable(scope)
-        return await self._sets.put(name, await self._access.body(scope, receive))
-
-    async def delete_set(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        name = self._writable(scope)
-        if not await self._sets.remove(name):
-            raise ApiError(404, f"The action set {name!r} has no operation.", code="action_set_not_found", param="set")
-        return {"id": name, "object": "action_set.deleted", "deleted": True}
-
-    async def list_operations(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        asked = query_of(scope, "limit", "after")
-        limit = whole_number(asked.get("limit", str(_LISTED)), "limit", _MOST_LISTED)
-        name, after = self._name(scope), asked.get("after", "")
-        rows = await self._sets.page(name, after, limit + 1)
-        apis = await self._apis(scope, [name])
-        page = [_operation(name, one, apis.get(name)) for one in rows[:limit]]
-        return listed(page, more=len(rows) > limit)
-
-    async def read_operation(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        name, operation = await self._operation(scope)
-        return _with_arguments(name, operation, (await self._apis(scope, [name])).get(name))
-
-    async def search(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        fields = await self._access.fields(scope, receive, "query", "sets", "k")
-        named = fields.get("sets") or []
-        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
-            raise invalid("'sets' must be a list of names", "sets")
-        query, k = query_text(fields.get("query")), k_of(fields, "k", _K)
-        names = self._sets.readable(scope, named)
-        found = await self._sets.find(query, names, k, View(rights_of(scope).groups))
-        apis = await self._apis(scope, list({name for name, _ in found}))
-        data = [_with_arguments(name, operation, apis.get(name)) for name, operation in found]
-        return {"object": "action.search", "query": query, "data": data}
-
-    async def run_operation(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        fields = await self._access.fields(scope, receive, "arguments", "dry")
-        arguments, dry = fields.get("arguments") or {}, yes_or_no(fields, "dry") is True
-        if not isinstance(arguments, dict):
-            raise invalid("'arguments' must be an object", "arguments")
-        async with self._access.asking():
-            name, operation = await self._operation(scope)
-            api = (await self._apis(scope, [name])).get(name)
-        if api is None:
-            raise forbidden(f"This key has no credentials for {name} (ragway keys credentials set).", "set")
-        return _dry(api, operation, arguments) if dry else await self._sets.call(api, operation, arguments, scope)
+    async def _rows(self, names: Sequence[str]) -> list[ActionSet]:
+        """The sets, also sets without a document. The addresses are those that are called."""
+        known = {row.name: row for row in await asyncio.to_thread(self._library.store.sets)}
+        found = [known.get(name, ActionSet(name, "", "", 0.0, ())) for name in names]
+        return [replace(row, base_url=self._settings[row.name].base_url or row.base_url) for row in found]
 
     def _name(self, scope: Scope) -> str:
         """The set in the path. Raises ApiError 404, also for a set that the caller may not read."""
-        (name,) = self._sets.readable(scope, [scope["path_params"]["set"]])
+        (name,) = self._readable(scope, [scope["path_params"]["set"]])
         return name
 
     def _writable(self, scope: Scope) -> str:
@@ -234,15 +204,22 @@ class _Routes:
         must_write(collection_of(name), rights_of(scope))
         return name
 
+    def _must_take_documents(self, name: str) -> None:
+        if self._settings[name].spec:
+            message = f"The document of {name} comes from the setting actions.{name}.spec: change the document there."
+            raise ApiError(409, message, code="action_set_of_settings", param="set")
+
     async def _operation(self, scope: Scope) -> tuple[str, Operation]:
         name, wanted = self._name(scope), scope["path_params"]["operation"]
-        if (operation := await self._sets.operation(name, wanted)) is not None:
+        for operation in (await asyncio.to_thread(self._library.store.found, [(name, wanted)])).values():
             return name, operation
         message = f"{name} has no operation {wanted!r}: GET {ACTIONS}/sets/{name}/operations lists the operations."
         raise ApiError(404, message, code="operation_not_found", param="operation")
 
     async def _apis(self, scope: Scope, names: Sequence[str]) -> Mapping[str, Api]:
-        return await self._sets.apis(exchange_of(scope).key, names)
+        """Name of each set with a document that the caller's key may call -> the API."""
+        rows = await asyncio.to_thread(self._library.store.sets)
+        return await self._actions.apis.of(exchange_of(scope).key, [row for row in rows if row.name in names])
 
 
 def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
