@@ -38,7 +38,6 @@ class ReplyWriter(ABC):
         self._frames: list[bytes] = []
         self._begun = False
         self._call: _Call | None = None  # the tool call that arrives
-        self._calls_done: set[tuple[int, str]] = set()
 
     def read(self, chunk: Mapping[str, Any]) -> None:
         """Read a chunk, or a whole completion. Raises ApiError 502: no events of the dialect can follow."""
