@@ -24,7 +24,7 @@ from proxy.dialects.base import ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, items, unescaped, value_at
 from proxy.dialects.replies import called_tool, json_bytes, json_of
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import LOOK_AGAIN_S, NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
+from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
 
 _MOST_MARKS = 8  # that are looked for, of the newest replies
 _INSTRUCTIONS = ("system", "developer")
@@ -98,7 +98,7 @@ class ActionMemory(WriteBehindQueue[Remembered]):
         if newest < 0:
             return None
         row = row_id(key, messages[: newest + 1])
-        return await self._read(row, again=has_results(messages))
+        return await self._conversation(row, again=has_results(messages))
 
     async def forgot(self, key: str, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Whether a conversation without a record had hidden messages. Raises RetrievalError."""
@@ -114,19 +114,15 @@ class ActionMemory(WriteBehindQueue[Remembered]):
 
     async def items(self, key: str, id: str) -> list[Any] | None:
         """The items of the conversation up to a stored response; None: not known. Raises RetrievalError."""
-        found = await self._read(_response_row(key, id), again=True)
+        found = await self._conversation(_response_row(key, id), again=True)
         items: list[Any] | None = orjson.loads(found.items) if found is not None and found.items else None
         return items
 
-    async def _read(self, row: str, *, again: bool) -> Conversation | None:
-        """again: look a second time, where the first look finds no record."""
-        if (known := self.unwritten(row)) is not None:
-            return known.conversation
-        content = await asyncio.to_thread(self._store.read, row)
-        if content is None and again:
-            await asyncio.sleep(LOOK_AGAIN_S)
-            return await self._read(row, again=False)
-        return None if content is None else msgspec.json.decode(content, type=Conversation)
+    async def _conversation(self, row: str, *, again: bool) -> Conversation | None:
+        record = await self.find_record(row, again=again)
+        if isinstance(record, Remembered):
+            return record.conversation
+        return None if record is None else msgspec.json.decode(record, type=Conversation)
 
     def keep(self, key: str, messages: Sequence[Mapping[str, Any]], conversation: Conversation) -> None:
         """Remember a conversation. messages: visible to the client, the newest reply last."""

@@ -4,7 +4,6 @@ A result has an id, by which later questions of the conversation find the result
 stored record stands under a digest of the key and the id.
 """
 
-import asyncio
 import hashlib
 import secrets
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from proxy.actions.result_reading import NoPlace, read_on
 from proxy.body import by_size
 from proxy.dialects.replies import json_bytes
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import LOOK_AGAIN_S, NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
+from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
 from retrieval.errors import RetrievalError
 
 READ = "read_result"
@@ -45,19 +44,10 @@ class StoredResults(WriteBehindQueue[StoredResult]):
         """Store a result for a key; returns whether the queue had room."""
         return self.add(StoredResult(_row_id(key, id), time(), content))
 
-    async def find(self, key: str, id: str, *, again: bool = True) -> bytes | None:
-        """A result of the key; None: no result of this id. Raises RetrievalError.
-
-        again: look a second time, where the first look finds no result.
-        """
-        row = _row_id(key, id)
-        if (waiting := self.unwritten(row)) is not None:
-            return waiting.content
-        content = await asyncio.to_thread(self._store.read, row)
-        if content is None and again:
-            await asyncio.sleep(LOOK_AGAIN_S)
-            return await self.find(key, id, again=False)
-        return content
+    async def find(self, key: str, id: str) -> bytes | None:
+        """A result of the key; None: no result of this id. Raises RetrievalError."""
+        record = await self.find_record(_row_id(key, id), again=True)
+        return record.content if isinstance(record, StoredResult) else record
 
 
 def _row_id(key: str, id: str) -> str:

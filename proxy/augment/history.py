@@ -23,7 +23,7 @@ from proxy.content_encoding import unpacked_start
 from proxy.dialects.base import Dialect
 from proxy.exchange import Exchange
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import LOOK_AGAIN_S, NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
+from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
 
@@ -59,23 +59,18 @@ class Histories(WriteBehindQueue[History]):
     async def find(self, key: str, id: str, *, deadline_s: float, again: bool = False) -> Sequence[Turn]:
         """The turns of a key's response or conversation; empty: no history. Raises RetrievalError, TimeoutError.
 
-        again: look a second time, after LOOK_AGAIN_S, where the first look finds no history.
+        again: look a second time, where the first look finds no history.
         """
         row = row_id(key, id)
-        if (known := self.unwritten(row)) is not None:
-            return known.turns
-        if monotonic() < self._rests_until_s:
+        if monotonic() < self._rests_until_s and self.unwritten(row) is None:
             return ()
         try:
             async with asyncio.timeout(deadline_s):
-                content = await self._read(row)
-                if content is None and again:
-                    await asyncio.sleep(LOOK_AGAIN_S)
-                    content = await self._read(row)
+                record = await self.find_record(row, again=again)
         except (RetrievalError, TimeoutError):
             self._rests_until_s = monotonic() + _REST_S
             raise
-        return [Turn(**turn) for turn in orjson.loads(content or b"[]")]
+        return record.turns if isinstance(record, History) else [Turn(**turn) for turn in orjson.loads(record or b"[]")]
 
     def _read(self, row: str) -> Awaitable[bytes | None]:
         return asyncio.get_running_loop().run_in_executor(self._threads, self._store.read, row)

@@ -8,7 +8,7 @@ the write. `WriteBehindQueue` does the same for every record of a chat.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
@@ -21,7 +21,7 @@ log = logging.getLogger("ragway")
 EVERY_S = 0.5  # from the first waiting receipt to the write
 # Of records for the next request: a client that runs a tool asks again within milliseconds. A write takes 1.5 ms.
 NEXT_REQUEST_EVERY_S = 0.05
-LOOK_AGAIN_S = 0.1  # another worker may be about to write
+_LOOK_AGAIN_S = 0.1  # another worker may be about to write
 _AGAIN_S = 10.0  # after a failed write: an attempt takes half a millisecond for each receipt
 _PRUNE_S = 600.0
 _MOST = 1000  # unwritten
@@ -95,6 +95,23 @@ class WriteBehindQueue(Generic[One]):
         """The record in the queue or in the write under way; None: written, or no record."""
         return self._waiting.get(id) or self._writing.get(id)
 
+    async def find_record(self, id: str, *, again: bool = False) -> One | bytes | None:
+        """The record in the queue, or the JSON of a stored record; None: no record. Raises RetrievalError.
+
+        again: look a second time, where the first look finds no record.
+        """
+        if (known := self.unwritten(id)) is not None:
+            return known
+        content = await self._read(id)
+        if content is None and again:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            return await self.find_record(id)
+        return content
+
+    def _read(self, id: str) -> Awaitable[bytes | None]:
+        """The JSON of a stored record, read in a thread."""
+        return asyncio.to_thread(self._store.read, id)
+
     def warm(self) -> None:
         """Import the database modules, which takes 200 ms, before the first request."""
         self._store.warm()
@@ -166,8 +183,8 @@ class Receipts(WriteBehindQueue[Receipt]):
 
     async def find(self, id: str) -> dict[str, Any] | None:
         """The receipt as JSON; None: no receipt of this id. Raises RetrievalError."""
-        receipt = self.unwritten(id)
-        content = self._content(receipt) if receipt else await asyncio.to_thread(self._store.read, id)
+        record = await self.find_record(id)
+        content = self._content(record) if isinstance(record, Receipt) else record
         found: dict[str, Any] | None = None if content is None else orjson.loads(content)
         return found
 
