@@ -17,7 +17,7 @@ offer         the tools of one chat           own_tools  the gateway's own tools
 loop          the rounds of a chat until an answer
 bridged       the rounds for clients of responses and messages
 baked_in      operations that a chat is offered without a search     document_search  the search of documents as a tool
-budget        the tokens and bytes of a chat's results
+result_budget  the tokens and bytes of a chat's results
 shelf         the whole results of a chat     result_reading  a page, a place or some rows of a result
 execution     the model's calls: checked, grounded, made
 memory        the hidden rounds of a conversation, for the next question

@@ -13,12 +13,12 @@ from typing import Any
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import ActionLimits
 from proxy.actions.arguments import TooManyValues, invented
-from proxy.actions.budget import CallShare, ResultBudget
 from proxy.actions.call import Api, CallLimits, Outcome, call
 from proxy.actions.offer import PREFIX, Offer, OfferedOperation
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool
 from proxy.actions.protocols import example
+from proxy.actions.result_budget import CallShare, ResultBudget
 from proxy.actions.results import cut_middle
 from proxy.actions.schema_check import problems
 from proxy.augment.sanitize import quoted
