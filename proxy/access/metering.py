@@ -15,7 +15,7 @@ from proxy.access.limits import UNLIMITED, Admission
 from proxy.access.usage_tap import UsageTap
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.body import by_size
-from proxy.dialects.json_body import values_of
+from proxy.dialects.json_body import LENGTHS, values_of
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
@@ -28,9 +28,7 @@ _SEARCH = "/search"
 _OPERATIONS, _RUN = "/v1/actions/", "/run"
 _TOOLS = "/mcp"  # searches as tools
 _ANSWER_TOKENS = 500  # reserved where the request sets no length of the answer
-# Members for the length and for the number of answers, in all dialects.
-_LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_CHOICES = ("n", "best_of")
+_CHOICES = ("n", "best_of")  # members for the number of answers, in all dialects
 _MOST_TOKENS = 10**9  # a larger number counts as _MOST_TOKENS, which fits every counter
 
 
@@ -144,7 +142,7 @@ def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) 
     prompt = estimated_tokens(body)
     if not answers:
         return prompt, prompt
-    longest = _largest(body, fields, _LENGTHS)
+    longest = _largest(body, fields, LENGTHS)
     choices = max(1, _largest(body, fields, _CHOICES))
     least = min(prompt + longest * choices, _MOST_TOKENS)
     return least if longest else min(prompt + _ANSWER_TOKENS * choices, _MOST_TOKENS), least

@@ -20,11 +20,12 @@ import orjson
 
 from proxy.errors import ApiError
 
+LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")  # of an answer, in all dialects
 # Every member that the gateway reads in some dialect: the next reader must read the same value.
 _READ = frozenset(
     (
         *("model", "messages", "rag", "stream", "stream_options", "n", "best_of"),
-        *("max_tokens", "max_completion_tokens", "max_output_tokens"),
+        *LENGTHS,
         *("prompt", "input", "instructions", "system", "tools", "functions", "response_format"),
     )
 )

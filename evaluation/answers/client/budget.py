@@ -15,12 +15,12 @@ import orjson
 from evaluation.answers.records import BenchError, MaxCost, Variant
 from evaluation.answers.run_folder import Run
 from proxy.access.prices import Price, Size
+from proxy.dialects.json_body import LENGTHS
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
 
 # Upper bound for the model's tokens per embedder token of the passages; ordinary text has about 1.
 _TOKENS_OF_ONE = 4
 _BLOCK_TOKENS = 2000  # the text around the passages, with titles and sources
-_LENGTHS = ("max_completion_tokens", "max_tokens", "max_output_tokens")  # members for the longest answer
 PriceOf = Callable[[str], Price | None]
 
 
@@ -54,7 +54,7 @@ class Ended(Protocol):
 
 def answer_cap(settings: Mapping[str, Any], size: Size) -> int | None:
     """The most tokens an answer may have: as the request says, else as the model can; None: not known."""
-    said = [settings[name] for name in _LENGTHS if name in settings]
+    said = [settings[name] for name in LENGTHS if name in settings]
     caps = [
         judgement
         for judgement in said
