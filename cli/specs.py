@@ -37,8 +37,7 @@ async def document_of(settings: Settings, name: str, source: str) -> bytes:
 
 def source_of(settings: Settings, found: ActionSet | None, name: str) -> str:
     """The file or URL of a set's document: of the setting, else of `ragway actions add`; "": unknown."""
-    row = settings.actions.get(name)
-    return (row.spec if row is not None else None) or (found.source if found is not None else "")
+    return settings.actions.get(name, ActionsApi()).spec or (found.source if found is not None else "")
 
 
 async def update(
