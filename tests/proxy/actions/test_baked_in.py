@@ -2,33 +2,26 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from proxy.access.key_credentials import KeyCredentials
 from proxy.access.rights import EVERYTHING
-from proxy.access.sealing import MasterKey
-from proxy.access.sql import SqlAccounts
-from proxy.actions.actions import ActionLimits, Actions
-from proxy.actions.call import Api, CallLimits
-from proxy.actions.key_apis import KeyApis
+from proxy.actions.actions import Actions
 from proxy.actions.library import ActionLibrary
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.store import ActionSet, ActionStore
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import Exchange, Target
-from proxy.upstream.bridges.lacking import Lacking
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
+from tests.support.action_offers import actions_of
 from tests.support.unasked import Unasked
 
 SCHEMA = {"type": "object", "properties": {}, "required": []}
 OPERATIONS = [Operation(name, method, "/users", SCHEMA) for name, method in (("list", "GET"), ("add", "POST"))]
 OTHERS = [Operation("listRooms", "GET", "/rooms", SCHEMA)]
-LIMITS = ActionLimits(k=6, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())
 REQUEST = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"Who?"}]}')
 TARGET = Target("m", "relay", "http://127.0.0.1:1", "")
 
@@ -51,11 +44,7 @@ def actions(folder: Path, always: dict[str, list[str]], index: type[Unasked] = D
     store = ActionStore(folder)
     store.put(ActionSet("atlas", "", "https://x.example", 0, ()), OPERATIONS)
     store.put(ActionSet("rooms", "", "https://y.example", 0, ()), OTHERS)
-    apis = KeyApis(
-        lambda found, _: Api(found.name, found.base_url), KeyCredentials(SqlAccounts(folder), MasterKey("", "NONE"))
-    )
-    limits = replace(LIMITS, always=always, search_s=0.05)
-    return Actions(ActionLibrary(store, index()), apis, {"atlas": False}, limits, None, Lacking(60))
+    return actions_of(folder, ActionLibrary(store, index()), {"atlas": False}, always=always, search_s=0.05)
 
 
 async def offered(made: Actions, *sets: str) -> list[str]:

@@ -18,6 +18,7 @@ from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.dialects.replies import ToolCall
 from proxy.exchange import Exchange, ToolsWay
 from tests.proxy.actions.calling import served_api
+from tests.support.action_offers import empty_offer
 from tests.support.api_server import ApiRequest, Reply
 
 PATIENCE_S = 10.0  # less than the 30 s of a call
@@ -61,12 +62,8 @@ DOCUMENT = {
 GOLD = {"orgId": "5f0c1e", "role": "admin", "limit": 20, "team": ["red/blue"]}
 
 
-async def nothing(_turns: object) -> Any:
-    return []
-
-
 def offer(api: Api) -> Offer:
-    made = Offer(nothing, lambda way, _refused: way, lambda _way, _refused: None, ())
+    made = empty_offer()
     made.add([
         OfferedOperation("things", one, api, offered_schema(one, api.fixed)) for one in operations_of(DOCUMENT)[0]
     ])  # fmt: skip

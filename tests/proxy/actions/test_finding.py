@@ -10,21 +10,15 @@ import pytest
 
 from cli.common import knowledge
 from config.settings import load
-from proxy.access.key_credentials import KeyCredentials
 from proxy.access.rights import EVERYTHING
-from proxy.access.sealing import MasterKey
-from proxy.access.sql import SqlAccounts
-from proxy.actions.actions import ActionLimits, Actions
-from proxy.actions.call import Api, CallLimits
-from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.store import ActionSet, ActionStore
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import Exchange, Target
-from proxy.upstream.bridges.lacking import Lacking
 from retrieval.records.documents import Passage
 from retrieval.records.search import ALL, Context, Hit, Query, Retrieved, Turn
+from tests.support.action_offers import actions_of
 from tests.support.unasked import Unasked
 
 SERVERS = [{"url": "https://api.example.com"}]
@@ -146,12 +140,9 @@ async def test_a_client_that_leaves_during_the_search_is_no_failed_search(
 
 async def offered(library: ActionLibrary, data: Path, exchange: Exchange) -> None:
     """Offer a chat operations of the set `a`."""
-    credentials = KeyCredentials(SqlAccounts(data), MasterKey("", "NONE"))
-    apis = KeyApis(lambda found, _: Api(found.name, found.base_url), credentials)
-    limits = ActionLimits(k=2, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())
-    actions = Actions(library, apis, {"a": True}, limits, None, Lacking(60))
     request = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"list penguins"}]}')
     target = Target("m", "relay", "http://127.0.0.1:1", "")
+    actions = actions_of(data, library, {"a": True}, k=2)
     await actions.offer(request, [Turn("user", "list penguins")], ["a"], exchange, target)
 
 

@@ -9,14 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from proxy.access.key_credentials import KeyCredentials
 from proxy.access.rights import EVERYTHING, Names, Rights
-from proxy.access.sealing import MasterKey
-from proxy.access.sql import SqlAccounts
-from proxy.actions.actions import ActionLimits, Actions
 from proxy.actions.arguments import offered_schema
-from proxy.actions.call import Api, CallLimits
-from proxy.actions.key_apis import KeyApis
+from proxy.actions.call import Api
 from proxy.actions.library import ActionLibrary
 from proxy.actions.offer import Offer, OfferedOperation, member_edit
 from proxy.actions.openapi.operation import Operation
@@ -25,18 +20,9 @@ from proxy.actions.own_tools import find_actions
 from proxy.actions.store import ActionStore
 from proxy.dialects.chat import ChatRequest
 from proxy.errors import ApiError
-from proxy.upstream.bridges.lacking import Lacking
 from retrieval.records.search import Turn
+from tests.support.action_offers import actions_of, empty_offer
 from tests.support.unasked import Unasked
-
-LIMITS = ActionLimits(k=6, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())
-
-
-def actions(folder: Path) -> Actions:
-    library = ActionLibrary(ActionStore(folder), Unasked())
-    credentials = KeyCredentials(SqlAccounts(folder), MasterKey("", "NONE"))
-    apis = KeyApis(lambda found, _: Api(found.name, found.base_url), credentials)
-    return Actions(library, apis, {"atlas": True, "shop": False}, LIMITS, None, Lacking(60))
 
 
 def operation(name: str, **properties: Any) -> OfferedOperation:
@@ -45,19 +31,16 @@ def operation(name: str, **properties: Any) -> OfferedOperation:
     return OfferedOperation("atlas", one, api, offered_schema(one, api.fixed))
 
 
-async def nothing(_turns: object) -> Any:
-    return []
-
-
 def offer(*found: OfferedOperation, taken: tuple[str, ...] = ()) -> Offer:
-    made = Offer(nothing, lambda way, _refused: way, lambda _way, _refused: None, taken)
+    made = empty_offer(*taken)
     made.add(found)
     made.add_own(find_actions(made.find))
     return made
 
 
 def test_a_chat_has_the_offered_sets_that_the_key_may_read(tmp_path: Path) -> None:
-    made = actions(tmp_path)
+    library = ActionLibrary(ActionStore(tmp_path), Unasked())
+    made = actions_of(tmp_path, library, {"atlas": True, "shop": False})
     assert made.sets_of(None, EVERYTHING) == ["atlas"]
     assert made.sets_of(["shop", "atlas", "shop"], EVERYTHING) == ["shop", "atlas"]
     assert made.sets_of((), EVERYTHING) == []

@@ -1,21 +1,16 @@
 """The hidden rounds as texts, for a model that is not asked by `tools`."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from proxy.actions.call import Api
-from proxy.actions.offer import Offer, OfferedOperation
+from proxy.actions.offer import OfferedOperation
 from proxy.actions.openapi.operations import operations_of
 from proxy.actions.protocols import as_texts, request_parts
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import ToolsWay
-from retrieval.records.search import Turn
-
-
-async def unasked(_: Sequence[Turn]) -> Sequence[OfferedOperation]:
-    raise AssertionError
+from tests.support.action_offers import empty_offer
 
 
 def test_a_call_of_a_custom_tool_becomes_a_text() -> None:
@@ -40,7 +35,8 @@ def test_a_call_of_a_custom_tool_becomes_a_text() -> None:
 def test_an_argument_whose_schema_is_true_is_listed(way: ToolsWay) -> None:
     row = {"name": "q", "in": "query", "schema": True}
     (one,), _ = operations_of({"paths": {"/rows": {"get": {"operationId": "rows", "parameters": [row]}}}})
-    offer = Offer(unasked, lambda way, _refused: way, lambda _way, _refused: None, (), way=way)
+    offer = empty_offer()
+    offer.way = way
     offer.add([OfferedOperation("atlas", one, Api("atlas", "https://x.example"), one.schema)])
     request = ChatRequest.parse(b'{"model": "m", "messages": [{"role": "user", "content": "rows?"}]}')
     _, instructions = request_parts(offer, request, (), (), last=False)

@@ -14,17 +14,14 @@ from proxy.actions.own_tools import find_actions
 from proxy.actions.replies import ClientReply, ModelReply
 from proxy.asgi import Message
 from proxy.dialects.chat import CHAT, ChatRequest
+from tests.support.action_offers import empty_offer
 
 STREAM_HEAD = [(b"content-type", b"text/event-stream")]
 SCHEMA = {"type": "object", "properties": {}, "required": []}
 
 
-async def nothing(_turns: object) -> Any:
-    return []
-
-
 def offer() -> Offer:
-    made = Offer(nothing, lambda way, _refused: way, lambda _way, _refused: None, ("weather",))
+    made = empty_offer("weather")
     made.add(
         [OfferedOperation("atlas", Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"), SCHEMA)]
     )
