@@ -49,6 +49,7 @@ ORGS: tuple[str, dict[str, Any]] = ("act_listOrganizations", {})
 USERS: tuple[str, dict[str, Any]] = ("act_listUsers", {"orgId": ORG})
 ANSWER = "The users are Ann and Ben."
 CANARIES = (USER, PASSWORD, GROUP)
+SECRETS = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD}
 CLIENT_TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
 TRIP = {
     "openapi": "3.1.0",
@@ -126,13 +127,18 @@ def action_team(folder: Path) -> Iterator[Team]:
     """A team with a gateway of its own."""
     with atlas_api() as api, recording() as recorder:
         settings = SETTINGS.format(model=recorder.url, group=GROUP)
-        (folder / "atlas.json").write_text(json.dumps(document(api.url)))
-        (folder / "ragway.yaml").write_text(settings)
-        secrets = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD}
-        added = ragway("actions", "add", "atlas", "atlas.json", "--data", "data", folder=folder, environ=secrets)
-        assert added.returncode == 0, added.stderr
-        (folder / "weather.json").write_text(json.dumps({**TRIP, "servers": [{"url": api.url}]}))
-        added = ragway("actions", "add", "weather", "weather.json", "--data", "data", folder=folder, environ=secrets)
-        assert added.returncode == 0, added.stderr
-        with serving(folder / "data", folder, settings, **secrets) as served:
+        sets = {"atlas": document(api.url), "weather": {**TRIP, "servers": [{"url": api.url}]}}
+        with serving_sets(folder, settings, sets, **SECRETS) as served:
             yield Team(served, api, recorder)
+
+
+@contextlib.contextmanager
+def serving_sets(folder: Path, settings: str, sets: Mapping[str, Any], **environ: str) -> Iterator[Served]:
+    """`serving`, with action sets. sets: name -> document."""
+    (folder / "ragway.yaml").write_text(settings)
+    for name, one in sets.items():
+        (folder / f"{name}.json").write_text(json.dumps(one))
+        added = ragway("actions", "add", name, f"{name}.json", "--data", "data", folder=folder, environ=environ)
+        assert added.returncode == 0, added.stderr
+    with serving(folder / "data", folder, settings, **environ) as served:
+        yield served

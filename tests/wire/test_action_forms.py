@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from tests.support.action_team import serving_sets
 from tests.support.delta_forms import FORMS, DeltaForm, FormedCall, frames, whole
-from tests.support.gateway import Served, ragway, serving
+from tests.support.gateway import Served
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.served_app import served as served_app
 from tests.support.upstream_servers import Received, Wire, chunked, head, reply, single_bytes
@@ -101,12 +102,8 @@ def blog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Blog]:
         return JSONResponse({"seen": len(seen)})
 
     with served_app(Starlette(routes=[Route("/{path:path}", answer)])) as port, recording() as recorder:
-        settings = SETTINGS.format(model=recorder.url)
-        (folder / "ragway.yaml").write_text(settings)
-        (folder / "blog.json").write_text(json.dumps(document(f"http://127.0.0.1:{port}")))
-        added = ragway("actions", "add", "blog", "blog.json", "--data", "data", folder=folder)
-        assert added.returncode == 0, added.stderr
-        with serving(folder / "data", folder, settings) as served, httpx.Client(timeout=60) as client:
+        settings, sets = SETTINGS.format(model=recorder.url), {"blog": document(f"http://127.0.0.1:{port}")}
+        with serving_sets(folder, settings, sets) as served, httpx.Client(timeout=60) as client:
             yield Blog(served, seen, recorder, client)
 
 

@@ -20,8 +20,9 @@ import pytest
 
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
+from tests.support.action_team import serving_sets
 from tests.support.canaries import Canaries
-from tests.support.gateway import Served, ragway, serving
+from tests.support.gateway import Served, ragway
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.scripted_model import ScriptedModel, Turn, calls, says
 from tests.support.upstream_servers import Received, Wire, head, reply
@@ -227,8 +228,7 @@ def canaries() -> Canaries:
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory, canaries: Canaries) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("canaries")
-    data = folder / "data"
-    accounts = SqlAccounts(data)
+    accounts = SqlAccounts(folder / "data")
     readers = Rights(read=Names(["*"]), models=Names(["*"]))
     keys = {name: accounts.create(name, readers) for name in ("own", "other", "bare")}
     keys["root"] = accounts.create("root", EVERYTHING)
@@ -244,13 +244,8 @@ def house(tmp_path_factory: pytest.TempPathFactory, canaries: Canaries) -> Itera
         environ[f"USER_OF_{kind}"] = canaries.new(f"user of {kind}", "-x.")
     with recording() as models, recording() as api_recorder:
         settings = settings_of(models.url, api_recorder.url, canaries)
-        (folder / "ragway.yaml").write_text(settings)
-        (folder / "echo.json").write_text(json.dumps(document()))
-        for name in ROWS:
-            done = ragway("actions", "add", name, "echo.json", folder=folder, environ=environ)
-            assert done.returncode == 0, done.stderr
         ids = {name: (key.id, secret) for name, (key, secret) in keys.items()}
-        with serving(data, folder, settings, **environ) as served:
+        with serving_sets(folder, settings, dict.fromkeys(ROWS, document()), **environ) as served:
             made = House(served, ids, models, EchoApi(api_recorder, canaries.new("the fetched token")))
             give_credentials(made, canaries, folder, environ)
             made.see("the commands of the processes", b"".join(_command_lines(served)))

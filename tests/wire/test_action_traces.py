@@ -13,10 +13,11 @@ from sqlalchemy import text
 from proxy.access.limits import NANO, limits_of
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
-from tests.support.atlas_api import GROUP, ORG, PASSWORD, USER, AtlasApi, atlas_api, document
+from tests.support.action_team import ANSWER, ORGS, QUESTION, SECRETS, USERS, serving_sets
+from tests.support.atlas_api import GROUP, ORG, PASSWORD, AtlasApi, atlas_api, document
 from tests.support.described import described
 from tests.support.dialect_clients import CHAT_CLIENT, CLIENTS
-from tests.support.gateway import Served, ragway, serving
+from tests.support.gateway import Served, ragway
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.scripted_model import USAGE, ScriptedModel, Turn, calls, says
 
@@ -32,11 +33,7 @@ actions:
     fixed: {{groupId: {group}}}
     networks: ["127.0.0.0/8"]
 """
-QUESTION = "who are the users in my organization?"
-ORGS: tuple[str, dict[str, Any]] = ("act_listOrganizations", {})
-USERS: tuple[str, dict[str, Any]] = ("act_listUsers", {"orgId": ORG})
 INVENTED: tuple[str, dict[str, Any]] = ("act_listUsers", {"orgId": "your_organization_id"})
-ANSWER = "The users are Ann and Ben."
 LARGE = {"prompt_tokens": 5000, "completion_tokens": 10, "total_tokens": 5010}
 # The limits of keys, above the first call's reservation and below the first call's use and the second's reservation.
 LIMITED: dict[str, dict[str, float]] = {
@@ -53,7 +50,6 @@ LIMITED: dict[str, dict[str, float]] = {
     "parallel": {"tokens_per_day": 20_000},
     "enough": {"tokens_per_day": 100_000, "usd_per_day": 1},
 }
-SECRETS = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD}
 
 
 class Team:
@@ -120,11 +116,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     accounts.close()
     with atlas_api() as api, recording() as recorder:
         settings = SETTINGS.format(model=recorder.url, group=GROUP)
-        (folder / "atlas.json").write_text(json.dumps(document(api.url)))
-        (folder / "ragway.yaml").write_text(settings)
-        added = ragway("actions", "add", "atlas", "atlas.json", "--data", "data", folder=folder, environ=SECRETS)
-        assert added.returncode == 0, added.stderr
-        with serving(folder / "data", folder, settings, **SECRETS) as served:
+        with serving_sets(folder, settings, {"atlas": document(api.url)}, **SECRETS) as served:
             yield Team(served, api, recorder, keys)
 
 
