@@ -11,14 +11,13 @@ from typing import Any
 import click
 import orjson
 
-from cli.apis import action_api, action_library, action_store, call_limits, hidden_arguments, refused_address
+from cli.apis import action_api, action_library, action_store, arguments_of, call_limits, refused_address
 from cli.build import accounts, key_credentials
 from cli.common import WholeNumber, arms_text, as_text, echo, options, progress_bar, run, settings_of
 from cli.specs import configured_address, counts_of, document_of, source_of, update
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
 from proxy.actions.addresses import ForbiddenAddress
-from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, call
 from proxy.actions.library import MIN_RELEVANCE, AddReport, FoundAction
 from proxy.actions.openapi.operation import Operation
@@ -197,7 +196,7 @@ def show(name: str, operation: str | None, as_json: bool, config_file: Path | No
     elif operation is not None:
         one = operations[0]
         echo(f"{one.method} {one.path}\n{one.summary}\n{one.description}".strip())
-        click.echo(orjson.dumps(_arguments(settings, found, one), option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(arguments_of(settings, found, one), option=orjson.OPT_INDENT_2))
     else:
         for one in operations:
             echo(f"{one.name}  {one.method} {one.path}  {one.summary}")
@@ -324,7 +323,7 @@ def _credentials(settings: Settings, set_name: str, key: str) -> Mapping[str, st
 
 
 async def _run(settings: Settings, api: Api, operation: Operation, arguments: dict[str, Any], *, dry: bool) -> int:
-    wrong = problems(offered_schema(operation, api.hidden(operation)), arguments)
+    wrong = problems(api.schema_of(operation), arguments)
     if wrong:
         raise click.ClickException(f"{operation.name}: {'; '.join(wrong)}")
     if dry:
@@ -395,11 +394,6 @@ def _set_row(one: ActionSet) -> dict[str, Any]:
     }
 
 
-def _arguments(settings: Settings, action_set: ActionSet, one: Operation) -> dict[str, Any]:
-    """The schema of the arguments that `run` takes."""
-    return offered_schema(one, hidden_arguments(settings, action_set, one))
-
-
 def _operation_row(settings: Settings, action_set: ActionSet, one: Operation) -> dict[str, Any]:
     return {
         "name": one.name,
@@ -407,5 +401,5 @@ def _operation_row(settings: Settings, action_set: ActionSet, one: Operation) ->
         "path": one.path,
         "summary": one.summary,
         "reads": one.reads,
-        "arguments": _arguments(settings, action_set, one),
+        "arguments": arguments_of(settings, action_set, one),
     }

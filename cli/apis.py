@@ -2,8 +2,9 @@
 
 import contextlib
 import os
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -153,11 +154,11 @@ async def refused_address(settings: Settings, action_set: ActionSet) -> str:
     return await why_refused(base_url, networks_of(row.networks or ()), api=action_set.name) if base_url else ""
 
 
-def hidden_arguments(settings: Settings, action_set: ActionSet, operation: Operation) -> Collection[str]:
-    """The arguments of an operation that nobody gives: of the settings, of the address, and the API key."""
+def arguments_of(settings: Settings, action_set: ActionSet, operation: Operation) -> dict[str, Any]:
+    """The schema of the arguments that `ragway actions run` takes."""
     row = settings.actions.get(action_set.name, ActionsApi())
     api = Api(action_set.name, _address(row, action_set), _auth_of(row, "", ""), row.fixed or {})
-    return api.hidden(operation)
+    return api.schema_of(operation)
 
 
 def _address(row: ActionsApi, action_set: ActionSet) -> str:

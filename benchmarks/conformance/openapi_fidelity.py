@@ -38,7 +38,6 @@ from benchmarks.conformance.openapi_cases import (
 )
 from benchmarks.conformance.reference_request import received_request
 from proxy.actions.addresses import networks_of
-from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits, call
 from proxy.actions.library import read_document
 from proxy.actions.openapi.operation import Operation
@@ -71,7 +70,7 @@ async def send(case: RequestCase, base_url: str) -> None:
         one = operation(case.document)
         names = {parameter.name: parameter.argument for parameter in one.parameters}  # a model gives `page_size`
         arguments = {names.get(name, name): value for name, value in case.arguments.items()}
-        if problems(offered_schema(one, api.hidden(one)), arguments):
+        if problems(api.schema_of(one), arguments):
             return
         if one.reads:
             await call(api, one, arguments, CallLimits())
@@ -126,7 +125,7 @@ async def measured(peer: str) -> tuple[list[Result], list[Result]]:
     sent = [Result(case.part, found(at, "ragway"), found(at, "litellm")) for at, case in enumerate(calls)]
     judged = []
     for at, one in enumerate(schemas):
-        mine = misjudged(one, offered_schema(operation(one.document), ()))
+        mine = misjudged(one, operation(one.document).schema)
         judged.append(Result(one.part, mine, misjudged(one, theirs[at]) if peer else ""))
     return sent, judged
 

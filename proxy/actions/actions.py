@@ -15,7 +15,6 @@ from typing import Any
 
 from proxy.access.rights import Rights
 from proxy.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
-from proxy.actions.arguments import offered_schema
 from proxy.actions.baked_in import BakedInFault, baked_in
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.key_apis import KeyApis
@@ -265,7 +264,7 @@ class Actions:
 
 
 def _offered(name: str, operation: Operation, api: Api) -> OfferedOperation:
-    return OfferedOperation(name, operation, api, offered_schema(operation, api.hidden(operation)))
+    return OfferedOperation(name, operation, api, api.schema_of(operation))
 
 
 def _found_operation(one: FoundAction, api: Api, *, offered: bool) -> FoundOperation:

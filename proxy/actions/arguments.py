@@ -49,13 +49,6 @@ _PARTED = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}|\d{7,}")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
-def offered_schema(operation: Operation, hidden: Container[str]) -> dict[str, Any]:
-    """The schema of the arguments for a model: without the hidden arguments."""
-    properties = {name: one for name, one in operation.schema["properties"].items() if name not in hidden}
-    required = [name for name in operation.schema["required"] if name not in hidden]
-    return {**operation.schema, "properties": properties, "required": required}
-
-
 def invented(
     operation: Operation,
     schema: Mapping[str, Any],

@@ -117,10 +117,13 @@ class Api:
         """Use the connections of another `Api` of the same address."""
         self._transport = other.transport
 
-    def hidden(self, operation: Operation) -> frozenset[str]:
-        """The arguments that no model gives: the fixed arguments, the API key, and what the address says."""
-        own = (one.argument for one in operation.parameters if self._is_own_parameter(one, operation))
-        return frozenset(own).union(*(_arguments_of(operation, name) for name in self.fixed))
+    def schema_of(self, operation: Operation) -> dict[str, Any]:
+        """The schema of the arguments that a model gives: without fixed arguments, the API key, the address's query."""
+        own = {one.argument for one in operation.parameters if self._is_own_parameter(one, operation)}
+        hidden = own.union(*(_arguments_of(operation, name) for name in self.fixed))
+        properties = {name: one for name, one in operation.schema["properties"].items() if name not in hidden}
+        required = [name for name in operation.schema["required"] if name not in hidden]
+        return {**operation.schema, "properties": properties, "required": required}
 
     def _is_own_parameter(self, parameter: Parameter, operation: Operation) -> bool:
         """Whether a parameter is the API key, or stands in the query of the address."""

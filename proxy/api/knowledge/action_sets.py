@@ -15,7 +15,6 @@ from starlette.routing import Route
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import Actions
 from proxy.actions.addresses import ForbiddenAddress
-from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api
 from proxy.actions.execution import traced_call
 from proxy.actions.openapi.operation import Operation
@@ -162,7 +161,7 @@ class _Routes:
         exchange, label = exchange_of(scope), f"{api.name}/{operation.name}"
         traced = ActionCall(0, exchange.elapsed_ms(), api.name, label)
         exchange.action_trace = ActionTrace((api.name,), "", calls=[traced])
-        if wrong := problems(offered_schema(operation, api.hidden(operation)), arguments):
+        if wrong := problems(api.schema_of(operation), arguments):
             traced.outcome = "invalid_arguments"
             raise invalid(f"'arguments': {'; '.join(wrong)}", "arguments")
         try:
@@ -224,7 +223,7 @@ class _Routes:
 
 def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The request that a call would send, as `Api.shown_request`."""
-    if wrong := problems(offered_schema(operation, api.hidden(operation)), arguments):
+    if wrong := problems(api.schema_of(operation), arguments):
         raise invalid(f"'arguments': {'; '.join(wrong)}", "arguments")
     try:
         request = api.shown_request(operation, arguments)
@@ -269,5 +268,5 @@ def _operation(name: str, operation: Operation, api: Api | None) -> dict[str, An
 
 def _with_arguments(name: str, operation: Operation, api: Api | None) -> dict[str, Any]:
     """The operation with the JSON Schema of the arguments, without the fixed arguments and the API key."""
-    schema = offered_schema(operation, api.hidden(operation) if api is not None else ())
+    schema = api.schema_of(operation) if api is not None else operation.schema
     return {**_operation(name, operation, api), "arguments": schema}

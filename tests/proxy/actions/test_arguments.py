@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from proxy.actions.arguments import TooManyValues, invented, offered_schema
+from proxy.actions.arguments import TooManyValues, invented
+from proxy.actions.call import Api
 from proxy.actions.openapi.operation import Operation, Parameter
 from proxy.actions.schema_check import problems
 
@@ -211,8 +212,8 @@ def test_a_check_of_many_names_or_listed_values_ends_soon(schema: dict[str, Any]
 
 
 def test_the_fixed_arguments_are_not_offered() -> None:
-    one = Operation("x", "GET", "/", USERS)
-    offered = offered_schema(one, {"groupId": "secret", "other": "x"})
+    api = Api("things", "https://x.example", fixed={"groupId": "secret", "other": "x"})
+    offered = api.schema_of(Operation("x", "GET", "/", USERS))
     assert "groupId" not in offered["properties"]
     assert offered["required"] == []
     assert "secret" not in orjson.dumps(offered).decode()

@@ -9,7 +9,6 @@ import httpx
 import orjson
 import pytest
 
-from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest, Where
 from proxy.actions.openapi.operation import Operation
@@ -76,7 +75,7 @@ async def test_a_parameter_that_is_the_api_key_is_the_gateways_alone(where: Wher
     one = keyed(where, name, {"type": "string"})
     key = ApiKey("SECRET", where, name.title() if where == "header" else name)
     async with served_api(accepts, key) as (server, api):
-        schema = offered_schema(one, api.hidden(one))
+        schema = api.schema_of(one)
         assert list(schema["properties"]) == [f"{name}_2"]
         assert schema["required"] == []
         assert (await called(api, one)).succeeded
@@ -89,7 +88,7 @@ async def test_a_parameter_that_is_the_api_key_is_the_gateways_alone(where: Wher
 async def test_a_parameter_with_the_name_of_the_api_key_in_another_place_is_an_argument() -> None:
     one = keyed("query", "api_key", {"type": "string"})
     async with served_api(accepts, ApiKey("SECRET", "cookie", "api_key")) as (server, api):
-        assert offered_schema(one, api.hidden(one)) == one.schema
+        assert api.schema_of(one) == one.schema
         assert (await called(api, one, api_key="zz")).succeeded
     assert server.targets == ["/things?api_key=zz"]
 
@@ -112,7 +111,7 @@ def in_query(*rows: dict[str, Any]) -> Operation:
 async def test_a_fixed_argument_has_the_name_in_the_document_too(name: str) -> None:
     one = in_query({"name": name, "required": True}, {"name": "q"})
     async with served_api(accepts, fixed={name: "org eq 5"}) as (server, api):
-        assert offered_schema(one, api.hidden(one))["properties"].keys() == {"q"}
+        assert api.schema_of(one)["properties"].keys() == {"q"}
         assert (await called(api, one, q="a")).succeeded
     assert parse_qs(server.targets[0].partition("?")[2]) == {name: ["org eq 5"], "q": ["a"]}
 
@@ -120,7 +119,7 @@ async def test_a_fixed_argument_has_the_name_in_the_document_too(name: str) -> N
 def test_the_name_in_the_document_comes_before_the_name_for_the_model() -> None:
     one = in_query({"name": "$filter"}, {"name": "filter"})
     api = Api("things", "https://x.example", fixed={"filter": "5"})
-    assert offered_schema(one, api.hidden(one))["properties"].keys() == {"filter"}, "$filter"
+    assert api.schema_of(one)["properties"].keys() == {"filter"}, "$filter"
     assert api.request(one, {"filter": "a"}).url == "https://x.example/things?%24filter=a&filter=5"
 
 
@@ -142,7 +141,7 @@ async def test_a_parameter_in_the_query_of_the_address_is_no_argument() -> None:
     one = in_query({"name": "api-version", "required": True}, {"name": "q"})
     async with served_api(accepts) as (server, api):
         api.base_url += "?api-version=2023-01-01"
-        schema = offered_schema(one, api.hidden(one))
+        schema = api.schema_of(one)
         assert schema["properties"].keys() == {"q"}
         assert schema["required"] == []
         assert (await called(api, one, q="a")).succeeded

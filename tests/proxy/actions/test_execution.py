@@ -9,7 +9,6 @@ import pytest
 
 from proxy.action_trace import ActionTrace, FoundOperation, OperationSearch
 from proxy.actions.actions import ActionLimits
-from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.execution import Execution
 from proxy.actions.offer import Offer, OfferedOperation
@@ -65,7 +64,7 @@ GOLD = {"orgId": "5f0c1e", "role": "admin", "limit": 20, "team": ["red/blue"]}
 def offer(api: Api) -> Offer:
     made = empty_offer()
     made.add([
-        OfferedOperation("things", one, api, offered_schema(one, api.fixed)) for one in operations_of(DOCUMENT)[0]
+        OfferedOperation("things", one, api, api.schema_of(one)) for one in operations_of(DOCUMENT)[0]
     ])  # fmt: skip
     return made
 

@@ -14,7 +14,6 @@ from proxy.access.key_credentials import KeyCredentials
 from proxy.access.rights import Rights
 from proxy.access.sealing import MasterKey
 from proxy.access.sql import SqlAccounts
-from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api
 from proxy.actions.credentials import Bearer
 from proxy.actions.key_apis import KeyApis
@@ -134,6 +133,6 @@ async def test_without_the_right_master_key_nothing_is_sent_and_the_log_names_th
     assert [row.levelname for row in caplog.records] == ["ERROR"], "once, not for every chat"
     assert "THE_VARIABLE" in caplog.text
     assert "canary" not in caplog.text + outcome.text + repr(api)
-    schema = offered_schema(operation("GET", "/things", "groupId"), api.fixed)
+    schema = api.schema_of(operation("GET", "/things", "groupId"))
     assert schema["properties"] == {}, "a fixed argument of the key is in no schema"
     await apis.close()

@@ -10,7 +10,6 @@ import orjson
 import pytest
 
 from proxy.access.rights import EVERYTHING, Names, Rights
-from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api
 from proxy.actions.library import ActionLibrary
 from proxy.actions.offer import Offer, OfferedOperation, member_edit
@@ -28,7 +27,7 @@ from tests.support.unasked import Unasked
 def operation(name: str, **properties: Any) -> OfferedOperation:
     schema = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
     one, api = Operation(name, "GET", "/things", schema), Api("atlas", "https://x.example", fixed={"groupId": "secret"})
-    return OfferedOperation("atlas", one, api, offered_schema(one, api.fixed))
+    return OfferedOperation("atlas", one, api, api.schema_of(one))
 
 
 def offer(*found: OfferedOperation, taken: tuple[str, ...] = ()) -> Offer:
