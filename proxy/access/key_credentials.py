@@ -41,7 +41,7 @@ class KeyCredentials:
 
     def names(self, key: str | None = None) -> list[CredentialName]:
         """The names of the credentials of one key, or of all keys; no value. Raises RetrievalError."""
-        return list(self._read(key))
+        return list(self.sealed(key))
 
     def change(self, key: str, set_name: str, values: Mapping[str, str | None]) -> None:
         """Seal and store values by name; None removes a value. Raises BadCredential, RetrievalError."""
@@ -82,19 +82,16 @@ class KeyCredentials:
                 sql.execute(credentials.update().where(*_is(place)).values(sealed=again))
         return len(rows)
 
-    def sealed(self, key: str) -> Mapping[CredentialName, bytes]:
-        """The sealed credentials of a key; "": no key. Raises RetrievalError."""
-        return self._read(key) if key else {}
-
-    def opened(self, sealed: Mapping[CredentialName, bytes]) -> dict[str, str]:
-        """Name of each credential -> value. Raises SealingError."""
-        return {place.name: self._master.open(value, place) for place, value in sealed.items()}
-
-    def _read(self, key: str | None) -> dict[CredentialName, bytes]:
+    def sealed(self, key: str | None = None) -> dict[CredentialName, bytes]:
+        """The sealed credentials of one key, or of all keys. Raises RetrievalError."""
         if not self._accounts.there():
             return {}
         with self._accounts.reading() as sql:
             return _rows(sql, key)
+
+    def opened(self, sealed: Mapping[CredentialName, bytes]) -> dict[str, str]:
+        """Name of each credential -> value. Raises SealingError."""
+        return {place.name: self._master.open(value, place) for place, value in sealed.items()}
 
 
 def _rows(sql: "Connection", key: str | None) -> dict[CredentialName, bytes]:

@@ -5,7 +5,6 @@ master key comes from the environment, never from the database.
 """
 
 import base64
-import binascii
 import os
 from collections.abc import Sequence
 
@@ -62,7 +61,7 @@ class MasterKey:
             raise SealingError(f"the environment variable {self._variable} is not set: make a master key by `{_MAKE}`")
         try:
             keys = [base64.b64decode(part.strip(), validate=True) for part in self._text.split(",")]
-        except (binascii.Error, ValueError):  # without a cause: the text of the cause may quote the key
+        except ValueError:  # without a cause: the text of the cause may quote the key
             keys = []
         if not keys or any(len(key) != _KEY_BYTES for key in keys):
             raise SealingError(
