@@ -123,7 +123,9 @@ class ActionLoop:
 
     def _taken(self, hidden: tuple[HiddenMessages, ...]) -> tuple[HiddenMessages, ...]:
         """The messages as the model takes the messages: without further members where the model refuses these."""
-        return hidden if self._takes_further else tuple(map(_without_further, hidden))
+        if self._takes_further:
+            return hidden
+        return tuple(one.with_rows(map(without_further, one.rows())) for one in hidden)
 
     def _drop_further(self, reply: ModelReply) -> bool:
         """Write the hidden messages without the further members that an error names, from now on.
@@ -361,11 +363,6 @@ class ActionLoop:
 def _wants_progress(scope: Scope) -> bool:
     """Whether the client asks for a line of text for each call: `x-rag-progress: on`, in any letter case."""
     return any(name == b"x-rag-progress" and value.strip().lower() == b"on" for name, value in scope["headers"])
-
-
-def _without_further(hidden: HiddenMessages) -> HiddenMessages:
-    messages = b",".join(json_bytes(without_further(one)) for one in hidden.rows())
-    return HiddenMessages(hidden.at, messages.decode(), hidden.replaces)
 
 
 def _result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time
 from typing import Any
@@ -41,6 +41,10 @@ class HiddenMessages(msgspec.Struct, frozen=True, array_like=True):
         """The messages."""
         rows: list[dict[str, Any]] = json.loads(f"[{self.messages}]")
         return rows
+
+    def with_rows(self, rows: Iterable[Mapping[str, Any]]) -> "HiddenMessages":
+        """Other messages at the same place."""
+        return HiddenMessages(self.at, b",".join(map(json_bytes, rows)).decode(), self.replaces)
 
 
 class WaitingCall(msgspec.Struct, frozen=True, array_like=True):

@@ -86,8 +86,7 @@ def _shown(offer: Offer) -> Iterator[tuple[str, OfferedOperation | OwnTool]]:
 
 def spoken(hidden: HiddenMessages) -> HiddenMessages:
     """Hidden messages as texts."""
-    texts = as_texts(hidden.rows())
-    return HiddenMessages(hidden.at, b",".join(json_bytes(one) for one in texts).decode(), hidden.replaces)
+    return hidden.with_rows(as_texts(hidden.rows()))
 
 
 def as_texts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
