@@ -23,7 +23,6 @@ from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT, ChatRequest
-from proxy.dialects.json_body import Edit
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import RESPONSES
@@ -188,27 +187,19 @@ def app_of(
 
     def rounds(upstream: App, request: ChatRequest) -> App:
         one = functools.partial(forwarded, request)
-        if offer is None:
-            return _OneRound(upstream, one)
-        return ActionLoop(upstream, request, one, offer, exchange, actions, context)
+        if offer is not None:
+            return ActionLoop(upstream, request, one, offer, exchange, actions, context)
+
+        async def ask_once(scope: Scope, receive: Receive, send: Send) -> None:
+            exchange.body = await by_size(exchange.body or b"", lambda: one([]))
+            await upstream(scope, receive, send)
+
+        return ask_once
 
     if chat.body is None:
         return rounds(upstream, chat.request)
     resumes = offer is not None and offer.conversation.waiting != ()
     return BridgedChat(upstream, chat, exchange.body or b"", rounds, actions, resumes=resumes)
-
-
-class _OneRound:
-    """Asks the upstream once, without tools of the gateway."""
-
-    def __init__(self, upstream: App, forwarded: Callable[[Sequence[Edit]], bytes]) -> None:
-        self._upstream = upstream
-        self._forwarded = forwarded
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = exchange_of(scope)
-        exchange.body = await by_size(exchange.body or b"", lambda: self._forwarded([]))
-        await self._upstream(scope, receive, send)
 
 
 class BridgedChat:
