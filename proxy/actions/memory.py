@@ -13,7 +13,6 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from time import time
 from typing import Any
 
@@ -24,7 +23,7 @@ from proxy.dialects.base import ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, items, unescaped, value_at
 from proxy.dialects.replies import called_tool, json_bytes, json_of
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
+from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue
 
 _MOST_MARKS = 8  # that are looked for, of the newest replies
 _INSTRUCTIONS = ("system", "developer")
@@ -75,25 +74,16 @@ class Conversation(msgspec.Struct, frozen=True, array_like=True):
 NEW = Conversation()
 
 
-@dataclass(slots=True)
-class Remembered:
-    """A record in the queue."""
-
-    id: str
-    at_s: float
-    conversation: Conversation
-
-
-class ActionMemory(WriteBehindQueue[Remembered]):
+class ActionMemory(WriteBehindQueue[Record[Conversation]]):
     """The unwritten records of this process, and access to all stored records."""
 
     def __init__(self, store: ReceiptStore, count: Count) -> None:
         super().__init__(
             store,
-            lambda one: msgspec.json.encode(one.conversation),
+            lambda one: msgspec.json.encode(one.value),
             count,
             every_s=NEXT_REQUEST_EVERY_S,
-            size_bytes=lambda one: one.conversation.size_bytes,
+            size_bytes=lambda one: one.value.size_bytes,
         )
 
     async def find(self, key: str, messages: Sequence[Mapping[str, Any]]) -> Conversation | None:
@@ -114,7 +104,7 @@ class ActionMemory(WriteBehindQueue[Remembered]):
 
     def mark(self, key: str, messages: Sequence[Mapping[str, Any]]) -> None:
         """Note that hidden messages follow. messages: visible to the client, up to the question or the results."""
-        self.add(Remembered(_mark(key, messages), time() + self._store.keep_s, NEW))
+        self.add(Record(_mark(key, messages), time() + self._store.keep_s, NEW))
 
     async def items(self, key: str, id: str) -> list[Any] | None:
         """The items of the conversation up to a stored response; None: not known. Raises RetrievalError."""
@@ -124,17 +114,17 @@ class ActionMemory(WriteBehindQueue[Remembered]):
 
     async def _conversation(self, row: str, *, again: bool) -> Conversation | None:
         record = await self.find_record(row, again=again)
-        if isinstance(record, Remembered):
-            return record.conversation
+        if isinstance(record, Record):
+            return record.value
         return None if record is None else msgspec.json.decode(record, type=Conversation)
 
     def keep(self, key: str, messages: Sequence[Mapping[str, Any]], conversation: Conversation) -> None:
         """Remember a conversation. messages: visible to the client, the newest reply last."""
-        self.add(Remembered(row_id(key, messages), time(), conversation))
+        self.add(Record(row_id(key, messages), time(), conversation))
 
     def keep_items(self, key: str, id: str, items: bytes) -> None:
         """Remember the conversation up to a stored response. items: as JSON; b"" forgets the conversation."""
-        self.add(Remembered(_response_row(key, id), time(), Conversation(items=items.decode())))
+        self.add(Record(_response_row(key, id), time(), Conversation(items=items.decode())))
 
 
 def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:

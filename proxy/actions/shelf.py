@@ -6,7 +6,6 @@ stored record stands under a digest of the key and the id.
 
 import hashlib
 import secrets
-from dataclasses import dataclass
 from time import time
 from typing import Any
 
@@ -15,7 +14,7 @@ from proxy.actions.result_reading import NoPlace, read_on
 from proxy.body import by_size
 from proxy.dialects.replies import json_bytes
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
+from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue
 from retrieval.errors import RetrievalError
 
 READ = "read_result"
@@ -23,31 +22,22 @@ _ID_BYTES = 6  # a small model copies 12 letters without an error
 _NOT_HERE = "No result has this id, or the result is no longer kept. Call the operation again."
 
 
-@dataclass(slots=True)
-class StoredResult:
-    """A result in the queue."""
-
-    id: str
-    at_s: float
-    content: bytes
-
-
-class StoredResults(WriteBehindQueue[StoredResult]):
+class StoredResults(WriteBehindQueue[Record[bytes]]):
     """The unwritten results of this process, and access to all stored results."""
 
     def __init__(self, store: ReceiptStore, count: Count) -> None:
         super().__init__(
-            store, lambda one: one.content, count, every_s=NEXT_REQUEST_EVERY_S, size_bytes=lambda one: len(one.content)
+            store, lambda one: one.value, count, every_s=NEXT_REQUEST_EVERY_S, size_bytes=lambda one: len(one.value)
         )
 
     def keep(self, key: str, id: str, content: bytes) -> bool:
         """Store a result for a key; returns whether the queue had room."""
-        return self.add(StoredResult(_row_id(key, id), time(), content))
+        return self.add(Record(_row_id(key, id), time(), content))
 
     async def find(self, key: str, id: str) -> bytes | None:
         """A result of the key; None: no result of this id. Raises RetrievalError."""
         record = await self.find_record(_row_id(key, id), again=True)
-        return record.content if isinstance(record, StoredResult) else record
+        return record.value if isinstance(record, Record) else record
 
 
 def _row_id(key: str, id: str) -> str:

@@ -13,7 +13,6 @@ import hashlib
 import re
 from collections.abc import Awaitable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from time import monotonic, time
 
 import orjson
@@ -23,7 +22,7 @@ from proxy.content_encoding import unpacked_start
 from proxy.dialects.base import Dialect
 from proxy.exchange import Exchange
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, WriteBehindQueue
+from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
 
@@ -39,20 +38,14 @@ _READS = 2  # at once; further reads wait
 _FIRST_ID = re.compile(rb'(?:\A|"response"\s*:)\s*\{\s*"id"\s*:\s*"([^"\\]+)"')
 
 
-@dataclass(slots=True)
-class History:
-    """The turns of one stored conversation; empty: the client deleted the conversation."""
+class Histories(WriteBehindQueue[Record[Sequence[Turn]]]):
+    """The unwritten histories of this process, and access to all stored histories.
 
-    id: str  # a digest of the key and the provider's id
-    at_s: float
-    turns: Sequence[Turn]
-
-
-class Histories(WriteBehindQueue[History]):
-    """The unwritten histories of this process, and access to all stored histories."""
+    A history is the turns of a stored conversation; empty: the client deleted the conversation.
+    """
 
     def __init__(self, store: ReceiptStore, count: Count) -> None:
-        super().__init__(store, lambda history: orjson.dumps(history.turns), count, every_s=NEXT_REQUEST_EVERY_S)
+        super().__init__(store, lambda history: orjson.dumps(history.value), count, every_s=NEXT_REQUEST_EVERY_S)
         self._threads = ThreadPoolExecutor(_READS, "history")  # a database that hangs blocks no other work
         self._rests_until_s = 0.0
 
@@ -70,15 +63,15 @@ class Histories(WriteBehindQueue[History]):
         except (RetrievalError, TimeoutError):
             self._rests_until_s = monotonic() + _REST_S
             raise
-        return record.turns if isinstance(record, History) else [Turn(**turn) for turn in orjson.loads(record or b"[]")]
+        return record.value if isinstance(record, Record) else [Turn(**turn) for turn in orjson.loads(record or b"[]")]
 
-    def _read(self, row: str) -> Awaitable[bytes | None]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, self._store.read, row)
+    def _read(self, id: str) -> Awaitable[bytes | None]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, self._store.read, id)
 
     def forget(self, key: str, id: str) -> None:
         """Replace a history by an empty history, which is deleted in time like every history."""
         row = row_id(key, id)
-        self._waiting[row] = History(row, time(), ())
+        self._waiting[row] = Record(row, time(), ())
         self._wake.set()
 
     def remembering(self, upstream: App, exchange: Exchange, conversation: str, turns: Sequence[Turn]) -> App:
@@ -95,7 +88,7 @@ class Histories(WriteBehindQueue[History]):
                 id, answer = tap.read(exchange.dialect)
                 ids = [each for each in (id, conversation if id else "") if each]
                 for each in ids:
-                    self.add(History(row_id(exchange.key, each), time(), _kept(turns, answer)))
+                    self.add(Record(row_id(exchange.key, each), time(), _kept(turns, answer)))
 
         return call
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
@@ -35,6 +36,18 @@ class OfAChat(Protocol):
     def id(self) -> str: ...
     @property
     def at_s(self) -> float: ...
+
+
+Value = TypeVar("Value")
+
+
+@dataclass(slots=True)
+class Record(Generic[Value]):
+    """A record of one chat that is a value alone."""
+
+    id: str
+    at_s: float
+    value: Value
 
 
 class Count(Protocol):
