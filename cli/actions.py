@@ -13,7 +13,7 @@ import orjson
 
 from cli.apis import action_api, action_library, action_store, arguments_of, call_limits, refused_address
 from cli.build import accounts, key_credentials
-from cli.common import WholeNumber, arms_text, as_text, echo, options, progress_bar, run, settings_of
+from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, options, progress_bar, run, settings_of
 from cli.specs import configured_address, counts_of, document_of, source_of, update
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
@@ -170,11 +170,12 @@ def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None
     with _opened(settings_of(config_file, data=data)) as store:
         sets = store.sets()
     if as_json:
-        click.echo(orjson.dumps([_set_row(one) for one in sets], option=orjson.OPT_INDENT_2))
-    for one in [] if as_json else sets:
+        echo_json([_set_row(one) for one in sets])
+        return
+    for one in sets:
         cannot = f", {len(one.uncallable)} cannot be called" if one.uncallable else ""
         echo(f"{one.name}  {one.count} operations{cannot}  {shown_source(one.base_url)}  {one.title}")
-    if not sets and not as_json:
+    if not sets:
         echo("no action set: ragway actions add NAME FILE", err=True)
 
 
@@ -190,13 +191,11 @@ def show(name: str, operation: str | None, as_json: bool, config_file: Path | No
         found = set_of(store, name)
         operations = store.operations(name) if operation is None else [_operation_of(store, name, operation)]
     if as_json:
-        click.echo(
-            orjson.dumps([_operation_row(settings, found, one) for one in operations], option=orjson.OPT_INDENT_2)
-        )
+        echo_json([_operation_row(settings, found, one) for one in operations])
     elif operation is not None:
         one = operations[0]
         echo(f"{one.method} {one.path}\n{one.summary}\n{one.description}".strip())
-        click.echo(orjson.dumps(arguments_of(settings, found, one), option=orjson.OPT_INDENT_2))
+        echo_json(arguments_of(settings, found, one))
     else:
         for one in operations:
             echo(f"{one.name}  {one.method} {one.path}  {one.summary}")
@@ -248,7 +247,7 @@ async def _search(settings: Settings, question: str, sets: Sequence[str], k: int
         found = await library.find([Turn("user", question)], names, k=k, view=ALL)
     if as_json:
         shown = [_found_row(settings, rows[one.set], one) for one in found.actions]
-        click.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
+        echo_json(shown)
         return 0
     for number, one in enumerate(found.actions, 1):
         operation = one.operation

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 import uvloop
 
 from cli.bench_judge import JudgeArgs, judge_of, judge_options
@@ -20,6 +19,7 @@ from cli.common import (
     as_text,
     confirm,
     echo,
+    echo_json,
     must_exist,
     options,
     progress_bar,
@@ -185,7 +185,7 @@ def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: 
     its = said_by(judge, every)
     made = shadow_report(found, its, judge or None, _names(settings), seed=form.seed)
     if form.json:
-        click.echo(orjson.dumps(as_json(made), option=orjson.OPT_INDENT_2))
+        echo_json(as_json(made))
     else:
         echo(text(made, markdown=form.markdown), nl=False)
     return made.unreadable > MANY * len(its)

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
-import orjson
 
 from cli.bench_shared import FAILURES
-from cli.common import echo, options, settings_of
+from cli.common import echo, echo_json, options, settings_of
 
 if TYPE_CHECKING:  # imported on use
     from evaluation.answers.reports.report import BenchReport
@@ -82,7 +81,7 @@ def diff_command(
 
     found = diff.diff(*(_read(measured, folder_of(run, config_file, data)) for run in (before, after)))
     if as_json:
-        click.echo(orjson.dumps(diff.as_json(found), option=orjson.OPT_INDENT_2))
+        echo_json(diff.as_json(found))
     else:
         echo(diff.text(found, markdown=markdown), nl=False)
 

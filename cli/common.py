@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from config.settings import Settings, SettingsError, load
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
@@ -89,6 +90,11 @@ def opened_accounts(config_file: Path | None, data: str | None, *, make: bool = 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Print text with words of documents or with names of files or keys; control characters are escaped."""
     click.echo(logs.printable(text, lines=True), err=err, nl=nl)
+
+
+def echo_json(value: object) -> None:
+    """Print a value as JSON."""
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
 def arms_text(ranks: Mapping[str, int], scores: Mapping[str, float]) -> str:

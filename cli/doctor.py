@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
-from cli.common import echo, options, progress_bar, run, settings_of
+from cli.common import echo, echo_json, options, progress_bar, run, settings_of
 from config.settings import Settings
 from retrieval.errors import DataInUse, RetrievalError
 
@@ -68,7 +67,7 @@ async def _doctor(seen: Examination, *, as_json: bool) -> int:
     await _specs(seen)
     await _sets(seen)
     if as_json:
-        click.echo(orjson.dumps([asdict(one) for one in seen.findings], option=orjson.OPT_INDENT_2))
+        echo_json([asdict(one) for one in seen.findings])
         return int(seen.ill)
     for one in seen.findings:
         echo(f"{one.subject}: {one.problem}: {'repaired' if one.repaired else one.advice}")

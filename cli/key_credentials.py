@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import orjson
 
 from cli.build import key_credentials
-from cli.common import as_text, echo, opened_accounts, options, settings_of
+from cli.common import as_text, echo, echo_json, opened_accounts, options, settings_of
 from proxy.access.key_credentials import BadCredential, KeyCredentials
 
 
@@ -60,7 +59,7 @@ def listing(key_id: str | None, as_json: bool, config_file: Path | None, data: s
     with _credentials(config_file, data) as credentials:
         names = credentials.names(key_id)
     if as_json:
-        click.echo(orjson.dumps([one._asdict() for one in names], option=orjson.OPT_INDENT_2))
+        echo_json([one._asdict() for one in names])
         return
     for one in names:
         echo(f"{one.key}  {one.set}  {one.name}")

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from cli import key_credentials
-from cli.common import echo, opened_accounts, options
+from cli.common import echo, echo_json, opened_accounts, options
 from proxy.access.grants import BadGrant, duration_s, grant_of, key_json
 from proxy.access.keys import Key
 from proxy.access.limits import MEASURES, WORDS, limits_of
@@ -98,7 +97,7 @@ def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
     with opened_accounts(config_file, data) as accounts:
         keys = accounts.keys()
     if as_json:
-        click.echo(orjson.dumps([key_json(key) for key in keys], option=orjson.OPT_INDENT_2))
+        echo_json([key_json(key) for key in keys])
         return
     if not keys:
         echo("no keys yet: ragway keys create NAME --read COLLECTION --model MODEL", err=True)

@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import orjson
 
-from cli.common import echo, knowledge, must_exist, options, run, settings_of
+from cli.common import echo, echo_json, knowledge, must_exist, options, run, settings_of
 from config.settings import Settings
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import DocumentReader
@@ -27,7 +26,7 @@ async def _collections(settings: Settings, *, as_json: bool) -> int:
     must_exist(settings)
     rows = await _rows(settings)
     if as_json:
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        echo_json(rows)
         return 0
     if not rows:
         echo("no collections yet: ragway ingest PATH --collection NAME", err=True)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import orjson
 
-from cli.common import arms_text, echo, knowledge, must_exist, options, run, settings_of
+from cli.common import arms_text, echo, echo_json, knowledge, must_exist, options, run, settings_of
 from config.settings import Settings
 from proxy.access.permitted import PermittedSearch, search
 from proxy.access.rights import Names, Rights
@@ -51,7 +51,7 @@ async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
     if as_json:
         told = {"id": id, "created_at": kept["created_at"], "was": was, "now": now, "changes": changes}
         told["actions"] = kept.get("actions")
-        click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2))
+        echo_json(told)
     else:
         _print(kept, was, now, changes)
     return 0

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import orjson
 
-from cli.common import WholeNumber, arms_text, as_text, echo, knowledge, options, run, settings_of
+from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, knowledge, options, run, settings_of
 from config.settings import Settings
 from retrieval.records.search import ALL, Hit, Retrieved, Turn
 
@@ -41,7 +40,7 @@ async def _search(
         found = await documents.search.retrieve([Turn("user", question)], collections, k=k, view=ALL)
     if as_json:
         told = {name: getattr(found, name) for name in _TOLD}
-        click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2))
+        echo_json(told)
         return 0
     for number, hit in enumerate(found.hits, 1):
         echo(_passage_text(number, hit))

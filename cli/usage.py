@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
-from cli.common import echo, opened_accounts, options
+from cli.common import echo, echo_json, opened_accounts, options
 from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
 
 # The columns of a table next to the group's names; CSV and JSON have all columns.
@@ -52,7 +51,7 @@ def command(
             accounts.key(key)  # raises an error for an unknown key
         rows = sums(accounts, query)
     if as_ == "json":
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        echo_json(rows)
     elif as_ == "csv":
         click.echo(as_csv(rows, query), nl=False)
     elif rows:
