@@ -304,12 +304,10 @@ def _missing(tool: OfferedOperation, arguments: dict[str, Any]) -> list[str]:
     absent = [name for name in tool.schema["required"] if name not in arguments]
     if absent:
         return absent
-    return [name for name in arguments if name in tool.schema["properties"] and _refused(tool, name, arguments)]
-
-
-def _refused(tool: OfferedOperation, name: str, arguments: dict[str, Any]) -> bool:
     alone = {**tool.schema, "required": []}
-    return bool(problems(alone, {name: arguments[name]}))
+    return [
+        name for name, one in arguments.items() if name in tool.schema["properties"] and problems(alone, {name: one})
+    ]
 
 
 def _question(tool: OfferedOperation, names: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ def with_producers(operations: Sequence[Operation]) -> list[Operation]:
     by_word: dict[str, list[tuple[Operation, Words]]] = defaultdict(list)
     for one in operations:
         if one.method == "GET" and not any(parameter.place == "path" for parameter in one.parameters):
-            words = _path_words(one.path)
+            words = _singular(words_of(_TEMPLATE.sub("", one.path)))
             for word in set(words):
                 by_word[word].append((one, words))
     known: dict[Words, str] = {}
@@ -72,10 +72,6 @@ def _best(resource: Words, by_word: Mapping[str, Iterable[tuple[Operation, Words
         if (searches or lists) and (not name or rank > best):
             best, name = rank, operation.name
     return name
-
-
-def _path_words(path: str) -> Words:
-    return _singular(words_of(_TEMPLATE.sub("", path)))
 
 
 def _singular(words: str) -> Words:
