@@ -7,7 +7,7 @@ chat.results((reply.calls[0].id, "sunny"))
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -52,46 +52,55 @@ class SdkChat(ABC):
     tools: bool = False  # the client sends a tool of the client's
 
     path: ClassVar[str]
+    history: ClassVar[str]  # the member of a request with the history
+    tool: ClassVar[Json]
+    needed: ClassVar[Json] = {}  # further members of each request
 
-    @abstractmethod
     def ask(self, question: str, *, stream: bool = False, **fields: Any) -> SdkReply:
         """The reply to a question."""
+        self.said.append({"role": "user", "content": question})
+        return self._sent(stream, fields)
 
-    @abstractmethod
     def results(self, *results: tuple[str, str], stream: bool = False) -> SdkReply:
         """The reply to results of the client's tool: id of each call, and text."""
+        self.said += self._items(results)
+        return self._sent(stream, {})
+
+    def body(self, question: str, **fields: Any) -> Json:
+        """The JSON body of a request, for a client without an SDK."""
+        said = [*self.said, {"role": "user", "content": question}] if question else self.said
+        tools = {"tools": [self.tool]} if self.tools else {}
+        return {"model": self.model, self.history: said, **self.needed, **tools, **self.fields, **fields}
 
     @abstractmethod
     def events(self, question: str) -> Iterator[Any]:
         """The events of a streamed reply, as they come; closing the iterator leaves."""
 
     @abstractmethod
-    def body(self, question: str, **fields: Any) -> Json:
-        """The JSON body of a request, for a client without an SDK."""
+    def _items(self, results: Sequence[tuple[str, str]]) -> list[Json]:
+        """The items of the history with results."""
+
+    @abstractmethod
+    def _sent(self, stream: bool, fields: Json) -> SdkReply:
+        """The reply to the history."""
 
 
 class CompletionsChat(SdkChat):
     """A client of chat completions."""
 
     path = "/v1/chat/completions"
+    history = "messages"
+    tool: ClassVar[Json] = {
+        "type": "function",
+        "function": {"name": WEATHER, "parameters": {"type": "object", "properties": {}}},
+    }
 
-    def ask(self, question: str, *, stream: bool = False, **fields: Any) -> SdkReply:
-        self.said.append({"role": "user", "content": question})
-        return self._sent(stream, fields)
-
-    def results(self, *results: tuple[str, str], stream: bool = False) -> SdkReply:
-        self.said += [{"role": "tool", "tool_call_id": id, "content": text} for id, text in results]
-        return self._sent(stream, {})
+    def _items(self, results: Sequence[tuple[str, str]]) -> list[Json]:
+        return [{"role": "tool", "tool_call_id": id, "content": text} for id, text in results]
 
     def events(self, question: str) -> Iterator[Any]:
         with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
             yield from client.chat.completions.create(**self.body(question), stream=True)
-
-    def body(self, question: str, **fields: Any) -> Json:
-        function = {"name": WEATHER, "parameters": {"type": "object", "properties": {}}}
-        tools = {"tools": [{"type": "function", "function": function}]} if self.tools else {}
-        said = [*self.said, {"role": "user", "content": question}] if question else self.said
-        return {"model": self.model, "messages": said, **tools, **self.fields, **fields}
 
     def _sent(self, stream: bool, fields: Json) -> SdkReply:
         with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
@@ -117,24 +126,15 @@ class ResponsesChat(SdkChat):
     """A client of responses."""
 
     path = "/v1/responses"
+    history = "input"
+    tool: ClassVar[Json] = {"type": "function", "name": WEATHER, "parameters": {"type": "object", "properties": {}}}
 
-    def ask(self, question: str, *, stream: bool = False, **fields: Any) -> SdkReply:
-        self.said.append({"role": "user", "content": question})
-        return self._sent(stream, fields)
-
-    def results(self, *results: tuple[str, str], stream: bool = False) -> SdkReply:
-        self.said += [{"type": "function_call_output", "call_id": id, "output": text} for id, text in results]
-        return self._sent(stream, {})
+    def _items(self, results: Sequence[tuple[str, str]]) -> list[Json]:
+        return [{"type": "function_call_output", "call_id": id, "output": text} for id, text in results]
 
     def events(self, question: str) -> Iterator[Any]:
         with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
             yield from client.responses.create(**self.body(question), stream=True)
-
-    def body(self, question: str, **fields: Any) -> Json:
-        tool = {"type": "function", "name": WEATHER, "parameters": {"type": "object", "properties": {}}}
-        tools = {"tools": [tool]} if self.tools else {}
-        said = [*self.said, {"role": "user", "content": question}] if question else self.said
-        return {"model": self.model, "input": said, **tools, **self.fields, **fields}
 
     def _sent(self, stream: bool, fields: Json) -> SdkReply:
         with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
@@ -175,24 +175,17 @@ class MessagesChat(SdkChat):
     """A client of Anthropic's messages."""
 
     path = "/v1/messages"
+    history = "messages"
+    tool: ClassVar[Json] = {"name": WEATHER, "input_schema": {"type": "object"}}
+    needed: ClassVar[Json] = {"max_tokens": 99}
 
-    def ask(self, question: str, *, stream: bool = False, **fields: Any) -> SdkReply:
-        self.said.append({"role": "user", "content": question})
-        return self._sent(stream, fields)
-
-    def results(self, *results: tuple[str, str], stream: bool = False) -> SdkReply:
+    def _items(self, results: Sequence[tuple[str, str]]) -> list[Json]:
         blocks = [{"type": "tool_result", "tool_use_id": id, "content": text} for id, text in results]
-        self.said.append({"role": "user", "content": blocks})
-        return self._sent(stream, {})
+        return [{"role": "user", "content": blocks}]
 
     def events(self, question: str) -> Iterator[Any]:
         with anthropic.Anthropic(base_url=self.url, **HTTP) as client:
             yield from client.messages.create(**self.body(question), stream=True)
-
-    def body(self, question: str, **fields: Any) -> Json:
-        tools = {"tools": [{"name": WEATHER, "input_schema": {"type": "object"}}]} if self.tools else {}
-        said = [*self.said, {"role": "user", "content": question}] if question else self.said
-        return {"model": self.model, "messages": said, "max_tokens": 99, **tools, **self.fields, **fields}
 
     def _sent(self, stream: bool, fields: Json) -> SdkReply:
         with anthropic.Anthropic(base_url=self.url, **HTTP) as client:
