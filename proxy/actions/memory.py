@@ -9,7 +9,6 @@ conversation had hidden messages.
 """
 
 import asyncio
-import hashlib
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ from proxy.dialects.base import ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, items, unescaped, value_at
 from proxy.dialects.replies import called_tool, json_bytes, json_of
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue
+from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
 
 _MOST_MARKS = 8  # that are looked for, of the newest replies
 _INSTRUCTIONS = ("system", "developer")
@@ -108,7 +107,7 @@ class ActionMemory(WriteBehindQueue[Record[Conversation]]):
 
     async def items(self, key: str, id: str) -> list[Any] | None:
         """The items of the conversation up to a stored response; None: not known. Raises RetrievalError."""
-        found = await self._conversation(_response_row(key, id), again=True)
+        found = await self._conversation(record_id(key=key, response=id), again=True)
         items: list[Any] | None = orjson.loads(found.items) if found is not None and found.items else None
         return items
 
@@ -124,7 +123,7 @@ class ActionMemory(WriteBehindQueue[Record[Conversation]]):
 
     def keep_items(self, key: str, id: str, items: bytes) -> None:
         """Remember the conversation up to a stored response. items: as JSON; b"" forgets the conversation."""
-        self.add(Record(_response_row(key, id), time(), Conversation(items=items.decode())))
+        self.add(Record(record_id(key=key, response=id), time(), Conversation(items=items.decode())))
 
 
 def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
@@ -138,8 +137,7 @@ def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
             rows[-1] = ["assistant", rows[-1][1] + row[1], rows[-1][2] + row[2], None]
         else:
             rows.append(row)
-    said = json_bytes({"key": key, "messages": rows})
-    return hashlib.sha256(said).hexdigest()
+    return record_id(key=key, messages=rows)
 
 
 def _mark(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
@@ -149,11 +147,6 @@ def _mark(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
 
 def _is_reply(message: Mapping[str, Any]) -> bool:
     return message.get("role") == "assistant"
-
-
-def _response_row(key: str, id: str) -> str:
-    """The id of the record of a stored response."""
-    return hashlib.sha256(json_bytes({"key": key, "response": id})).hexdigest()
 
 
 def _canonical(message: Mapping[str, Any]) -> list[Any]:

@@ -4,7 +4,6 @@ A result has an id, by which later questions of the conversation find the result
 stored record stands under a digest of the key and the id.
 """
 
-import hashlib
 import secrets
 from time import time
 from typing import Any
@@ -12,9 +11,8 @@ from typing import Any
 from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.actions.result_reading import NoPlace, read_on
 from proxy.body import by_size
-from proxy.dialects.replies import json_bytes
 from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue
+from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
 from retrieval.errors import RetrievalError
 
 READ = "read_result"
@@ -32,16 +30,12 @@ class StoredResults(WriteBehindQueue[Record[bytes]]):
 
     def keep(self, key: str, id: str, content: bytes) -> bool:
         """Store a result for a key; returns whether the queue had room."""
-        return self.add(Record(_row_id(key, id), time(), content))
+        return self.add(Record(record_id(key=key, result=id), time(), content))
 
     async def find(self, key: str, id: str) -> bytes | None:
         """A result of the key; None: no result of this id. Raises RetrievalError."""
-        record = await self.find_record(_row_id(key, id), again=True)
+        record = await self.find_record(record_id(key=key, result=id), again=True)
         return record.value if isinstance(record, Record) else record
-
-
-def _row_id(key: str, id: str) -> str:
-    return hashlib.sha256(json_bytes({"key": key, "result": id})).hexdigest()
 
 
 class Shelf:

@@ -7,6 +7,7 @@ the write. `WriteBehindQueue` does the same for every record of a chat.
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
 
+from proxy.dialects.replies import json_bytes
 from proxy.observe.receipts.receipt import Receipt, Versions, serialize_receipt
 from proxy.observe.receipts.receipt_store import ReceiptStore
 from retrieval.errors import RetrievalError
@@ -48,6 +50,11 @@ class Record(Generic[Value]):
     id: str
     at_s: float
     value: Value
+
+
+def record_id(**names: Any) -> str:
+    """The id of a record: a digest of the names, one of which is the key, so that no other key finds the record."""
+    return hashlib.sha256(json_bytes(names)).hexdigest()
 
 
 class Count(Protocol):
