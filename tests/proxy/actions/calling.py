@@ -1,7 +1,7 @@
 """What the tests of calls share: an API on loopback, and an operation that reads."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -9,7 +9,7 @@ import httpx
 from proxy.actions.addresses import networks_of
 from proxy.actions.call import Api, CallLimits, Outcome, call
 from proxy.actions.openapi.operation import Operation, Parameter
-from tests.support.api_server import ApiServer, Handler, Reply, api_server
+from tests.support.api_server import ApiRequest, ApiServer, Handler, Reply, api_server
 
 LOOPBACK = networks_of(["127.0.0.0/8", "::1/128"])
 QUICK = CallLimits(pause_s=0)
@@ -42,6 +42,16 @@ async def served_api(
 
 async def called(api: Api, one: Operation | None = None, limits: CallLimits = QUICK, **arguments: Any) -> Outcome:
     return await call(api, one or operation(), arguments, limits)
+
+
+def replies(*given: Reply) -> Handler:
+    """A server that gives these replies, one after the other; the last again and again."""
+    left: Iterator[Reply] = iter(given)
+
+    async def handler(_: ApiRequest) -> Reply:
+        return next(left, given[-1])
+
+    return handler
 
 
 async def accepts(_: object) -> Reply:

@@ -10,7 +10,7 @@ import re
 import socket
 import time
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from urllib.parse import quote, quote_plus
@@ -24,21 +24,11 @@ from proxy.actions.body import read_within
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.credentials import Bearer, ClientCredentials, Digest
 from proxy.actions.openapi.operations import operations_of
-from tests.proxy.actions.calling import LOOPBACK, OK, QUICK, accepts, called, operation, served_api
-from tests.support.api_server import ApiRequest, Handler, Reply
+from tests.proxy.actions.calling import LOOPBACK, OK, QUICK, accepts, called, operation, replies, served_api
+from tests.support.api_server import ApiRequest, Reply
 from tests.support.digest_gate import DigestGate
 
 JSON = ("Content-Type", "application/json")
-
-
-def replies(*given: Reply) -> Handler:
-    """A server that gives these replies, one after the other; the last again and again."""
-    left: Iterator[Reply] = iter(given)
-
-    async def handler(_: ApiRequest) -> Reply:
-        return next(left, given[-1])
-
-    return handler
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])

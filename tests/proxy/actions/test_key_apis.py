@@ -18,8 +18,8 @@ from proxy.actions.call import Api
 from proxy.actions.credentials import Bearer
 from proxy.actions.key_apis import KeyApis
 from proxy.actions.store import ActionSet
-from tests.proxy.actions.calling import LOOPBACK, OK, called, operation
-from tests.support.api_server import ApiRequest, ApiServer, Reply, api_server
+from tests.proxy.actions.calling import LOOPBACK, accepts, called, operation
+from tests.support.api_server import ApiServer, api_server
 
 MASTER = base64.b64encode(bytes(32)).decode()
 
@@ -60,10 +60,7 @@ class Keys:
 
 @pytest.fixture
 async def keys(tmp_path: Path) -> AsyncIterator[Keys]:
-    async def handler(_: ApiRequest) -> Reply:
-        return OK
-
-    async with api_server(handler) as server:
+    async with api_server(accepts) as server:
         made = Keys(tmp_path, server)
         yield made
         await made.apis.close()

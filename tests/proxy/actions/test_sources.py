@@ -9,18 +9,11 @@ from proxy.actions.library import address_of
 from proxy.actions.openapi import read
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.sources import read_source, shown_source
-from tests.proxy.actions.calling import LOOPBACK
-from tests.support.api_server import ApiRequest, ApiServer, Handler, Reply, api_server
+from tests.proxy.actions.calling import LOOPBACK, replies
+from tests.support.api_server import ApiRequest, ApiServer, Reply, api_server
 
 HOSTS = ["127.0.0.1"]
 DOCUMENT = b'{"openapi": "3.1.0", "paths": {}}'
-
-
-def reply(given: Reply) -> Handler:
-    async def handler(_: ApiRequest) -> Reply:
-        return given
-
-    return handler
 
 
 async def fetched(server: ApiServer, path: str = "/openapi.json?token=s3cret", seconds: float = 30.0) -> bytes:
@@ -44,21 +37,21 @@ async def refused(server: ApiServer, path: str = "/openapi.json?token=s3cret", s
     ids=["plain", "another type", "gzip"],
 )
 async def test_a_document_is_fetched_whatever_its_type(given: Reply) -> None:
-    async with api_server(reply(given)) as server:
+    async with api_server(replies(given)) as server:
         assert await fetched(server) == DOCUMENT
     assert server.targets == ["/openapi.json?token=s3cret"]
     assert "authorization" not in server.requests[0].headers
 
 
 async def test_a_host_that_is_not_allowed_is_not_asked() -> None:
-    async with api_server(reply(Reply(body=DOCUMENT))) as server:
+    async with api_server(replies(Reply(body=DOCUMENT))) as server:
         with pytest.raises(UnreadableSpec, match=r"action_calls.spec_hosts \(spec_hosts: \[127.0.0.1\]\)"):
             await read_source(server.base_url + "/x", hosts=["api.example.com"], networks=LOOPBACK)
     assert server.requests == []
 
 
 async def test_an_address_that_is_not_public_is_not_asked() -> None:
-    async with api_server(reply(Reply(body=DOCUMENT))) as server:
+    async with api_server(replies(Reply(body=DOCUMENT))) as server:
         with pytest.raises(
             UnreadableSpec, match=r"127.0.0.1 is no public address .*actions.NAME.networks: \[127.0.0.1/32\]"
         ):
@@ -67,7 +60,7 @@ async def test_an_address_that_is_not_public_is_not_asked() -> None:
 
 
 async def test_a_proxy_of_the_environment_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with api_server(reply(Reply(body=DOCUMENT))) as server, api_server(reply(Reply(502))) as proxy:
+    async with api_server(replies(Reply(body=DOCUMENT))) as server, api_server(replies(Reply(502))) as proxy:
         monkeypatch.setenv("http_proxy", proxy.base_url)
         assert await fetched(server) == DOCUMENT
     assert proxy.connections == 0
@@ -82,36 +75,36 @@ async def test_a_redirect_within_the_origin_is_followed() -> None:
 
 
 async def test_a_redirect_to_another_server_is_not_followed() -> None:
-    async with api_server(reply(Reply(body=DOCUMENT))) as other:
+    async with api_server(replies(Reply(body=DOCUMENT))) as other:
         to_other = Reply(302, headers=[("Location", other.base_url + "/v2")])
-        async with api_server(reply(to_other)) as server:
+        async with api_server(replies(to_other)) as server:
             assert "the server redirects to 127.0.0.1, which is not followed" in await refused(server)
     assert other.requests == []
 
 
 @pytest.mark.parametrize("location", ["http://[::1/", "http:////[::1", "https://xn--a/"])
 async def test_a_redirect_to_an_address_that_is_not_valid_is_refused(location: str) -> None:
-    async with api_server(reply(Reply(302, headers=[("Location", location)]))) as server:
+    async with api_server(replies(Reply(302, headers=[("Location", location)]))) as server:
         assert "the document cannot be fetched (InvalidURL)" in await refused(server)
 
 
 async def test_a_circle_of_redirects_has_an_end() -> None:
-    async with api_server(reply(Reply(302, headers=[("Location", "/again")]))) as server:
+    async with api_server(replies(Reply(302, headers=[("Location", "/again")]))) as server:
         assert "redirects without an end" in await refused(server)
 
 
 async def test_what_a_server_answers_instead_of_a_document_is_named() -> None:
-    async with api_server(reply(Reply(404, b"no"))) as server:
+    async with api_server(replies(Reply(404, b"no"))) as server:
         assert await refused(server) == "the server answered with status 404"
-    async with api_server(reply(Reply(hold=True))) as server:
+    async with api_server(replies(Reply(hold=True))) as server:
         assert await refused(server, seconds=0.2) == "the document did not come within 0.2 s"
-    async with api_server(reply(Reply(raw=b"nonsense\r\n\r\n"))) as server:
+    async with api_server(replies(Reply(raw=b"nonsense\r\n\r\n"))) as server:
         assert "the document cannot be fetched (RemoteProtocolError)" in await refused(server)
 
 
 async def test_a_document_that_unpacks_beyond_the_limit_is_refused() -> None:
     packed = gzip.compress(b" " * (read.MAX_BYTES + 1))
-    async with api_server(reply(Reply(body=packed, headers=[("Content-Encoding", "gzip")]))) as server:
+    async with api_server(replies(Reply(body=packed, headers=[("Content-Encoding", "gzip")]))) as server:
         assert await refused(server) == "the document is larger than 64 MB"
 
 
