@@ -27,5 +27,5 @@ prose_calls   calls between other words
 ways          how each model is asked for calls: by tools, a JSON schema or text; learned
 protocols     requests for models that are not asked by tools
 protocol_replies  replies of these models
-replies       the model's replies as they pass, and the client's one reply
+model_reply   the model's reply of a round, as the reply passes      client_reply  the client's one reply of all rounds
 """

@@ -10,13 +10,14 @@ from typing import TypeVar
 
 from proxy.action_trace import ActionTrace, ModelRound
 from proxy.actions.actions import Actions
+from proxy.actions.client_reply import ClientReply, summed
 from proxy.actions.execution import NOTHING_SENT, Execution
 from proxy.actions.further_members import further_names, without_further
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
+from proxy.actions.model_reply import ModelReply
 from proxy.actions.offer import Offer
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
 from proxy.actions.protocols import request_parts, spoken
-from proxy.actions.replies import ClientReply, ModelReply, summed
 from proxy.actions.ways import FORM_REFUSED, REFUSED
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.body import by_size

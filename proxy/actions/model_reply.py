@@ -1,43 +1,32 @@
-"""The model's reply of a round, read as the reply passes, and the client's single reply of all rounds.
+"""The model's reply of a round, read as the reply passes.
 
-The calls of the gateway's tools never reach the client. Until such a call begins, a reply passes byte for byte. A reply
-of a later round gets the id of the reply that the client has begun to read, no second role, and the sum of the usage.
+The calls of the gateway's tools never reach the client. Until such a call begins, a reply passes byte for byte.
 """
 
 import secrets
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import orjson
-
+from proxy.actions.client_reply import NOTHING, ClientReply, Json, ReplyHead, delta_of, finish_of, first_choice
 from proxy.actions.further_members import FurtherMembers, numbered_calls
 from proxy.actions.offer import Offer
 from proxy.actions.own_tools import tool_name
 from proxy.actions.written_calls import may_become_call, names_call, written_call
-from proxy.asgi import Message, Send, send_error
+from proxy.asgi import Message
 from proxy.dialects import sse
-from proxy.dialects.base import ModelRequest
-from proxy.dialects.chat import CHAT
 from proxy.dialects.chat_reply import ChatReplyReader
-from proxy.dialects.json_body import member_span, unescaped
-from proxy.dialects.replies import ToolCall, content_text, json_bytes, json_of, read_error
+from proxy.dialects.replies import ToolCall, json_bytes, json_of, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
-from proxy.errors import ApiError, upstream_error
-from retrieval.filters import is_number
+from proxy.errors import upstream_error
 
-_ENVELOPE = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
-_NOTHING = Tokens(0, 0)
 _DONE = b"[DONE]"
 _MOST_FINISH_CHARS = 50
 _FAULT = 500  # also llama.cpp's status for tools without --jinja
 _REFUSALS = (400, 404, 422, _FAULT, 501)  # statuses of upstreams for a model without tools
 _FAILED_CALL = b'"failed_generation"'  # in Groq's error for a call that the server cannot read
-
-Json = dict[str, Any]
 
 
 class _Frame(NamedTuple):
@@ -50,174 +39,7 @@ class _Frame(NamedTuple):
 
     def calls(self) -> Iterator[tuple[int, Json]]:
         """The number and the piece of each call."""
-        return numbered_calls(_delta_of(self.event or {}), self.numbers)
-
-
-class ReplyHead(NamedTuple):
-    """What the head of a model's reply says about the body."""
-
-    readable: bool  # no error, and no encoding but identity
-    streamed: bool
-
-    @classmethod
-    def of(cls, start: Message) -> "ReplyHead":
-        headers = dict(start.get("headers", ()))
-        readable = start["status"] == 200 and headers.get(b"content-encoding", b"identity") == b"identity"
-        return cls(readable, headers.get(b"content-type", b"").startswith(b"text/event-stream"))
-
-
-def with_length(start: Message, length: int | None) -> Message:
-    """The head of a reply whose body has another length; None: not known yet."""
-    headers = [pair for pair in start.get("headers", ()) if pair[0].lower() != b"content-length"]
-    return {**start, "headers": headers if length is None else [*headers, (b"content-length", b"%d" % length)]}
-
-
-class ClientReply:
-    """The reply to the client: a single lifecycle for all rounds."""
-
-    def __init__(self, send: Send, request: ModelRequest, id: str) -> None:
-        """id: of the exchange."""
-        self._send = send
-        self._request = request
-        media = b"text/event-stream" if request.streamed else b"application/json"
-        # The head of the first good reply of the model; at first, of a reply by the gateway.
-        self.start: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]}
-        self.heard = False  # the model has given a good reply
-        self.started = False
-        self.tokens = _NOTHING  # of all rounds so far
-        self.usage: Json = {}  # of all rounds so far, with the provider's own members
-        self.sends = 0
-        # Envelope of the newest reply of the model.
-        self._seen: Json = {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
-        self._sent: Json | None = None  # the envelope that the client has seen; None: no event was sent
-        self._later = False  # the round after the first event that was sent
-        self._role = False
-        self._texts: list[str] = []  # that were sent
-        self._gap = False  # the next text begins a paragraph
-
-    def next_round(self) -> None:
-        """Begin the next round."""
-        self._later = self._sent is not None
-        self._gap = self._texts != [] and not self._texts[-1].endswith("\n")
-
-    @property
-    def text(self) -> str:
-        """The text that the client has got."""
-        return "".join(self._texts)
-
-    @property
-    def streams(self) -> bool:
-        """Whether the reply is a stream: some upstreams send a whole reply where a stream was asked for."""
-        return self._request.streamed and ReplyHead.of(self.start).streamed
-
-    async def begin(self, start: Message | None = None, length: int | None = None) -> None:
-        """Send the head of the reply, once. length: of a body that is not the upstream's."""
-        if self.started:
-            return
-        self.started = True
-        if start is None and self.streams:  # some upstreams know the length of a stream
-            start = with_length(self.start, None)
-        start = start or self.start
-        await self._send(start if length is None else with_length(start, length))
-
-    async def body(self, content: bytes, *, more: bool) -> None:
-        """Send a part of the body."""
-        await self.begin()
-        self.sends += 1
-        await self._send({"type": "http.response.body", "body": content, "more_body": more})
-
-    def see(self, event: Mapping[str, Any]) -> None:
-        """Note the id and the model of an event or of a whole reply, for a text of the gateway.
-
-        Empty values do not count: Azure's first event, with the results of filters, has no others.
-        """
-        self._seen = {name: event[name] for name in _ENVELOPE if event.get(name)} or self._seen
-
-    def frame(self, raw: bytes, event: Json | None, *, changed: bool = False) -> bytes:
-        """The frame of an event for the client; `raw` itself where nothing changes."""
-        if event is None:
-            return raw
-        delta = _delta_of(event)
-        if self._later:
-            event |= {name: value for name, value in (self._sent or {}).items() if name in event}
-            if (
-                self._role
-                and delta.pop("role", None) is not None
-                and not any(delta.values())
-                and _finish_of(event) is None
-            ):
-                return b""
-            if self._gap and isinstance(delta.get("content"), str) and delta["content"]:
-                delta["content"] = "\n\n" + delta["content"]
-            changed = True
-        elif changed and not self._role and event.get("choices"):
-            first_choice(event)["delta"] = delta = {"role": "assistant", **delta}
-        if isinstance(event.get("usage"), dict) and self.tokens != _NOTHING:
-            event["usage"] = summed(event["usage"], self.usage)
-            changed = True
-        self._role = self._role or "role" in delta
-        if text := content_text(delta.get("content")):
-            self._texts.append(text)
-            self._gap = False
-        if self._sent is None and event.get("id") != "":
-            self._sent = self._seen
-        return sse.frame(json_bytes(event)) if changed else raw
-
-    def whole(self, body: bytes, usage: object, text: str) -> bytes:
-        """A whole reply with this text, with the usage of all rounds."""
-        self._texts = [text]
-        if not isinstance(usage, dict) or self.tokens == _NOTHING:
-            return body
-        plain = unescaped(body)
-        start, end = member_span(body, plain, plain.index(b"{"), "usage")
-        return body[:start] + orjson.dumps(summed(usage, self.usage)) + body[end:]
-
-    async def keep_alive(self) -> None:
-        """Send an empty chunk; some clients do not take comments."""
-        await self._insert({} if self._role else {"content": ""})
-
-    async def note(self, text: str) -> None:
-        """Send a text of the gateway before the model's next text, in a stream."""
-        text = f"\n\n{text}" if self._texts and not self._texts[-1].endswith("\n") else text
-        self._texts.append(text)
-        await self._insert({"content": text})
-
-    async def _insert(self, delta: Json) -> None:
-        """Send a chunk of the gateway, with the role where the client has none."""
-        delta = delta if self._role else {"role": "assistant", **delta}
-        self._role = True
-        self._sent, self._later = self._sent or self._seen, True
-        await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
-
-    async def say(self, text: str, finish: str = "stop") -> None:
-        """End the reply with a text of the gateway. finish: the finish_reason."""
-        if not self.streams:
-            named = {**orjson.loads(CHAT.reply(self._request, text, _NOTHING)), **self._seen}
-            named["usage"] = summed(named["usage"], self.usage)
-            first_choice(named)["finish_reason"] = finish
-            whole = json_bytes({**named, "object": "chat.completion"})
-            self._texts = [text]
-            await self.begin(length=len(whole))
-            await self.body(whole, more=False)
-            return
-        self.next_round()
-        sent = []
-        for raw in CHAT.reply_frames(self._request, [text] if text else [], _NOTHING):
-            event = json_of(sse.data_of(raw) or b"")
-            if isinstance(event, dict):
-                event |= {name: value for name, value in self._seen.items() if name in event}
-                if _finish_of(event) is not None:
-                    first_choice(event)["finish_reason"] = finish
-            sent.append(self.frame(raw, event if isinstance(event, dict) else None, changed=True))
-        await self.body(b"".join(sent), more=False)
-
-    async def fail(self, error: ApiError, id: str) -> None:
-        """End the reply with an error: a frame where a part of the reply was sent."""
-        if not self.started:
-            self.started = True
-            await send_error(self._send, error, CHAT.error_body(error, id))
-            return
-        await self.body(CHAT.error_frame(error, id), more=False)
+        return numbered_calls(delta_of(self.event or {}), self.numbers)
 
 
 def _nothing() -> None:
@@ -379,7 +201,7 @@ class ModelReply:
     def tokens(self, request: bytes) -> Tokens:
         """The tokens of the round. request: the body, for an estimate."""
         if self._refused or not self._start:
-            return _NOTHING
+            return NOTHING
         if self._reader.usage is not None:
             return self._reader.usage
         size = self._reader.text_bytes() + sum(len(call.arguments) for call in self._reader.tool_calls)
@@ -459,7 +281,7 @@ class ModelReply:
             self._client.see(read)
             self._read_usage(read)
             self._reader.read_event(read)
-            self.further.read(_delta_of(read), self._reader.call_numbers)
+            self.further.read(delta_of(read), self._reader.call_numbers)
             frame = _Frame(raw, read, self._reader.call_numbers)
             self._note(frame)
         self._over = self._over or data == _DONE
@@ -529,12 +351,12 @@ class ModelReply:
 
     def _without_ours(self, frame: _Frame, event: Json) -> _Frame | None:
         foreign = [number for number, owned in self._owned.items() if not owned]
-        delta = _delta_of(event)
+        delta = delta_of(event)
         calls = [{**call, "index": foreign.index(number)} for number, call in frame.calls() if number in foreign]
         delta.pop("tool_calls", None)
         if calls:
             delta["tool_calls"] = calls
-        finish = _finish_of(event)
+        finish = finish_of(event)
         if finish is not None and not foreign:
             first_choice(event)["finish_reason"] = finish = None
         left = calls or finish is not None or any(delta.get(name) for name in _TEXTS)
@@ -545,42 +367,6 @@ class ModelReply:
 
 def _is_prelude(event: Mapping[str, Any]) -> bool:
     """Whether an event has a choice with the role alone: no text, no thought, no call and no end."""
-    if not event.get("choices") or _finish_of(event) is not None:
+    if not event.get("choices") or finish_of(event) is not None:
         return False
-    return not any(value for name, value in _delta_of(event).items() if name != "role")
-
-
-def first_choice(event: Any) -> Json:
-    """The first choice of an event or of a whole reply; empty: none."""
-    choices = event.get("choices") if isinstance(event, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    return choice if isinstance(choice, dict) else {}
-
-
-def _delta_of(event: Mapping[str, Any]) -> Json:
-    delta = first_choice(event).get("delta")
-    return delta if isinstance(delta, dict) else {}
-
-
-def _finish_of(event: Mapping[str, Any]) -> Any:
-    return first_choice(event).get("finish_reason")
-
-
-def _chunk(envelope: Json, delta: Json) -> Json:
-    choice = {"index": 0, "delta": delta, "finish_reason": None}
-    return {"object": "chat.completion.chunk", **envelope, "choices": [choice]}
-
-
-def summed(usage: Json, earlier: Json) -> Json:
-    """The usage of a reply with the counts and the cost of the rounds before; of other values, the newest stays."""
-    added = {name: _plus(name, usage[name], value) for name, value in earlier.items() if name in usage}
-    return {**earlier, **usage, **added}
-
-
-def _plus(name: str, value: Any, earlier: Any) -> Any:
-    if isinstance(value, dict) and isinstance(earlier, dict):
-        return summed(value, earlier)
-    counts = isinstance(value, int) and isinstance(earlier, int)  # other numbers are times and rates
-    if is_number(value) and is_number(earlier) and (counts or "cost" in name):
-        return value + earlier
-    return earlier if value is None else value
+    return not any(value for name, value in delta_of(event).items() if name != "role")
