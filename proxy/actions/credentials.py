@@ -18,7 +18,7 @@ from proxy.actions.openapi.operation import Parameter
 Where = Literal["header", "query", "cookie"]
 
 _EARLY_S = 30.0  # a token is renewed before the end
-_MOST_TOKEN_BYTES = 1 << 16  # of the token endpoint's response
+_MOST_TOKEN_BYTES = 1 << 16  # of the token endpoint's response, and of a response that refuses a token
 _MOST_CHALLENGE_CHARS = 4_000
 _HASHES = {"md5": "md5", "sha-256": "sha256", "sha-512-256": "sha512_256"}  # RFC 7616 §6.1
 # [scheme] name=value, where the value may stand in quotes
@@ -170,6 +170,9 @@ class ClientCredentials(httpx.Auth):
                 return
             if self.token == sent:  # no other request has fetched a new token meanwhile
                 self.token = ""
+            # The request for the token needs a connection, which all waiting requests would keep.
+            await read_within(response, _MOST_TOKEN_BYTES)
+            await response.aclose()
 
     def _token_request(self) -> httpx.Request:
         fields = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})

@@ -9,7 +9,7 @@ import httpx
 import orjson
 import pytest
 
-from proxy.actions.call import Api
+from proxy.actions.call import Api, CallLimits
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest, Where
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.operations import operations_of
@@ -290,12 +290,14 @@ async def test_a_token_is_fetched_once_for_twenty_calls_at_a_time(token_server: 
     assert token_server.grants == [{"grant_type": ["client_credentials"], "scope": ["read all"]}]
 
 
-async def test_a_refused_token_is_fetched_again_once_for_twenty_calls(token_server: TokenServer) -> None:
+@pytest.mark.parametrize("at_a_time", [20, 50])  # the pool has 20 connections
+async def test_a_refused_token_is_fetched_again_once_for_many_calls(token_server: TokenServer, at_a_time: int) -> None:
+    limits = CallLimits(seconds=5, pause_s=0)
     async with served_api(token_server) as (server, api):
         api.auth = client_credentials(f"{server.base_url}/token")
         await called(api)
         token_server.refused.add("token-1")
-        outcomes = await asyncio.gather(*(called(api) for _ in range(20)))
+        outcomes = await asyncio.gather(*(called(api, limits=limits) for _ in range(at_a_time)))
     assert all(one.succeeded for one in outcomes)
     assert len(token_server.given) == 2
 
