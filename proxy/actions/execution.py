@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -233,10 +233,11 @@ class Execution:
             return f"Find the values by {' or '.join(finders)}, or ask the user."
         return f"To find the values, call {name}: answer with {example(name)}"
 
-    def _asked(self, tool: OfferedOperation) -> Sequence[str]:
+    def _asked(self, tool: OfferedOperation) -> Collection[str]:
         """The arguments that the gateway asked the person for, in an earlier reply."""
-        questions = [text for text in self._known if _heading(tool) in text]
-        return [name for name in tool.schema["properties"] if any(_row(tool, name) in text for text in questions)]
+        heading = _heading(tool)
+        rows = (row for text in self._known if heading in text for row in text.splitlines())
+        return {row[2:].partition(":")[0] for row in rows if row.startswith("- ")}
 
     def _failed(self, tool: OfferedOperation, names: Sequence[str]) -> None:
         """Note a call with wrong arguments; ask the person where the model has read of a wrong call before."""
@@ -312,15 +313,13 @@ def _missing(tool: OfferedOperation, arguments: dict[str, Any]) -> list[str]:
 
 def _question(tool: OfferedOperation, names: Sequence[str]) -> str:
     """The question for values, from the descriptions of the API."""
-    return "\n".join([_heading(tool), *(_row(tool, name) for name in dict.fromkeys(names))])
+    properties = tool.schema["properties"]
+    rows = (f"- {name}{_meaning(properties.get(name))}" for name in dict.fromkeys(names))
+    return "\n".join([_heading(tool), *rows])
 
 
 def _heading(tool: OfferedOperation) -> str:
     return f"For “{tool.operation.summary.strip('. ') or tool.operation.name}” I need more information:"
-
-
-def _row(tool: OfferedOperation, name: str) -> str:
-    return f"- {name}{_meaning(tool.schema['properties'].get(name))}"
 
 
 def _meaning(schema: Any) -> str:

@@ -225,6 +225,31 @@ async def test_a_value_of_an_earlier_result_is_sent() -> None:
     assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize(
+    ("asked", "arguments", "sent"),
+    [
+        ("filter.city_id", {"filter": {"city_id": "vienna"}}, True),
+        ("filter.city_id", {"filter": {"area_id": "vienna"}}, False),
+        ("code_id: Code", {"code_id": "vienna"}, True),
+        ("code_id: Code", {"code": "vienna"}, False),
+    ],
+)
+async def test_a_word_answers_the_gateways_question_for_the_same_argument_alone(
+    asked: str, arguments: dict[str, Any], sent: bool
+) -> None:
+    members = {"type": "object", "properties": {"city_id": {}, "area_id": {}}}
+    rows = [parameter("code", "query", {}), parameter("code_id", "query", {}, description="Code")]
+    rows.append(parameter("filter", "query", members, style="deepObject", explode=True))
+    document = {"openapi": "3.1.0", "paths": {"/stays": {"get": {"operationId": "stays", "parameters": rows}}}}
+    (one,) = operations_of(document)[0]
+    async with served_api(users) as (server, api):
+        made = empty_offer()
+        made.add([OfferedOperation("things", one, api, api.schema_of(one))])
+        question = f"For “stays” I need more information:\n- {asked}"
+        await result(Execution(made, LIMITS, Exchange(), (question, "Wien")), arguments, "act_stays")
+    assert (server.requests != []) is sent
+
+
 ROWS = [{"id": f"u{n}", "name": f"user {n}"} for n in range(2000)]
 
 
