@@ -203,5 +203,5 @@ def _stands(part: str, texts: Sequence[_Text]) -> bool:
         return joined != ""
     if not _PARTED.fullmatch(joined):
         return False
-    parted = re.compile(f" {' ?'.join(map(re.escape, joined))} ")
-    return any(joined in text.joined and parted.search(text.words) for text in texts)
+    parted = f" {' ?'.join(joined)} "  # of letters, digits and characters outside ASCII, which stand for themselves
+    return any(joined in text.joined and re.search(parted, text.words) for text in texts)
