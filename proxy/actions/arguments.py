@@ -4,6 +4,7 @@ Small models invent values (`your_organization_id`, `12345`). So an identifier m
 schema (an enum or a default) or in an earlier result.
 """
 
+import functools
 import itertools
 import re
 import unicodedata
@@ -42,7 +43,7 @@ _DATE = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ][\d:.]+(?:Z|[+-][\d:]+)?)?)?")
 # Each character outside ASCII is a word, because Chinese has no spaces; so is a control character.
 _WORD = re.compile(r"[a-z0-9]+|[^\t-\r -~]")
 _ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
-_WITHOUT_ACCENT = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"})
+_SINGLE_LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"}  # that NFD does not take apart
 _SCHEME = re.compile(r"^https?://(?:www\.)?", re.IGNORECASE)
 # Values that people and models part by different signs: LH 123 and LH123, 978-3-16-148410-0 and 9783161484100.
 _PARTED = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}|\d{7,}")
@@ -191,9 +192,15 @@ def _words(text: str) -> str:
     """The words of a text in small letters without accents, each between spaces; an invisible character is a word."""
     text = unicodedata.normalize("NFC", text).lower()
     if not text.isascii():
-        text = _ACCENTED.sub(lambda one: unicodedata.normalize("NFD", one[0])[0], text).translate(_WITHOUT_ACCENT)
+        text = _ACCENTED.sub(lambda one: _without_accent(one[0]), text)
     found = _WORD.findall(text)
     return f" {' '.join(word for word in found if word.isascii() or unicodedata.category(word)[0] not in 'PZ')} "
+
+
+@functools.cache
+def _without_accent(letter: str) -> str:
+    base = unicodedata.normalize("NFD", letter)[0]
+    return _SINGLE_LETTERS.get(base, base)
 
 
 def _stands(part: str, texts: Sequence[_Text]) -> bool:
