@@ -32,6 +32,7 @@ _RESERVED = ":/?#[]@!$&'()*+,;="
 _RESERVED_IN_VALUES = ":/?@!$'()*,="  # the others would end the value, be read as a space, or start a fragment
 _UNRESERVED = "-._~"
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
+_MOST_LEVELS = 100  # of a value in the style deepObject
 _DECODED = 4  # forms of a value: as sent, as the model wrote the value, and decoded twice
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SEPARATORS: Mapping[Style, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
@@ -259,14 +260,15 @@ def _styled(name: str, value: Any, style: Style, explode: bool, reserved: bool) 
 
 def _deep(name: str, value: Mapping[str, Any] | list[Any], reserved: bool) -> Iterator[str]:
     """name[member]=value; members of members as name[member][member], and the elements of a list as name[]."""
+    if name.count("[") > _MOST_LEVELS:
+        raise BadArgument("a value has too many levels")
     members: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else value.items()
     for inner, one in members:
-        path = f"{name}[]" if isinstance(value, list) and not isinstance(one, dict) else f"{name}[{inner}]"
-        if isinstance(one, dict):
-            yield from _deep(path, one, reserved)
+        if isinstance(one, dict | list):
+            yield from _deep(f"{name}[{inner}]", one, reserved)
         else:
-            for each in one if isinstance(one, list) else [one]:
-                yield f"{_encoded(path)}={_encoded(each, reserved=reserved)}"
+            path = f"{name}[]" if isinstance(value, list) else f"{name}[{inner}]"
+            yield f"{_encoded(path)}={_encoded(one, reserved=reserved)}"
 
 
 def _header_value(parameter: Parameter, value: Any) -> str:

@@ -144,6 +144,8 @@ def test_values_of_a_path_are_written_as_the_specification_shows(
         ("deepObject", True, OBJECT, "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150"),
         ("deepObject", True, LIST, "color%5B%5D=blue&color%5B%5D=black&color%5B%5D=brown"),
         ("deepObject", True, [{"R": 100}, {"G": 200}], "color%5B0%5D%5BR%5D=100&color%5B1%5D%5BG%5D=200"),
+        ("deepObject", True, {"R": [1, 2], "G": []}, "color%5BR%5D%5B%5D=1&color%5BR%5D%5B%5D=2"),
+        ("deepObject", True, {"R": [{"G": 1}, [2]]}, "color%5BR%5D%5B0%5D%5BG%5D=1&color%5BR%5D%5B1%5D%5B%5D=2"),
         ("form", True, 0, "color=0"),
         ("form", True, False, "color=false"),
         ("form", True, None, "color=null"),
@@ -157,6 +159,14 @@ def test_values_of_a_query_are_written_as_the_specification_shows(
 ) -> None:
     operation = operation_with(parameter("color", "query", {}, style=style, explode=explode))
     assert build_request(operation, {"color": value}, BASE).url == f"{BASE}/p" + (f"?{made}" if made else "")
+
+
+def test_a_value_of_too_many_levels_is_refused() -> None:
+    value: Any = 1
+    for _ in range(2000):
+        value = [value]
+    with pytest.raises(BadArgument, match="too many levels"):
+        build_request(operation_with(parameter("a", "query", {}, style="deepObject")), {"a": value}, BASE)
 
 
 def test_reserved_characters_stay_only_where_the_document_allows_them() -> None:
