@@ -26,7 +26,7 @@ from proxy.actions.openapi.operation import (
     plain_name,
     query_names,
 )
-from proxy.actions.openapi.operations import FORM, MULTIPART, is_json
+from proxy.actions.openapi.operations import FORM, MULTIPART, bare_type, is_json
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
 _RESERVED_IN_VALUES = ":/?@!$'()*,="  # the others would end the value, be read as a space, or start a fragment
@@ -291,7 +291,7 @@ def _header_value(parameter: Parameter, value: Any) -> str:
 
 def _body(body: Body, value: Any) -> tuple[str, bytes]:
     """The Content-Type and the bytes."""
-    bare = body.media_type.partition(";")[0].strip().lower()
+    bare = bare_type(body.media_type)
     if body.base64:
         return body.media_type, _bytes_of(value, body.argument)
     if is_json(body.media_type):

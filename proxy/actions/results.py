@@ -14,7 +14,7 @@ import orjson
 
 from proxy.actions.html_text import html_text
 from proxy.actions.masking import plain_html, plain_json
-from proxy.actions.openapi.operations import is_json
+from proxy.actions.openapi.operations import bare_type, is_json
 
 # (elements of a list, characters of a text), from generous to narrow; the first that fits is used.
 _CUTS = ((100, 4000), (50, 1000), (30, 500), (20, 300), (12, 200), (8, 120), (5, 80), (3, 60), (2, 40), (1, 30))
@@ -70,7 +70,7 @@ def normalised(content: bytes, media_type: str) -> tuple[bytes, str]:
 
 def _kind(content: bytes, media_type: str) -> tuple[str, bool, bool]:
     """The media type without parameters, and whether the content is JSON, and whether other text."""
-    bare = media_type.partition(";")[0].strip().lower()
+    bare = bare_type(media_type)
     ends = ("xml", "/x-www-form-urlencoded", "yaml", "javascript", "graphql", "csv", "json-seq")
     return (
         bare,

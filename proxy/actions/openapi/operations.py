@@ -75,9 +75,14 @@ def operations_of(document: Mapping[str, Any]) -> tuple[list[Operation], list[Un
     return with_producers(callable_), uncallable
 
 
+def bare_type(media_type: str) -> str:
+    """A media type in small letters, without parameters such as the character set."""
+    return media_type.partition(";")[0].strip().lower()
+
+
 def is_json(media_type: str) -> bool:
     """Whether a media type is JSON: application/json, or a name that ends with +json."""
-    bare = media_type.partition(";")[0].strip().lower()
+    bare = bare_type(media_type)
     return bare in ("application/json", "text/json") or bare.endswith("+json")
 
 
@@ -258,7 +263,8 @@ def _body(
     needed = row.get("required") is True
     if needed:
         required.append(argument)
-    octets = not is_json(media_type) and not media_type.startswith("text/") and media_type not in (FORM, MULTIPART)
+    bare = bare_type(media_type)
+    octets = not is_json(bare) and not bare.startswith("text/") and bare not in (FORM, MULTIPART)
     if octets:
         properties[argument] = {"type": "string", "contentEncoding": "base64", "description": "The bytes, as base64."}
     return Body(
@@ -267,7 +273,7 @@ def _body(
         required=needed,
         base64=octets,
         encodings=_encodings(content[found], reader.budget),
-        binary=tuple(_binary(document, schema, reader.budget)) if media_type == MULTIPART else (),
+        binary=tuple(_binary(document, schema, reader.budget)) if bare == MULTIPART else (),
     )
 
 
@@ -284,7 +290,7 @@ def _best(content: Mapping[str, Any]) -> str:
     )
     for kind in kinds:
         for media_type in sorted(content, key=lambda one: "*" in one):
-            if kind(media_type.partition(";")[0].strip().lower()):
+            if kind(bare_type(media_type)):
                 return media_type
     return ""
 

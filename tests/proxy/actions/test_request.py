@@ -337,6 +337,14 @@ def test_bodies_are_written_in_their_media_type(media_type: str, value: Any, con
 OBJECT_SCHEMA = {"type": "object"}
 
 
+def test_a_form_may_have_a_parameter_of_the_media_type() -> None:
+    media_type = "application/x-www-form-urlencoded; charset=utf-8"
+    operation = operation_with(body={media_type: {"schema": OBJECT_SCHEMA}})
+    assert operation.schema["properties"]["body"] == OBJECT_SCHEMA
+    request = build_request(operation, {"body": {"a": "x y"}}, BASE)
+    assert (dict(request.headers)["content-type"], request.body) == (media_type, b"a=x%20y")
+
+
 @pytest.mark.parametrize(
     ("content", "sent"),
     [
@@ -357,9 +365,10 @@ def test_a_body_never_has_a_range_of_media_types(content: dict[str, Any], sent: 
     assert (request.body == b'{"a":1}') is (OBJECT_SCHEMA in content.values())
 
 
-def test_a_multipart_form_has_a_part_for_each_value() -> None:
+@pytest.mark.parametrize("media_type", ["multipart/form-data", "Multipart/Form-Data; boundary=x"])
+def test_a_multipart_form_has_a_part_for_each_value(media_type: str) -> None:
     schema = {"type": "object", "properties": {"f": {"type": "string", "format": "binary"}, "n": {"type": "integer"}}}
-    operation = operation_with(body={"multipart/form-data": {"schema": schema}})
+    operation = operation_with(body={media_type: {"schema": schema}})
     request = build_request(operation, {"body": {"f": "AAE=", "n": 1, "o": {"a": 1}, 'q"\r\nx': "v"}}, BASE)
     boundary = dict(request.headers)["content-type"].partition("boundary=")[2]
     parts = request.body.split(b"--" + boundary.encode())
