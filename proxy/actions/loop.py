@@ -358,12 +358,17 @@ class ActionLoop:
         """The texts in which a value of a call may stand: of earlier questions, the results."""
         said = (message.text for message in self._request.messages())
         hidden = (row["content"] for one in self._earlier for row in one.rows() if row["role"] != "assistant")
-        return [*said, self._context, *(text for text in hidden if not text.startswith(NOTHING_SENT))]
+        return [*said, self._context, *map(_without_refusals, hidden)]
 
 
 def _wants_progress(scope: Scope) -> bool:
     """Whether the client asks for a line of text for each call: `x-rag-progress: on`, in any letter case."""
     return any(name == b"x-rag-progress" and value.strip().lower() == b"on" for name, value in scope["headers"])
+
+
+def _without_refusals(text: str) -> str:
+    """A result, or results as one text, without the lines of refusals."""
+    return "\n".join(line for line in text.split("\n") if not line.startswith(NOTHING_SENT))
 
 
 def _result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> dict[str, bytes]:

@@ -214,6 +214,21 @@ def test_another_model_that_refuses_the_earlier_rounds_reads_the_rounds_as_text(
     assert all("tools" in asked for asked in model.received)
 
 
+def test_a_refused_value_is_no_source_where_another_model_reads_the_rounds_as_text(team: Team) -> None:
+    refuses = {"error": {"message": REFUSALS["of-thoughts"]}}
+    made_up = calls(("act_listUsers", {"orgId": "5f0c9999"}))
+    chat = CompletionsChat(team.served.url)
+    first = {**made_up, "reasoning_content": "So."}
+    model = team.script(first, says("Hm."), refuses, says("Again."), made_up, says(ANSWER))
+    chat.ask(QUESTION)
+    chat.model = "rage/atlas/gpt-native"
+    chat.ask("Again?")
+    chat.ask("Just try.")
+    assert "Nothing was sent" in model.received[3]["messages"][2]["content"]
+    assert model.received[5]["messages"][-1]["content"].startswith("Nothing was sent")
+    assert team.api.seen == []
+
+
 OWN_THOUGHTS = {
     "vllm": "'messages.1': property 'reasoning' is unsupported",
     "gemini": "messages.1.tool_calls.0.extra_content: Extra inputs are not permitted",
