@@ -25,7 +25,8 @@ from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.exchange import Exchange
 
-NOTHING_SENT = "Nothing was sent"  # the beginning of a refusal, which may quote values that stand nowhere else
+# At the beginning of a refusal, which may quote values that stand nowhere else.
+REFUSAL_BEGINNINGS = ("Nothing was sent", "Nothing was done")
 _FAILURES = 2  # rounds with wrong arguments of one operation; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
 _MOST_NAMES = 12  # of tools, in a reply to a call of another tool

@@ -11,7 +11,7 @@ from typing import TypeVar
 from proxy.action_trace import ActionTrace, ModelRound
 from proxy.actions.actions import Actions
 from proxy.actions.client_reply import ClientReply, summed
-from proxy.actions.execution import NOTHING_SENT, Execution
+from proxy.actions.execution import REFUSAL_BEGINNINGS, Execution
 from proxy.actions.further_members import further_names, without_further
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
 from proxy.actions.model_reply import ModelReply
@@ -368,7 +368,7 @@ def _wants_progress(scope: Scope) -> bool:
 
 def _without_refusals(text: str) -> str:
     """A result, or results as one text, without the lines of refusals."""
-    return "\n".join(line for line in text.split("\n") if not line.startswith(NOTHING_SENT))
+    return "\n".join(line for line in text.split("\n") if not line.startswith(REFUSAL_BEGINNINGS))
 
 
 def _result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> dict[str, bytes]:

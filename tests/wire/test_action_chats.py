@@ -14,7 +14,7 @@ from tests.support.action_clients import CompletionsChat
 from tests.support.action_team import ANSWER, CANARIES, CLIENT_TOOL, ORGS, QUESTION, USERS, Team, action_team
 from tests.support.atlas_api import GROUP, MEDIA, ORG
 from tests.support.delta_forms import RECORDED, FormedCall, frames, whole
-from tests.support.scripted_model import USAGE, calls, says
+from tests.support.scripted_model import USAGE, Json, calls, says
 from tests.support.upstream_servers import Received, Wire, reply
 
 
@@ -168,10 +168,21 @@ def test_a_value_that_the_model_makes_up_is_not_sent(team: Team) -> None:
     assert told.startswith("Nothing was sent")
 
 
-@pytest.mark.parametrize("repeated", [False, True], ids=["the model gives up", "the gateway asks the person"])
-def test_a_value_that_the_gateway_refused_is_no_source_for_the_next_question(team: Team, repeated: bool) -> None:
-    made_up = ("act_listUsers", {"orgId": "5f0c9999"})
-    team.script(calls(made_up), calls(made_up) if repeated else says("Hm."), calls(made_up), says(ANSWER))
+MADE_UP = ("act_listUsers", {"orgId": "5f0c9999"})
+
+
+@pytest.mark.parametrize(
+    ("refused", "then"),
+    [
+        pytest.param(MADE_UP, says("Hm."), id="the model gives up"),
+        pytest.param(MADE_UP, calls(MADE_UP), id="the gateway asks the person"),
+        pytest.param(("find_actions", {"query": MADE_UP[1]}), says("Hm."), id="a search"),
+    ],
+)
+def test_a_value_that_the_gateway_refused_is_no_source_for_the_next_question(
+    team: Team, refused: tuple[str, Json], then: Json
+) -> None:
+    team.script(calls(refused), then, calls(MADE_UP), says(ANSWER))
     said: list[Any] = [{"role": "user", "content": QUESTION}]
     with team.client() as client:
         first = client.chat.completions.create(model="rage/atlas/gpt-x", messages=said)
