@@ -153,9 +153,14 @@ class Actions:
         messages = request.fields["messages"]
         trace = exchange.action_trace = exchange.action_trace or ActionTrace(sets)
         trace.offer = ""  # until the search ends
-        conversation = None if self.memory is None else await self.memory.find(exchange.key, messages)
-        if conversation is None and self.memory is not None:
-            trace.forgotten = await self.memory.forgot(exchange.key, messages)
+        conversation = None
+        if self.memory is not None:
+            trace.forgotten = True  # until the memory is read
+            conversation = await self.memory.find(exchange.key, messages)
+            if conversation is None:
+                trace.forgotten = await self.memory.forgot(exchange.key, messages)
+            else:  # until the hidden messages are put back
+                trace.forgotten = conversation.hidden != () or conversation.waiting != ()
         if conversation is None and has_results(messages):
             trace.offer = "not suited"
             return None
@@ -187,8 +192,8 @@ class Actions:
         offered = documents is not None or bool(offer.operations)
         trace.offer, trace.tools = "offered" if offered else "nothing found", offer.tools
         if not offered:
-            trace.forgotten = trace.forgotten or offer.conversation.hidden != () or offer.conversation.waiting != ()
             return None
+        trace.forgotten = trace.forgotten and conversation is None
         for tool in own:
             offer.add_own(tool)
         return offer

@@ -1,18 +1,24 @@
 """The hidden messages of a conversation: put back at their places, found by the same key and history only."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter, time
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.access.rights import EVERYTHING
 from proxy.actions.memory import ActionMemory, Conversation, HiddenMessages, WaitingCall, edits_of, resumed, row_id
 from proxy.dialects.chat import ChatRequest
+from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt_store import ReceiptStore
+from retrieval.errors import RetrievalError
+from retrieval.records.search import Turn
+from tests.proxy.actions.test_baked_in import TARGET, actions
 from tests.proxy.observe.test_metrics import value
 
 SAID: list[dict[str, Any]] = [
@@ -114,6 +120,28 @@ async def test_an_expired_conversation_is_known_for_as_long_again(tmp_path: Path
         store.prune()
         assert await one.find("key", ASKED) == found
         assert await one.forgot("key", ASKED) is forgotten
+
+
+@pytest.mark.parametrize("fault", ["database", "index", "none"])
+async def test_a_conversation_whose_hidden_messages_are_not_put_back_is_known_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    def fails(*_: object) -> NoReturn:
+        raise RetrievalError("the database is away")
+
+    made = actions(tmp_path, {"atlas": ["list"]} if fault == "none" else {})
+    made.memory = one = memory(tmp_path)
+    one.keep("", SAID, KEPT)
+    request = ChatRequest.parse(orjson.dumps({"model": "m", "messages": ASKED}))
+    exchange = Exchange(rights=EVERYTHING)
+    if fault == "database":
+        one.stop()
+        await one.run()
+        monkeypatch.setattr(ReceiptStore, "read", fails)
+    with pytest.raises(RetrievalError) if fault != "none" else nullcontext():
+        assert await made.offer(request, [Turn("user", "And?")], ["atlas"], exchange, TARGET) is not None
+    assert exchange.action_trace is not None
+    assert exchange.action_trace.forgotten is (fault != "none")
 
 
 def test_a_record_is_found_by_what_clients_send_back() -> None:
