@@ -37,6 +37,7 @@ _NO_CHAT = (404, 405, 501)  # statuses of an upstream without chat completions, 
 _NO_CUSTOM = (400, 422)  # statuses of an upstream whose chat completions know no custom tools
 _CUSTOM = "custom tools in chat completions"
 _MOST_ITEMS_BYTES = 1 << 20  # of the conversation that a stored response continues
+_RETRY_AFTER_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,8 @@ async def client_chat(
 ) -> ClientChat | None:
     """The client's request as a chat completion; None: the request goes on without a change.
 
-    model: as the client named the model. sets: that the chat may use. Raises ApiError 400 where the request continues a
-    response that only the gateway knows, and the bridge refuses a member.
+    model: as the client named the model. sets: that the chat may use. Raises ApiError where the request continues a
+    response that only the gateway knows: 400 where the bridge refuses a member, 503 where the response is not read.
     """
     if isinstance(request, ChatRequest):
         return ClientChat(request, target)
@@ -77,7 +78,7 @@ async def client_chat(
 async def _earlier_items(request: ModelRequest, exchange: Exchange, actions: Actions) -> Sequence[Any] | None:
     """All items of a request that continues a response of the gateway, or names items of such responses.
 
-    None: the request does neither, or the gateway does not know the response or an item.
+    None: the request does neither, or the gateway does not know the response or an item. Raises ApiError 503.
     """
     if actions.memory is None or exchange.dialect is not RESPONSES:
         return None
@@ -86,9 +87,11 @@ async def _earlier_items(request: ModelRequest, exchange: Exchange, actions: Act
         if previous := request.previous_reply:
             before = await actions.memory.items(exchange.key, previous) if previous.startswith(OWN_ID) else None
         given = None if before is None else await _resolved(request, exchange.key, actions.memory)
-    except RetrievalError as error:
+    except RetrievalError as error:  # only the gateway has the conversation: another answer would be about nothing
         log.warning("%s the response before is not read: %s", exchange.id, error)
-        return None
+        message = "The conversation of the response cannot be read at present: try again later."
+        again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
+        raise ApiError(503, message, code="response_unavailable", type="server_error", headers=again) from error
     return None if before is None or given is None else [*before, *given]
 
 

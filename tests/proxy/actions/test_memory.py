@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.access.rights import EVERYTHING
+from proxy.actions.bridged import client_chat
 from proxy.actions.memory import ActionMemory, Conversation, HiddenMessages, WaitingCall, edits_of, resumed, row_id
 from proxy.dialects.chat import ChatRequest
+from proxy.dialects.responses import RESPONSES
+from proxy.errors import ApiError
 from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt_store import ReceiptStore
@@ -142,6 +145,28 @@ async def test_a_conversation_whose_hidden_messages_are_not_put_back_is_known_as
         assert await made.offer(request, [Turn("user", "And?")], ["atlas"], exchange, TARGET) is not None
     assert exchange.action_trace is not None
     assert exchange.action_trace.forgotten is (fault != "none")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"input": "And?", "previous_response_id": "resp_ragway_1"},
+        {"input": [{"type": "item_reference", "id": "msg_ragway_1_0"}]},
+    ],
+)
+async def test_a_response_whose_conversation_cannot_be_read_at_present_is_not_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
+) -> None:
+    def fails(*_: object) -> NoReturn:
+        raise RetrievalError("the database is away")
+
+    made = actions(tmp_path, {})
+    made.memory = memory(tmp_path)
+    monkeypatch.setattr(ReceiptStore, "read", fails)
+    request = RESPONSES.parse(orjson.dumps({"model": "m", **fields}))
+    with pytest.raises(ApiError) as caught:
+        await client_chat(request, "m", TARGET, ["atlas"], Exchange(dialect=RESPONSES, rights=EVERYTHING), made)
+    assert (caught.value.status, caught.value.code) == (503, "response_unavailable")
 
 
 def test_a_record_is_found_by_what_clients_send_back() -> None:
