@@ -124,6 +124,11 @@ def action_api(
     def variable(name: str | None) -> str:
         if name and not environ.get(name):
             raise SettingsError(f"actions.{action_set.name}: the environment variable {name} is not set")
+        if name and not environ[name].isprintable():
+            raise SettingsError(
+                f"actions.{action_set.name}: the environment variable {name} has a line break or another character "
+                "that cannot be printed, perhaps at the end: set the variable without this character"
+            )
         return environ[name] if name else ""
 
     user = own["user"] if "user" in own else variable(row.user_env)

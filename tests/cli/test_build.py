@@ -309,6 +309,15 @@ def test_an_api_gets_credentials_from_the_environment(tmp_path: Path, row: str, 
             action_api(settings, found, {})
 
 
+@pytest.mark.parametrize("value", ["s3cret-1\n", "\ufeffs3cret-1", "s3cret\r\n1"])
+def test_a_secret_that_no_request_can_carry_is_refused_at_the_start(tmp_path: Path, value: str) -> None:
+    """A file that becomes a variable often ends with a line break."""
+    settings = settings_of(tmp_path, "actions: {atlas: {auth: bearer, secret_env: SECRET}}")
+    with pytest.raises(SettingsError, match="variable SECRET has a line break or another character that") as caught:
+        action_api(settings, ActionSet("atlas", "", "https://a.example", 0, ()), {"SECRET": value})
+    assert "s3cret" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("own", "expected"),
     [
