@@ -41,7 +41,7 @@ def check_address(address: str | None, where: str) -> None:
     if "@" in re.split(r"[/?]", address.partition("://")[2], maxsplit=1)[0]:
         raise SettingsError(
             f"{where} must not hold a user or a password, got one for {shown}: put the key into an environment "
-            "variable and name that in api_key_env"
+            "variable, and name the variable in api_key_env, or for actions in user_env and secret_env"
         )
     try:
         parts = urlsplit(address)

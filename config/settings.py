@@ -98,6 +98,7 @@ class Settings:
 
 Tree = dict[str, Any]
 API_NAME = re.compile(r"(?!off\Z)[a-z0-9][a-z0-9_-]{0,63}")  # `x-rag-actions: off` names no set
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
 _MOST_ALWAYS = 20  # operations of a set that every chat with the set is offered
 _Row = TypeVar("_Row")
 _SECTIONS: Mapping[str, Any] = {
@@ -315,6 +316,8 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
             raise SettingsError(
                 f"actions.{name}.always names at most {_MOST_ALWAYS} operations, got {len(row.always or ())}"
             )
+        if row.auth == "api_key" and row.key_in == "header" and not _HEADER_NAME.fullmatch(row.key_name):
+            raise SettingsError(f"actions.{name}.key_name must be the name of a header, got {row.key_name!r}")
         needed = {"basic": ("user_env", "secret_env"), "digest": ("user_env", "secret_env"), "none": ()}
         needed |= {"oauth2": ("user_env", "secret_env", "token_url")}
         if row.secret_per_key and row.auth == "none":

@@ -454,6 +454,18 @@ def test_settings_cannot_be_changed_afterwards(source: Source) -> None:
 # Addresses
 
 
+@pytest.mark.parametrize("name", ["", "X-API-Key:", "X Key", "Schlüssel"])
+def test_a_key_of_an_api_goes_into_a_header_with_a_possible_name(source: Source, name: str) -> None:
+    row = f"auth: api_key, secret_env: KEY, key_name: '{name}'"
+    assert "actions.atlas.key_name must be the name of a header" in source.refused(f"actions: {{atlas: {{{row}}}}}")
+    assert source.load(f"actions: {{atlas: {{{row}, key_in: query}}}}").actions["atlas"].key_name == name
+
+
+def test_a_password_in_the_address_of_an_api_belongs_into_a_variable(source: Source) -> None:
+    refusal = source.refused("actions: {atlas: {base_url: 'https://u:hunter22@h'}}")
+    assert "name the variable in api_key_env, or for actions in user_env and secret_env" in refusal
+
+
 @pytest.mark.parametrize(
     "base",
     ["http://h", "https://h.example/v1/", "http://127.0.0.1:8080/v1", "http://[::1]:1/v1", "http://h/a@b?key=x@y"],
