@@ -182,7 +182,7 @@ class ClientCredentials(httpx.Auth):
 
     def _keep(self, status: int, content: bytes) -> None:
         try:
-            row = orjson.loads(content) if status == 200 else {}
+            row = orjson.loads(content) if 200 <= status < 300 else {}
             token, seconds = row["access_token"], float(row.get("expires_in") or 300)
             if not isinstance(token, str) or not token:
                 raise TypeError("the token is no text")

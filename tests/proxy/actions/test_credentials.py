@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -346,6 +347,18 @@ async def test_a_token_endpoint_without_a_token_gives_a_plain_sentence(reply: Re
     expected = f"The call failed: the token endpoint answered with status {reply.status} and no token."
     assert outcome.text == again.text == expected
     assert server.targets == ["/token"] * 2
+
+
+async def test_a_token_comes_with_any_status_of_success(token_server: TokenServer) -> None:
+    """Some token endpoints make a token as a thing: 201."""
+
+    async def created(request: ApiRequest) -> Reply:
+        reply = await token_server(request)
+        return replace(reply, status=201) if request.target == "/token" else reply
+
+    async with served_api(created) as (server, api):
+        api.auth = client_credentials(f"{server.base_url}/token")
+        assert (await called(api)).succeeded
 
 
 async def test_a_refusal_of_the_token_endpoint_counts_for_all_waiting_calls() -> None:
