@@ -182,7 +182,7 @@ class Actions:
         way, form = self.ways.of(target, request.fields), has_form(request.fields)
         offer = Offer(search, after, learn, taken, others=others, way=way, form=form)
         offer.shelf = Shelf(self._stored, exchange.key)
-        own = [find_actions(offer.find), *([documents] if documents is not None else [])]
+        own = [find_actions(offer.find, self.limits.search_s), *([documents] if documents is not None else [])]
         if conversation is not None:
             offer.conversation = conversation
             await self._restore(offer, apis, {tool.name: tool for tool in (*own, offer.shelf.tool)})

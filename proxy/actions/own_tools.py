@@ -1,5 +1,6 @@
 """The gateway's own tools: tools that the gateway answers without a call of an API."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,16 +58,18 @@ def arguments_schema(required: str, **properties: Mapping[str, Any]) -> dict[str
     return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
 
 
-def find_actions(find: Callable[[str], Awaitable[Mapping[str, str]]]) -> OwnTool:
+def find_actions(find: Callable[[str], Awaitable[Mapping[str, str]]], seconds: float | None = None) -> OwnTool:
     """The search for further operations.
 
     find: makes tools of the operations for a query; returns the name of each tool -> what the operation does.
+    seconds: for a search; None: no limit.
     """
 
     async def answer(arguments: dict[str, Any], _max_chars: int) -> ToolAnswer:
         try:
-            found = await find(arguments["query"])
-        except RetrievalError:
+            async with asyncio.timeout(seconds):
+                found = await find(arguments["query"])
+        except (RetrievalError, TimeoutError):
             return ToolAnswer("The search does not work at present.", outcome="failed")
         if not found:
             return ToolAnswer("No operation was found.")

@@ -11,6 +11,7 @@ from proxy.access.rights import EVERYTHING
 from proxy.actions.actions import Actions
 from proxy.actions.library import ActionLibrary
 from proxy.actions.openapi.operation import Operation
+from proxy.actions.own_tools import OwnTool
 from proxy.actions.store import ActionSet, ActionStore
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import Exchange, Target
@@ -60,6 +61,19 @@ async def test_baked_in_operations_of_the_chats_sets_are_offered_without_the_ind
     await made.start()
     assert await offered(made, "atlas") == ["act_list", "find_actions"]
     assert await offered(made, "rooms", "atlas") == ["act_list", "act_listRooms", "find_actions"]
+    await made.close()
+
+
+async def test_a_search_of_the_model_ends_where_the_index_does_not_answer(tmp_path: Path) -> None:
+    made = actions(tmp_path, {"atlas": ["list"]}, SilentIndex)
+    await made.start()
+    offer = await made.offer(REQUEST, [Turn("user", "Who?")], ["atlas"], Exchange(rights=EVERYTHING), TARGET)
+    assert offer is not None
+    find = offer.tools["find_actions"]
+    assert isinstance(find, OwnTool)
+    async with asyncio.timeout(5):
+        answer = await find.answer({"query": "rooms"}, 1000)
+    assert (answer.text, answer.outcome) == ("The search does not work at present.", "failed")
     await made.close()
 
 
