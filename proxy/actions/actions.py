@@ -19,7 +19,7 @@ from proxy.actions.baked_in import BakedInFault, baked_in
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary, FoundAction
-from proxy.actions.memory import ActionMemory, has_results
+from proxy.actions.memory import ActionMemory, Conversation, has_results
 from proxy.actions.offer import Offer, OfferedOperation
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool, find_actions, tool_name
@@ -153,14 +153,7 @@ class Actions:
         messages = request.fields["messages"]
         trace = exchange.action_trace = exchange.action_trace or ActionTrace(sets)
         trace.offer = ""  # until the search ends
-        conversation = None
-        if self.memory is not None:
-            trace.forgotten = True  # until the memory is read
-            conversation = await self.memory.find(exchange.key, messages)
-            if conversation is None:
-                trace.forgotten = await self.memory.forgot(exchange.key, messages)
-            else:  # until the hidden messages are put back
-                trace.forgotten = conversation.hidden != () or conversation.waiting != ()
+        conversation = await self._remembered(exchange.key, messages, trace)
         if conversation is None and has_results(messages):
             trace.offer = "not suited"
             return None
@@ -197,6 +190,25 @@ class Actions:
         for tool in own:
             offer.add_own(tool)
         return offer
+
+    async def _remembered(
+        self, key: str, messages: Sequence[Mapping[str, Any]], trace: ActionTrace
+    ) -> Conversation | None:
+        """The record of the conversation; the trace says whether hidden messages are missing until they are put back.
+
+        Raises RetrievalError.
+        """
+        if self.memory is None:
+            return None
+        trace.forgotten = True  # until the memory is read
+        found = await self.memory.find(key, messages)
+        if found is None:
+            trace.forgotten = await self.memory.forgot(key, messages)
+            if trace.forgotten:  # another worker may be about to write the record
+                found = await self.memory.find(key, messages, again=True)
+        if found is not None:
+            trace.forgotten = found.hidden != () or found.waiting != ()
+        return found
 
     def _always_offered(self, apis: Mapping[str, Api]) -> list[OfferedOperation]:
         """The baked-in operations of the chat's sets."""

@@ -85,13 +85,18 @@ class ActionMemory(WriteBehindQueue[Record[Conversation]]):
             size_bytes=lambda one: one.value.size_bytes,
         )
 
-    async def find(self, key: str, messages: Sequence[Mapping[str, Any]]) -> Conversation | None:
-        """The record of a conversation; None: no record. Raises RetrievalError."""
+    async def find(
+        self, key: str, messages: Sequence[Mapping[str, Any]], *, again: bool = False
+    ) -> Conversation | None:
+        """The record of a conversation; None: no record. Raises RetrievalError.
+
+        again: look a second time, as after a call of the client's tools, where the first look finds no record.
+        """
         newest = _newest_reply(messages)
         if newest < 0:
             return None
         row = row_id(key, messages[: newest + 1])
-        return await self._conversation(row, again=has_results(messages))
+        return await self._conversation(row, again=again or has_results(messages))
 
     async def forgot(self, key: str, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Whether a conversation without a record had hidden messages. Raises RetrievalError."""

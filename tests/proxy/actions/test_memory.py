@@ -1,5 +1,6 @@
 """The hidden messages of a conversation: put back at their places, found by the same key and history only."""
 
+import asyncio
 from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter, time
@@ -123,6 +124,28 @@ async def test_an_expired_conversation_is_known_for_as_long_again(tmp_path: Path
         store.prune()
         assert await one.find("key", ASKED) == found
         assert await one.forgot("key", ASKED) is forgotten
+
+
+async def test_a_question_right_after_the_reply_finds_the_record_that_another_process_is_about_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.actions.memory.LOOK_AGAIN_S", 1.0)  # a busy machine may write late
+    before, other, made = memory(tmp_path), memory(tmp_path), actions(tmp_path, {"atlas": ["list"]})
+    made.memory = memory(tmp_path)
+    before.mark("", SAID[:2])  # while the model answered
+    before.stop()
+    await before.run()
+    other.keep("", SAID, KEPT)  # written after 50 ms
+    writing = asyncio.create_task(other.run())
+    request = ChatRequest.parse(orjson.dumps({"model": "m", "messages": ASKED}))
+    exchange = Exchange(rights=EVERYTHING)
+    offer = await made.offer(request, [Turn("user", "And?")], ["atlas"], exchange, TARGET)
+    assert offer is not None
+    assert offer.conversation == KEPT
+    assert exchange.action_trace is not None
+    assert not exchange.action_trace.forgotten
+    other.stop()
+    await writing
 
 
 @pytest.mark.parametrize("fault", ["database", "index", "none"])
