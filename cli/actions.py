@@ -86,6 +86,8 @@ async def _add(settings: Settings, name: str, source: str, base_url: str | None)
     _report(name, report)
     if added is not None and (refused := await refused_address(settings, added)):
         echo(f"no operation is called yet: {refused}", err=True)
+    if name not in settings.actions:
+        echo(f"no chat can use the set yet: add the row `{name}: {{}}` to the setting `actions`", err=True)
     return 0
 
 

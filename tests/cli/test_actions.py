@@ -412,6 +412,13 @@ def test_an_address_that_is_not_public_is_named_before_the_first_call(folder: Pa
     assert "no public address" not in actions(folder, "add", "atlas", "atlas.yaml", "--base-url", NOBODY)[1]
 
 
+def test_a_set_that_no_chat_can_use_is_named_when_added(folder: Path) -> None:
+    hint = "no chat can use the set yet: add the row `atlas: {}` to the setting `actions`"
+    assert hint in actions(folder, "add", "atlas", "atlas.yaml")[1]
+    (folder / "ragway.yaml").write_text("embedder: {model: hash}\nactions: {atlas: {}}\n")
+    assert hint not in actions(folder, "add", "atlas", "atlas.yaml")[1]
+
+
 def test_the_doctor_names_a_configured_set_without_a_document(folder: Path) -> None:
     actions(folder, "add", "atlas", "atlas.yaml")
     (folder / "ragway.yaml").write_text("embedder: {model: hash}\nactions: {atlas: {}, shop: {}}\n")
