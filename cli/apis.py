@@ -15,7 +15,7 @@ from config.settings import ActionsApi, Settings, SettingsError
 from proxy.access.key_credentials import FIXED
 from proxy.actions.actions import ActionLimits, Actions
 from proxy.actions.addresses import networks_of, why_refused
-from proxy.actions.call import Api, CallLimits
+from proxy.actions.call import Api, CallLimits, arguments_named
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
 from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
@@ -164,6 +164,13 @@ def arguments_of(settings: Settings, action_set: ActionSet, operation: Operation
     row = settings.actions.get(action_set.name, ActionsApi())
     api = Api(action_set.name, _address(row, action_set), _auth_of(row, "", ""), row.fixed or {})
     return api.schema_of(operation)
+
+
+def unknown_fixed(settings: Settings, store: ActionStore, name: str) -> list[str]:
+    """The fixed arguments of the settings that no operation of a set has: the model would give the argument meant."""
+    fixed = settings.actions.get(name, ActionsApi()).fixed
+    operations = store.operations(name) if fixed else []
+    return [one for one in fixed or () if not any(arguments_named(operation, one) for operation in operations)]
 
 
 def _address(row: ActionsApi, action_set: ActionSet) -> str:

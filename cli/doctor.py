@@ -157,14 +157,16 @@ def _baked_in(seen: Examination) -> None:
 
 
 async def _sets(seen: Examination) -> None:
-    """Name each action set that was not read, whose writing was interrupted, or whose API is not called."""
+    """Name each fault of an action set: of the reading, the address, or the fixed arguments."""
     configured, rows = seen.settings.actions, []
+    unknown: list[tuple[str, str]] = []
     if seen.settings.catalog.url or (Path(seen.settings.data) / "actions.db").exists():
-        from cli.apis import action_store, refused_address
+        from cli.apis import action_store, refused_address, unknown_fixed
 
         store = action_store(seen.settings)
         try:
             rows = store.sets()
+            unknown = [(row.name, fixed) for row in rows for fixed in unknown_fixed(seen.settings, store, row.name)]
         except RetrievalError:  # `_databases` names the problem
             return
         finally:
@@ -175,6 +177,9 @@ async def _sets(seen: Examination) -> None:
             seen.found(f"action set {row.name}", "the last reading of the document was interrupted", advice)
         if refused := await refused_address(seen.settings, row):
             seen.found(f"action set {row.name}", refused, "until then, no operation is called")
+    for name, fixed in unknown:
+        advice = f"`ragway actions show {name} OPERATION` prints the arguments"
+        seen.found(f"actions.{name}.fixed", f"no operation has the argument {fixed!r}", advice)
     for name in sorted(configured.keys() - {row.name for row in rows}):
         if not configured[name].spec:
             seen.found(f"action set {name}", "no OpenAPI document was read", f"`ragway actions add {name} FILE`")

@@ -120,7 +120,7 @@ class Api:
     def schema_of(self, operation: Operation) -> dict[str, Any]:
         """The schema of the arguments that a model gives: without fixed arguments, the API key, the address's query."""
         own = {one.argument for one in operation.parameters if self._is_own_parameter(one, operation)}
-        hidden = own.union(*(_arguments_of(operation, name) for name in self.fixed))
+        hidden = own.union(*(arguments_named(operation, name) for name in self.fixed))
         properties = {name: one for name, one in operation.schema["properties"].items() if name not in hidden}
         required = [name for name in operation.schema["required"] if name not in hidden]
         return {**operation.schema, "properties": properties, "required": required}
@@ -147,7 +147,7 @@ class Api:
             raise ForbiddenAddress(
                 f"{where} is not the address of this API (allow the address in actions.{self.name}.servers)"
             )
-        fixed = {one: value for name, value in self.fixed.items() for one in _arguments_of(operation, name)}
+        fixed = {one: value for name, value in self.fixed.items() for one in arguments_named(operation, name)}
         parameters = tuple(one for one in operation.parameters if not self._is_own_parameter(one, operation))
         operation = msgspec.structs.replace(operation, parameters=parameters)
         return build_request(operation, {**arguments, **fixed}, self.address_of(operation))
@@ -185,7 +185,7 @@ class Api:
             await self._transport.aclose()
 
 
-def _arguments_of(operation: Operation, name: str) -> list[str]:
+def arguments_named(operation: Operation, name: str) -> list[str]:
     """The arguments that a name means: of the parameters with the name in the document, else of the model's name."""
     found = [one.argument for one in operation.parameters if one.name == name]
     if name in found or not found:

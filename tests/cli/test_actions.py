@@ -419,6 +419,20 @@ def test_a_set_that_no_chat_can_use_is_named_when_added(folder: Path) -> None:
     assert hint not in actions(folder, "add", "atlas", "atlas.yaml")[1]
 
 
+def test_the_doctor_names_a_fixed_argument_that_no_operation_has(folder: Path) -> None:
+    actions(folder, "add", "atlas", "atlas.yaml")
+    settings = "embedder: {model: hash}\nactions: {atlas: {fixed: {orgID: 5f0, itemsPerPage: '5'}}}\n"
+    (folder / "ragway.yaml").write_text(settings)
+    done = ragway("doctor", folder=folder)
+    assert done.returncode == 1
+    assert done.stdout == (
+        "actions.atlas.fixed: no operation has the argument 'orgID': "
+        "`ragway actions show atlas OPERATION` prints the arguments\n"
+    )
+    (folder / "ragway.yaml").write_text(settings.replace("orgID", "orgId"))
+    assert ragway("doctor", folder=folder).returncode == 0
+
+
 def test_the_doctor_names_a_configured_set_without_a_document(folder: Path) -> None:
     actions(folder, "add", "atlas", "atlas.yaml")
     (folder / "ragway.yaml").write_text("embedder: {model: hash}\nactions: {atlas: {}, shop: {}}\n")
