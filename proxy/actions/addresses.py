@@ -39,6 +39,10 @@ class ForbiddenAddress(Exception):
     """An address that an API must not have."""
 
 
+class UnknownName(httpcore.ConnectError):
+    """The name of a host has no address."""
+
+
 def origin_of(url: str) -> tuple[str, str, int | None] | None:
     """The scheme, the host and the port of a URL; None: no valid URL."""
     try:
@@ -123,7 +127,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         addresses = await _addresses(self._threads, host, port, timeout)
         for address in addresses:
             check(address, self._allowed, api=self._api)
-        failure: Exception = httpcore.ConnectError(f"the name {host} has no address")
+        failure: Exception = UnknownName(f"the name {host} has no address")
         for address in addresses:
             try:
                 return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
@@ -163,7 +167,7 @@ async def _addresses(threads: ThreadPoolExecutor | None, host: str, port: int, s
     except TimeoutError as error:
         raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time") from error
     except (OSError, UnicodeError) as error:
-        raise httpcore.ConnectError(f"the name {host} is not known") from error
+        raise UnknownName(f"the name {host} is not known") from error
     return list(dict.fromkeys(str(row[4][0]) for row in rows))
 
 

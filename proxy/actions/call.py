@@ -6,6 +6,7 @@ A call never raises for a fault of the API or of the arguments: the outcome is a
 import asyncio
 import functools
 import math
+import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from proxy.actions.addresses import (
     CheckedTransport,
     ForbiddenAddress,
     IPNetwork,
+    UnknownName,
     origin_of,
     redirect_target,
     same_origin,
@@ -359,7 +361,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, NoToken | ForbiddenAddress):
         return str(error)
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
-        return "no connection"
+        return f"no connection{_cause(error)}"
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
     if isinstance(error, UnicodeError):  # of a header
@@ -367,3 +369,14 @@ def _reason(error: Exception) -> str:
     if isinstance(error, httpx.DecodingError):
         return "the response cannot be unpacked"
     return "the connection broke off" if isinstance(error, httpx.TransportError) else "the address is not valid"
+
+
+def _cause(error: BaseException | None) -> str:
+    """Why there is no connection, as far as the kinds of the errors say."""
+    while error := error and error.__cause__:
+        if isinstance(error, UnknownName):
+            return " (the name of the host has no address)"
+        if isinstance(error, ssl.SSLError):
+            certificate = isinstance(error, ssl.SSLCertVerificationError)
+            return " (the certificate is not valid)" if certificate else " (TLS failed)"
+    return ""

@@ -137,10 +137,10 @@ async def test_the_next_address_is_called_where_the_first_does_not_answer(monkey
         await api.close()
 
 
-async def test_a_name_without_an_address_is_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_without_an_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     resolve_by(Resolver([]), monkeypatch)
     api = Api("things", "http://api.example.com", networks=LOOPBACK)
-    assert (await called(api)).text == "The call failed: no connection."
+    assert (await called(api)).text == "The call failed: no connection (the name of the host has no address)."
     await api.close()
 
 

@@ -81,6 +81,18 @@ async def test_a_server_that_does_not_listen_is_no_connection() -> None:
     assert (outcome.text, outcome.sent) == ("The call failed: no connection.", False)
 
 
+async def test_a_server_without_tls_is_named() -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        api = Api("things", f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", networks=LOOPBACK)
+        outcome = await called(api)
+        await api.close()
+    assert (outcome.text, outcome.sent) == ("The call failed: no connection (TLS failed).", False)
+
+
 async def test_a_pause_longer_than_the_call_may_last_is_left_to_the_model() -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=600, milliseconds=500), usegmt=True)
     for value, pause in (
