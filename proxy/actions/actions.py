@@ -131,7 +131,10 @@ class Actions:
         for name in named:
             if name not in readable:
                 known = ", ".join(readable) or "none"
-                message = f"The action set {name!r} is not configured on this gateway; configured sets: {known}."
+                message = (
+                    f"There is no action set {name!r} for this request; there are: {known}. A set needs a row in the "
+                    "setting `actions`, and a key needs `--read actions.SET`."
+                )
                 raise ApiError(404, message, code="action_set_not_found", param="actions")
         return list(dict.fromkeys(named))
 

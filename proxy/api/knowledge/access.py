@@ -177,7 +177,7 @@ def rights_of(scope: Scope) -> Rights:
 def must_write(name: str, rights: Rights) -> None:
     """Call only for readable content: the answer reveals whether the content exists."""
     if name not in rights.write:
-        raise forbidden(f"This key may read the collection {name!r}, and not write it.", "collection")
+        raise forbidden(f"This key may read {name!r}, and not write it.", "collection")
 
 
 def must_make(name: str, rights: Rights) -> None:
