@@ -116,11 +116,12 @@ class ActionTrace:
             yield f"without_result={','.join(without)}"
 
     def timings(self, now_ms: float) -> Iterator[str]:
-        """The entries for `Server-Timing`; a round under way counts up to now."""
+        """The entries for `Server-Timing`; a round or a call under way counts up to now."""
         for number, one in enumerate(self.rounds, 1):
             yield f"round-{number};dur={_lasted_ms(one, now_ms):.1f}"
         for number, call in enumerate(self.calls, 1):
-            yield f"call-{number};dur={_lasted_ms(call, now_ms):.1f};desc={call.outcome}"
+            outcome = "" if call.duration_ms is None else f";desc={call.outcome}"
+            yield f"call-{number};dur={_lasted_ms(call, now_ms):.1f}{outcome}"
 
 
 def _lasted_ms(one: ModelRound | ActionCall, now_ms: float) -> float:

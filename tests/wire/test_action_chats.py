@@ -513,6 +513,8 @@ def test_a_slow_api_keeps_the_stream_alive(team: Team) -> None:
         given: Any = [{"role": "user", "content": "wait for the slow report"}]
         chunks: Any = client.chat.completions.create(model="rage/atlas/gpt-x", messages=given, stream=True)
         first = next(chunks)
+        assert chunks.response.headers["server-timing"].rpartition(", ")[2].startswith("call-1;dur=")
+        assert "desc=" not in chunks.response.headers["server-timing"], "the call is not over"
         assert (first.choices[0].delta.role, first.choices[0].delta.content) == ("assistant", "")
         assert not next(chunks).choices[0].delta.role
         httpx.post(f"{team.api.url}/go", timeout=60)
