@@ -320,8 +320,9 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
             raise SettingsError(f"actions.{name}.key_name must be the name of a header, got {row.key_name!r}")
         needed = {"basic": ("user_env", "secret_env"), "digest": ("user_env", "secret_env"), "none": ()}
         needed |= {"oauth2": ("user_env", "secret_env", "token_url")}
-        if row.secret_per_key and row.auth == "none":
-            raise SettingsError(f"actions.{name}.secret_per_key is true: set actions.{name}.auth, too")
+        for key in ("secret_per_key", "secret_env", "user_env"):
+            if row.auth == "none" and getattr(row, key):
+                raise SettingsError(f"actions.{name}.{key} is set: set actions.{name}.auth, too")
         for key in needed.get(row.auth, ("secret_env",)):
             if not getattr(row, key) and not (row.secret_per_key and key.endswith("_env")):
                 raise SettingsError(f"actions.{name}.auth is {row.auth}: set actions.{name}.{key}, too")

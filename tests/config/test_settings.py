@@ -51,6 +51,12 @@ def test_a_set_bakes_in_a_limited_number_of_operations(source: Source) -> None:
     assert message == "actions.atlas.always names at most 20 operations, got 21"
 
 
+@pytest.mark.parametrize("row", ["secret_env: KEY", "user_env: USER", "secret_per_key: true"])
+def test_credentials_without_a_kind_are_refused(source: Source, row: str) -> None:
+    message = source.refused(f"actions: {{atlas: {{{row}}}}}")
+    assert message == f"actions.atlas.{row.partition(':')[0]} is set: set actions.atlas.auth, too"
+
+
 def test_a_document_is_counted_from_the_folder_of_the_file_that_names_the_document(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
