@@ -55,8 +55,8 @@ command.add_command(key_credentials.command)
 @command.command()
 @click.argument("name")
 @click.option("--team", default="", help="Name of the owner, for lists and accounts.")
-@click.option("--read", multiple=True, help="Collection that the key may read; may be repeated.")
-@click.option("--write", multiple=True, help="Collection that the key may write; may be repeated.")
+@click.option("--read", multiple=True, help="Collection that the key may read, or actions.SET; may be repeated.")
+@click.option("--write", multiple=True, help="Collection that the key may write, or actions.SET; may be repeated.")
 @click.option(
     "--group",
     "groups",
