@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from proxy.actions.own_tools import OwnTool
 
 # Why a chat got operations or no operations. "not suited": an offer could change the meaning of the request.
-OfferResult = Literal["offered", "nothing found", "not suited", "model refuses tools", "search failed"]
+# "no usable set": no document of the chat's sets was read, or the key has no credentials of its own.
+OfferResult = Literal["offered", "nothing found", "no usable set", "not suited", "model refuses tools", "search failed"]
 # "api_error": the API answered with a status other than 2xx. "failed": no whole response came, or the client left.
 CallOutcome = Literal[
     "ok", "api_error", "timeout", "failed",

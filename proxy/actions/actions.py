@@ -186,7 +186,8 @@ class Actions:
         if len(offer.operations) < self.limits.k * _MOST_TIMES:
             offer.add(await self._found(search, turns, exchange, needed=not offer.operations))
         offered = documents is not None or bool(offer.operations)
-        trace.offer, trace.tools = "offered" if offered else "nothing found", offer.tools
+        trace.offer = "offered" if offered else "nothing found" if apis else "no usable set"
+        trace.tools = offer.tools
         if not offered:
             return None
         trace.forgotten = trace.forgotten and conversation is None

@@ -84,6 +84,14 @@ async def test_a_set_without_baked_in_operations_needs_the_index(tmp_path: Path)
     await made.close()
 
 
+async def test_a_chat_whose_sets_cannot_be_used_says_so(tmp_path: Path) -> None:
+    made, exchange = actions(tmp_path, {}, Unasked), Exchange(rights=EVERYTHING)
+    assert await made.offer(REQUEST, [Turn("user", "Who?")], ["unread"], exchange, TARGET) is None
+    assert exchange.action_trace is not None
+    assert exchange.action_trace.offer == "no usable set"
+    await made.close()
+
+
 async def test_a_name_that_cannot_be_offered_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = actions(tmp_path, {"atlas": ["list", "add", "lists"], "unread": ["x"]})
     with caplog.at_level(logging.WARNING):
