@@ -84,8 +84,9 @@ def check(address: str, allowed: Sequence[IPNetwork] = (), *, api: str = "NAME")
         if ip in _METADATA or ipaddress.IPv4Address(ip.packed[-4:]) in _METADATA:  # a translator may take any prefix
             raise ForbiddenAddress(f"{given} is the address of a cloud's metadata, which is never called")
         if not (_is_public(ip) or any(ip.version == network.version and ip in network for network in allowed)):
-            network = ipaddress.ip_network(ip)
-            raise ForbiddenAddress(f"{given} is no public address (to allow: actions.{api}.networks: [{network}])")
+            network = f'"{ip}/128"' if ip.version == 6 else f"{ip}/32"  # YAML refuses a bare :: in a list
+            wanted = f"actions.{api}.networks: [{'…, ' if allowed else ''}{network}]"
+            raise ForbiddenAddress(f"{given} is no public address (to allow: {wanted})")
 
 
 def _is_public(ip: IPAddress) -> bool:

@@ -273,7 +273,7 @@ def test_a_run_to_an_address_that_is_not_public_is_refused(folder: Path) -> None
     done = ragway(*words, folder=folder, environ={"ATLAS_KEY": SECRET})
     assert done.returncode == 1
     assert done.stdout == (
-        "The call failed: 127.0.0.1 is no public address (to allow: actions.atlas.networks: [127.0.0.1/32]).\n"
+        "The call failed: 127.0.0.1 is no public address (to allow: actions.atlas.networks: […, 127.0.0.1/32]).\n"
     )
 
 

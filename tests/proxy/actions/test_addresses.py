@@ -94,6 +94,14 @@ def resolve_by(resolver: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", resolver.getaddrinfo)
 
 
+def test_the_message_adds_the_network_to_the_setting_as_yaml() -> None:
+    """`localhost` has two addresses, and YAML refuses a bare `::1/128` in a list."""
+    for allowed, networks in (([], '["::1/128"]'), (["127.0.0.0/8"], '[…, "::1/128"]')):
+        with pytest.raises(ForbiddenAddress) as refused:
+            check("::1", networks_of(allowed), api="atlas")
+        assert str(refused.value).endswith(f"(to allow: actions.atlas.networks: {networks})")
+
+
 async def test_a_name_with_one_forbidden_address_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     async with api_server(accepts) as server:
         resolve_by(Resolver(["127.0.0.1", "10.0.0.1"]), monkeypatch)
