@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -166,11 +166,13 @@ def arguments_of(settings: Settings, action_set: ActionSet, operation: Operation
     return api.schema_of(operation)
 
 
-def unknown_fixed(settings: Settings, store: ActionStore, name: str) -> list[str]:
-    """The fixed arguments of the settings that no operation of a set has: the model would give the argument meant."""
-    fixed = settings.actions.get(name, ActionsApi()).fixed
+def unknown_fixed(store: ActionStore, name: str, fixed: Collection[str]) -> list[str]:
+    """The fixed arguments that no operation of a set has: the model would give the argument meant.
+
+    None for a set without operations. Raises RetrievalError.
+    """
     operations = store.operations(name) if fixed else []
-    return [one for one in fixed or () if not any(arguments_named(operation, one) for operation in operations)]
+    return [one for one in fixed if operations and not any(arguments_named(each, one) for each in operations)]
 
 
 def _address(row: ActionsApi, action_set: ActionSet) -> str:

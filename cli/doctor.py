@@ -166,7 +166,8 @@ async def _sets(seen: Examination) -> None:
         store = action_store(seen.settings)
         try:
             rows = store.sets()
-            unknown = [(row.name, fixed) for row in rows for fixed in unknown_fixed(seen.settings, store, row.name)]
+            fixed = {name: row.fixed or () for name, row in configured.items()}
+            unknown = [(name, one) for name in fixed for one in unknown_fixed(store, name, fixed[name])]
         except RetrievalError:  # `_databases` names the problem
             return
         finally:
@@ -177,9 +178,9 @@ async def _sets(seen: Examination) -> None:
             seen.found(f"action set {row.name}", "the last reading of the document was interrupted", advice)
         if refused := await refused_address(seen.settings, row):
             seen.found(f"action set {row.name}", refused, "until then, no operation is called")
-    for name, fixed in unknown:
+    for name, one in unknown:
         advice = f"`ragway actions show {name} OPERATION` prints the arguments"
-        seen.found(f"actions.{name}.fixed", f"no operation has the argument {fixed!r}", advice)
+        seen.found(f"actions.{name}.fixed", f"no operation has the argument {one!r}", advice)
     for name in sorted(configured.keys() - {row.name for row in rows}):
         if not configured[name].spec:
             seen.found(f"action set {name}", "no OpenAPI document was read", f"`ragway actions add {name} FILE`")

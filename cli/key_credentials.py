@@ -1,16 +1,18 @@
 """ragway keys credentials: the secrets and fixed arguments that a key has of its own for an action set."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from cli.build import key_credentials
 from cli.common import as_text, echo, echo_json, opened_accounts, options, settings_of
-from proxy.access.key_credentials import BadCredential, KeyCredentials
+from config.settings import Settings
+from proxy.access.key_credentials import FIXED, BadCredential, KeyCredentials
+from retrieval.errors import RetrievalError
 
 
 @click.group("credentials")
@@ -44,10 +46,22 @@ def setting(
     with _credentials(config_file, data) as credentials:
         credentials.change(as_text(key_id), as_text(set_name), {as_text(name): value})
     echo(f"{key_id} has a {name} for {set_name}", err=True)
-    known = settings_of(config_file, data=data).actions
+    settings = settings_of(config_file, data=data)
+    known = settings.actions
     if set_name not in known:
         lacking = f"the setting actions has no row {as_text(set_name)!r}: no API is called with the value"
         echo(f"{lacking}; rows: {', '.join(known) or 'none'}", err=True)
+    elif name.startswith(FIXED):
+        _check_argument(settings, set_name, name.removeprefix(FIXED))
+
+
+def _check_argument(settings: Settings, set_name: str, argument: str) -> None:
+    """Say that no operation has a fixed argument."""
+    from cli.apis import action_store, unknown_fixed
+
+    with contextlib.closing(action_store(settings)) as store, contextlib.suppress(RetrievalError):
+        if unknown_fixed(store, set_name, [argument]):
+            echo(f"no operation of {set_name} has the argument {argument!r}: the value is not sent", err=True)
 
 
 @command.command("list")
@@ -94,7 +108,7 @@ def reseal(config_file: Path | None, data: str | None) -> None:
     echo(f"{count} sealed with the newest master key", err=True)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _credentials(config_file: Path | None, data: str | None) -> Iterator[KeyCredentials]:
     with opened_accounts(config_file, data) as accounts:
         try:

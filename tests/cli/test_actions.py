@@ -294,6 +294,12 @@ def test_a_run_of_a_key_uses_the_credentials_of_the_key(folder: Path) -> None:
         for name, value in (("secret", SECRET), ("fixed.itemsPerPage", "345")):
             set_words = ("keys", "credentials", "set", id, "atlas", name, "--env", "VALUE")
             assert ragway(*set_words, folder=folder, environ={"VALUE": value, **master}).returncode == 0
+        typo = ("keys", "credentials", "set", id, "atlas", "fixed.itemsperpage", "--env", "VALUE")
+        done = ragway(*typo, folder=folder, environ={"VALUE": "1", **master})
+        assert (done.returncode, done.stderr.splitlines()[1:]) == (
+            0,
+            ["no operation of atlas has the argument 'itemsperpage': the value is not sent"],
+        )
         dry = ragway(*words, "--key", id, "--dry", folder=folder, environ=master)
         done = ragway(*words, "--key", id, folder=folder, environ=master)
         assert "RAGWAY_MASTER_KEY is not set" in refused(ragway(*words, "--key", id, folder=folder))
