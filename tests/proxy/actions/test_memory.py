@@ -129,7 +129,7 @@ async def test_an_expired_conversation_is_known_for_as_long_again(tmp_path: Path
 async def test_a_question_right_after_the_reply_finds_the_record_that_another_process_is_about_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.actions.memory.LOOK_AGAIN_S", 1.0)  # a busy machine may write late
+    monkeypatch.setattr("proxy.observe.receipts.write_behind._LOOK_AGAIN_S", 1.0)  # a busy machine may write late
     before, other, made = memory(tmp_path), memory(tmp_path), actions(tmp_path, {"atlas": ["list"]})
     made.memory = memory(tmp_path)
     before.mark("", SAID[:2])  # while the model answered
