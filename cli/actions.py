@@ -256,7 +256,7 @@ async def _search(settings: Settings, question: str, sets: Sequence[str], k: int
         arms = "a producer" if one.hit is None else arms_text(one.hit.ranks, one.hit.scores)
         echo(f"{number}. {one.label}  {operation.method} {operation.path}  {operation.summary}  ({arms})")
     relevance = None if found.texts is None else found.texts.relevance
-    best = "" if relevance is None else f"the best is relevant with probability {relevance:.2f}"
+    best = "" if relevance is None else f"the best is relevant with probability {relevance:.2g}"
     if not found.actions:
         echo(f"nothing found: {best}, the least is {MIN_RELEVANCE:g}" if best else "nothing found", err=True)
     elif best:

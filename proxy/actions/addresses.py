@@ -68,6 +68,32 @@ def redirect_target(response: httpx.Response, url: httpx.URL) -> httpx.URL:
     return target
 
 
+def why_failed(error: Exception) -> str:
+    """The kind of failure: the text of a library's error may quote the request with its secrets."""
+    if isinstance(error, ForbiddenAddress):
+        return str(error)
+    if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
+        return f"no connection{_cause(error)}"
+    if isinstance(error, httpx.TimeoutException):
+        return "no answer in time"
+    if isinstance(error, UnicodeError):  # of a header
+        return "the credentials or the address have letters that cannot be sent"
+    if isinstance(error, httpx.DecodingError):
+        return "the response cannot be unpacked"
+    return "the connection broke off" if isinstance(error, httpx.TransportError) else "the address is not valid"
+
+
+def _cause(error: BaseException | None) -> str:
+    """Why there is no connection, as far as the kinds of the errors say."""
+    while error := error and error.__cause__:
+        if isinstance(error, UnknownName):
+            return " (the name of the host has no address)"
+        if isinstance(error, ssl.SSLError):
+            certificate = isinstance(error, ssl.SSLCertVerificationError)
+            return " (the certificate is not valid)" if certificate else " (TLS failed)"
+    return ""
+
+
 def networks_of(texts: Iterable[str]) -> tuple[IPNetwork, ...]:
     """The networks of a setting, such as 10.0.0.0/8. Raises ValueError."""
     return tuple(ipaddress.ip_network(text) for text in texts)

@@ -6,7 +6,6 @@ A call never raises for a fault of the API or of the arguments: the outcome is a
 import asyncio
 import functools
 import math
-import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,10 +22,10 @@ from proxy.actions.addresses import (
     CheckedTransport,
     ForbiddenAddress,
     IPNetwork,
-    UnknownName,
     origin_of,
     redirect_target,
     same_origin,
+    why_failed,
 )
 from proxy.actions.body import read_within
 from proxy.actions.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials
@@ -353,30 +352,5 @@ def _retry_after_s(response: httpx.Response) -> float:
 
 
 def _failure(error: Exception, tries: int) -> Outcome:
-    return Outcome(f"The call failed: {_reason(error)}.", word="failed", tries=tries)
-
-
-def _reason(error: Exception) -> str:
-    """The kind of failure: the text of a library's error may quote the request with its secrets."""
-    if isinstance(error, NoToken | ForbiddenAddress):
-        return str(error)
-    if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
-        return f"no connection{_cause(error)}"
-    if isinstance(error, httpx.TimeoutException):
-        return "no answer in time"
-    if isinstance(error, UnicodeError):  # of a header
-        return "the credentials or the address have letters that cannot be sent"
-    if isinstance(error, httpx.DecodingError):
-        return "the response cannot be unpacked"
-    return "the connection broke off" if isinstance(error, httpx.TransportError) else "the address is not valid"
-
-
-def _cause(error: BaseException | None) -> str:
-    """Why there is no connection, as far as the kinds of the errors say."""
-    while error := error and error.__cause__:
-        if isinstance(error, UnknownName):
-            return " (the name of the host has no address)"
-        if isinstance(error, ssl.SSLError):
-            certificate = isinstance(error, ssl.SSLCertVerificationError)
-            return " (the certificate is not valid)" if certificate else " (TLS failed)"
-    return ""
+    reason = str(error) if isinstance(error, NoToken) else why_failed(error)
+    return Outcome(f"The call failed: {reason}.", word="failed", tries=tries)

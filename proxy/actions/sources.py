@@ -6,7 +6,14 @@ from pathlib import Path
 
 import httpx
 
-from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, redirect_target, same_origin
+from proxy.actions.addresses import (
+    CheckedTransport,
+    ForbiddenAddress,
+    IPNetwork,
+    redirect_target,
+    same_origin,
+    why_failed,
+)
 from proxy.actions.body import read_within
 from proxy.actions.openapi.read import MAX_BYTES, UnreadableSpec
 
@@ -68,8 +75,8 @@ async def _fetched(source: str, hosts: Sequence[str], connections: CheckedTransp
         raise UnreadableSpec(f"the document did not come within {seconds:g} s") from error
     except ForbiddenAddress as error:
         raise UnreadableSpec(str(error)) from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:  # the library's text may quote the URL
-        raise UnreadableSpec(f"the document cannot be fetched ({type(error).__name__})") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise UnreadableSpec(f"the document cannot be fetched: {why_failed(error)}") from error
 
 
 async def _followed(transport: CheckedTransport, url: httpx.URL) -> bytes:
