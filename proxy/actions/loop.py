@@ -157,9 +157,8 @@ class ActionLoop:
 
     def _refusals(self, way: ToolsWay) -> Sequence[bytes]:
         """The words of an error that refuses the way in which the model is asked."""
-        if self._may_speak:
-            return (b"",)
-        return [*self._further_words(), *(FORM_REFUSED if self._offer.form else REFUSED[way])]
+        any_error = [b""] if self._may_speak else []
+        return [*any_error, *self._further_words(), *(FORM_REFUSED if self._offer.form else REFUSED[way])]
 
     def _further_words(self) -> Sequence[bytes]:
         return [name.lower().encode() for name in self._further]

@@ -8,6 +8,7 @@ import httpx
 import openai
 import pytest
 
+from tests.support.action_clients import CompletionsChat
 from tests.support.action_team import ANSWER, CLIENT_TOOL, ORGS, QUESTION, Team, action_team
 from tests.support.atlas_api import ORG
 from tests.support.scripted_model import USAGE, calls, says
@@ -112,6 +113,15 @@ def test_a_server_that_refuses_tools_with_500_is_asked_by_schema(team: Team, str
     team.script(NO_JINJA, says(CALL_ORGS), says(SAID))
     assert answer_after_refusals(team, model, stream=stream) == ANSWER
     assert [way(asked) for asked in team.model.received] == ["native", "json_schema", "json_schema"]
+
+
+def test_a_chat_with_calls_goes_on_with_a_server_that_refuses_tools_with_500(team: Team) -> None:
+    chat = CompletionsChat(team.served.url)
+    team.script(calls(ORGS), says(ANSWER), NO_JINJA, NO_JINJA, says(SAID))
+    chat.ask(QUESTION)
+    chat.model = "rage/atlas/gpt-without-jinja-later"
+    assert chat.ask("Again?").text == ANSWER
+    assert [way(asked) for asked in team.model.received[2:]] == ["native", "native", "json_schema"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
