@@ -234,8 +234,8 @@ class BridgedChat:
             await send(message)
 
         try:
-            reply = await bridged(self._answer, scope, receive, begin, self._actions.lacking)
-            self._keep(exchange.key, reply)
+            keep = functools.partial(self._keep, exchange.key)
+            await bridged(self._answer, scope, receive, begin, self._actions.lacking, before_end=keep)
         except _NoChatError:
             exchange.target, exchange.body, exchange.tokens = resolved, self._native, None
             if exchange.action_trace is not None:
@@ -267,7 +267,7 @@ class BridgedChat:
     def _keep(self, key: str, reply: Mapping[str, Any]) -> None:
         """Remember the conversation for a request that continues the response."""
         memory, items = self._actions.memory, self._chat.items
-        if memory is None or items is None or not reply or len(self._chat.body or b"") > _MOST_ITEMS_BYTES:
+        if memory is None or items is None or len(self._chat.body or b"") > _MOST_ITEMS_BYTES:
             return
         kept = json_bytes([*items, *reply["output"]])
         if len(kept) <= _MOST_ITEMS_BYTES:

@@ -1,5 +1,6 @@
 """A model with scripted answers, behind a recording upstream: the answers are written whole, or as a stream."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -34,7 +35,8 @@ def calls(*named: tuple[str, Json], text: str | None = None) -> Json:
 class ScriptedModel:
     """Answers one request after another; `received` has the bodies.
 
-    A message may have the `deltas` of the stream, and the `finish`; an error the `status`.
+    A message may have the `deltas` of the stream, the `finish`, and the seconds from [DONE] to the end of the body
+    (`end_after_s`); an error the `status`.
     """
 
     def __init__(
@@ -84,7 +86,10 @@ class ScriptedModel:
         self.sent.append(b"".join(frames))
         pieces = single_bytes(self.sent[-1]) if self._one_byte else frames
         start = head(b"content-type: text/event-stream", b"transfer-encoding: chunked")
-        await wire.send(start, *chunked(pieces))
+        *parts, end = chunked(pieces)
+        await wire.send(start, *parts)
+        await asyncio.sleep(message.get("end_after_s", 0))
+        await wire.send(end)
 
 
 def _frames(envelope: Json, message: Json, finish: str, usage: Mapping[str, Any] | None) -> Iterator[bytes]:

@@ -421,6 +421,18 @@ def test_a_stored_response_is_continued_without_an_offer(team: Team) -> None:
     assert httpx.get(f"{team.served.url}/v1/responses/{first.id}", timeout=60).status_code == 404
 
 
+def test_a_client_that_leaves_after_the_last_event_can_continue_the_response(team: Team) -> None:
+    """Some upstreams end the body after the end of the reply."""
+    model = team.script({**says(ANSWER), "end_after_s": 30}, says("Bye."))
+    chat = ResponsesChat(team.served.url)
+    events = chat.events(QUESTION)
+    completed = next(one for one in events if one.type == "response.completed")
+    events.close()  # type: ignore[attr-defined]  # a generator
+    chat.said = []
+    chat.ask("Bye.", previous_response_id=completed.response.id)
+    assert [one["content"] for one in model.received[1]["messages"]] == [QUESTION, ANSWER, "Bye."]
+
+
 def test_a_response_that_the_client_does_not_store_or_deletes_cannot_be_continued(team: Team) -> None:
     team.script(says("One."), says("Two."), says("no such response"), says("no such response"))
     chat = ResponsesChat(team.served.url)

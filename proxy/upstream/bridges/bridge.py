@@ -73,10 +73,22 @@ class Bridge:
             await bridged(self._app, scope, receive, send, self._lacking)
 
 
-async def bridged(app: App, scope: Scope, receive: Receive, send: Send, lacking: Lacking) -> Json:
-    """Answer a request of another dialect by a chat completion of the app.
+def _nothing(_: Json) -> None:
+    """For a reply that no later request continues."""
 
-    Returns the whole reply; {} where the app refused the request or broke off. Raises as `Bridge`.
+
+async def bridged(
+    app: App,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    lacking: Lacking,
+    *,
+    before_end: Callable[[Json], None] = _nothing,
+) -> None:
+    """Answer a request of another dialect by a chat completion of the app. Raises as `Bridge`.
+
+    before_end: called with the whole reply before the client gets the end: a program may leave, or ask again, at once.
     """
     exchange, target = exchange_of(scope), exchange_of(scope).target
     assert target is not None, "the route sets the target"
@@ -86,14 +98,14 @@ async def bridged(app: App, scope: Scope, receive: Receive, send: Send, lacking:
         began = time.perf_counter()
         request = await by_size(body, lambda: TranslatedRequest.of(dialect, body, target, lacking))
         exchange.ended_step("translate", began, CHAT.path)
-        reply = _Reply(exchange, send, request)
+        reply = _Reply(exchange, send, request, before_end)
         exchange.dialect, exchange.body = CHAT, request.chat  # as the app writes errors, and what the app asks
         try:
             await app(_scope_of_chat(scope), receive, reply.send)
             await reply.close()
-            return reply.whole
+            return
         except _Broken:
-            return {}
+            return
         except _LacksHints as error:
             for name in error.names:
                 lacking.learn(target, name, "the member is left out", model=target.model)
@@ -154,10 +166,13 @@ class _LacksHints(Exception):
 class _Reply:
     """Sends the reply to a chat completion on, in the client's dialect."""
 
-    def __init__(self, exchange: Exchange, send: Send, request: TranslatedRequest) -> None:
+    def __init__(
+        self, exchange: Exchange, send: Send, request: TranslatedRequest, before_end: Callable[[Json], None]
+    ) -> None:
         self._exchange = exchange
         self._dialect: Dialect = exchange.dialect
         self._send = send
+        self._before_end = before_end
         self._hints = request.hints
         self._streamed = bool(request.fields.get("stream"))
         repeated = exchange.fields or request.fields  # without the passages
@@ -169,11 +184,6 @@ class _Reply:
         self._pieces: list[bytes] = []  # of a reply that is no stream
         self._size = 0
         self._over = False  # the reply, to the last byte
-
-    @property
-    def whole(self) -> Json:
-        """The reply; {} while the reply has no end, and for an error."""
-        return self._writer.whole
 
     def tokens(self, body: bytes) -> Tokens | None:
         """The tokens of the call; None: the upstream refused, or gave no reply. body: for an estimate."""
@@ -217,7 +227,7 @@ class _Reply:
             await self._send({"type": "http.response.start", "status": 200, "headers": [_EVENT_STREAM, *kept]})
 
     async def _send_events(self, received: bytes, *, over: bool) -> None:
-        frames = self._frames.whole(received)
+        frames, ended = self._frames.whole(received), self._writer.ended
         if over:
             frames.append(self._frames.rest())
         try:
@@ -226,6 +236,8 @@ class _Reply:
             await by_size(received, lambda: self._read(frames, over=over))
         except ApiError as error:
             await self._break_off(error)
+        if self._writer.ended and not ended:
+            self._before_end(self._writer.whole)
         self._over = over
         if over or (events := self._writer.taken()):
             body = self._writer.taken() if over else events
@@ -274,6 +286,7 @@ class _Reply:
             return self._writer.taken() if self._streamed else json_bytes(self._writer.whole)
 
         reply = await by_size(body, written)
+        self._before_end(self._writer.whole)
         if self._streamed:
             await self._send({"type": "http.response.start", "status": 200, "headers": [_EVENT_STREAM, *self._headers]})
             await self._send({"type": "http.response.body", "body": reply})
