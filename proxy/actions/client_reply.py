@@ -57,6 +57,7 @@ class ClientReply:
         self.start: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]}
         self.heard = False  # the model has given a good reply
         self.started = False
+        self.ended = False  # the client has the last event
         self.tokens = NOTHING  # of all rounds so far
         self.usage: Json = {}  # of all rounds so far, with the provider's own members
         self.sends = 0
@@ -146,8 +147,9 @@ class ClientReply:
         return body[:start] + orjson.dumps(summed(usage, self.usage)) + body[end:]
 
     async def keep_alive(self) -> None:
-        """Send an empty chunk; some clients do not take comments."""
-        await self._insert({} if self._role else {"content": ""})
+        """Send an empty chunk, before the last event; some clients do not take comments."""
+        if not self.ended:  # some upstreams end the body later
+            await self._insert({} if self._role else {"content": ""})
 
     async def note(self, text: str) -> None:
         """Send a text of the gateway before the model's next text, in a stream."""

@@ -158,6 +158,7 @@ class ModelReply:
         self._owned |= dict.fromkeys(self._nameless, True)
         rest = b"".join(self._released())
         self._before_end()
+        self._client.ended = True
         return rest
 
     @property

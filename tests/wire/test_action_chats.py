@@ -615,3 +615,10 @@ def test_no_secret_and_no_fixed_argument_is_seen(team: Team) -> None:
     assert "groupId" not in json.dumps(model.received[0]["tools"][0]["function"]["parameters"])
     assert [canary for canary in CANARIES if canary in seen] == []
     assert "actions=atlas/listClusters" in team.served.log.read_text()
+
+
+def test_nothing_follows_the_end_where_the_upstream_ends_the_body_later(team: Team) -> None:
+    team.script(calls(ORGS), {**says(ANSWER), "end_after_s": 2.5})
+    body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    reply = httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60)
+    assert reply.text.endswith("data: [DONE]\n\n")
