@@ -13,7 +13,7 @@ from proxy.actions.client_reply import NOTHING, ClientReply, Json, ReplyHead, de
 from proxy.actions.further_members import FurtherMembers, numbered_calls
 from proxy.actions.offer import Offer
 from proxy.actions.own_tools import tool_name
-from proxy.actions.written_calls import may_become_call, names_call, written_call
+from proxy.actions.written_calls import last_lines, names_call, written_call
 from proxy.asgi import Message
 from proxy.dialects import sse
 from proxy.dialects.chat_reply import ChatReplyReader
@@ -76,7 +76,8 @@ class ModelReply:
         self._open = False  # frames pass
         self._over = False  # [DONE] has come; what follows waits for the end
         self._read = False  # all calls are known
-        self._texted = False  # the answer's text passes: the text is no call
+        self._texted = False  # a text of the answer has passed
+        self._lines = ""  # of the answer, that may become a call
         # Before the first text or call; and pieces of a call whose name has not come.
         self._held: list[_Frame] = []
         self._nameless: set[int] = set()  # numbers of calls whose name has not come
@@ -142,19 +143,21 @@ class ModelReply:
             await self._continue_whole()
         rest = self._last()
         if self.calls and not self.foreign:
+            if rest:
+                await self._client.body(rest, more=True)
             return True
         await self._client.body(rest + b"".join(self._released()), more=False)
         return False
 
     def _last(self) -> bytes:
-        """Read the calls of a stream, once; returns the held frames, unless the gateway has calls to make."""
+        """Read the calls of a stream, once; returns the held frames, or the held words before a written call."""
         if self._read:
             return b""
         self._read = True
         self._reader.close()
         self._take_calls()
         if self.calls and not self.foreign:
-            return b""
+            return self._words() if self.written and not self._offer.form else b""
         self._owned |= dict.fromkeys(self._nameless, True)
         rest = b"".join(self._released())
         self._before_end()
@@ -212,6 +215,7 @@ class ModelReply:
         body = b"".join(self._pieces)
         self._reader.feed(body)
         self._reader.close()
+        self._read_lines(self._reader.answer)
         self._take_calls()
         read = json_of(body)
         reply: Json = read if isinstance(read, dict) else {}
@@ -259,13 +263,24 @@ class ModelReply:
             ids.add(one.id)
         self.calls = [call for call in self.all_calls if self._offer.handles(call.name)]
         self.foreign = len(self.calls) < len(calls)
-        if (
-            not calls
-            and not self._texted
-            and (call := written_call(self.text or "", self._offer.names_call)) is not None
-        ):
+        if not calls and (call := written_call(self._lines, self._offer.names_call)) is not None:
             self.all_calls = self.calls = [replace(call, id=own_id)]
-            self.text, self.written = None, True
+            self.text, self.written = (self.text or "").removesuffix(self._lines) or None, True
+
+    def _read_lines(self, text: object) -> None:
+        """Read a further piece of the answer."""
+        if isinstance(text, str):
+            self._lines = last_lines(self._lines + text, self._offer.may_name_call)
+
+    def _words(self) -> bytes:
+        """The held words before a written call, in one frame."""
+        held = [one for one in self._held if one.event and isinstance(delta_of(one.event).get("content"), str)]
+        words = "".join(delta_of(one.event or {})["content"] for one in held).removesuffix(self._lines)
+        if not words.strip():
+            return b""
+        event = held[0].event or {}
+        delta_of(event)["content"] = words
+        return self._client.frame(held[0].raw, event, changed=True)
 
     def _without_calls(self, reply: Json) -> bytes:
         """The whole reply without the gateway's calls."""
@@ -282,6 +297,7 @@ class ModelReply:
             self._client.see(read)
             self._read_usage(read)
             self._reader.read_event(read)
+            self._read_lines(delta_of(read).get("content"))
             self.further.read(delta_of(read), self._reader.call_numbers)
             frame = _Frame(raw, read, self._reader.call_numbers)
             self._note(frame)
@@ -308,7 +324,7 @@ class ModelReply:
             return True
         if not self._open and (event is None or _is_prelude(event)):
             return True
-        return not self._texted and self._may_be_written  # also after thoughts
+        return self._may_be_written  # also after thoughts
 
     def _released(self) -> Iterator[bytes]:
         """The held frames, for the client."""
@@ -334,10 +350,10 @@ class ModelReply:
 
     @property
     def _may_be_written(self) -> bool:
-        """Whether the answer so far may be a call as text."""
-        if self._owned or not (text := self._reader.answer):
+        """Whether the newest lines of the answer may be a call as text."""
+        if self._owned or self._lines == ".":
             return False
-        return may_become_call(text, self._offer.may_name_call)
+        return self._lines.strip() != "" or (not self._texted and self._lines != "")
 
     def _note(self, frame: _Frame) -> None:
         """Note the owners of the calls that begin."""

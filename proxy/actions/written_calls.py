@@ -1,7 +1,8 @@
 """Calls that a model writes as text: models without tool calls of their own answer with the JSON of a call.
 
 Qwen2.5-Coder answers `{"name": "act_listUsers", "arguments": {}}`, fenced or bare; other models put the JSON between
-`<tool_call>` tags. Such a text is a call only if the answer has no other words, and names a tool of the gateway.
+`<tool_call>` tags. Such a text is a call only if the text begins a line, ends the answer, and names a tool of the
+gateway.
 """
 
 import json
@@ -71,6 +72,20 @@ def written_call(text: str, owns: Callable[[str], bool]) -> ToolCall | None:
     rest = begun[1][end.end() :] if end is not None else ""
     following = _NAME.match(rest)  # another call, perhaps cut off
     return begun[0] if not rest or (following is not None and owns(following[1])) else None
+
+
+def last_lines(text: str, owns_beginning: Callable[[str], bool]) -> str:
+    """The text from the first line on that may be the beginning of a call.
+
+    "." stands for a line that is no call: the line may go on. owns_beginning: as of `may_become_call`.
+    """
+    if len(text) > _MOST_CHARS:
+        text = "." + text[-_MOST_CHARS:]
+    while not may_become_call(text, owns_beginning):
+        _, line_end, text = text.partition("\n")
+        if not line_end:
+            return "."
+    return text
 
 
 def names_call(text: str) -> bool:

@@ -155,6 +155,26 @@ def test_a_written_call_of_a_made_up_name_is_not_shown(team: Team, stream: bool)
     assert [way(asked) for asked in team.model.received] == ["native", "json_schema"]
 
 
+@pytest.mark.parametrize("one_byte", [False, True])
+@pytest.mark.parametrize("written", ["```json\n{}\n```", "{}", "<tool_call>\n{}\n</tool_call>"])
+def test_a_call_that_a_model_writes_after_words_is_made_and_not_shown(team: Team, written: str, one_byte: bool) -> None:
+    """A model without tool calls often says what the model does before the model writes the call."""
+    name = f"rage/atlas/gpt-without-words-{len(written)}-{one_byte}"
+    team.script(says(f"Let me look.\n{written.replace('{}', CALL_ORGS)}"), says(SAID), one_byte=one_byte)
+    assert answer(team, name, stream=True) == f"Let me look.\n{ANSWER}"
+    assert team.api.seen == ["GET /orgs"]
+    assert [way(asked) for asked in team.model.received] == ["native", "json_schema"]
+
+
+def test_a_call_that_a_model_writes_after_words_in_a_whole_reply_is_made(team: Team) -> None:
+    whole = {"role": "assistant", "content": f"I look.\n```json\n{CALL_ORGS}\n```"}
+    team.script({**whole, "deltas": [{"content": whole["content"]}]}, says(SAID), says(SAID))
+    assert answer(team, "rage/atlas/gpt-without-words-in-one-piece", stream=True) == f"I look.\n{ANSWER}"
+    team.script(whole, says(SAID))
+    assert answer(team, "rage/atlas/gpt-without-words-whole", stream=False) == ANSWER
+    assert team.api.seen == ["GET /orgs"]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_written_call_of_a_tool_of_the_client_is_shown(team: Team, stream: bool) -> None:
     tool = json.loads(json.dumps(CLIENT_TOOL).replace("weather", "act_of_client"))
@@ -278,6 +298,14 @@ OTHER_JSON = [
     "a < b `c`",
     "[1]",
 ]
+
+
+@pytest.mark.parametrize("text", [*OTHER_JSON, f"```json\n{CALL_ORGS}\n```\nlists them", "<div>", "[a](b)"])
+def test_other_lines_after_words_are_an_answer_byte_for_byte(team: Team, text: str) -> None:
+    model = team.script(says(f"This is the text:\n{text}\n\nEnd."), one_byte=True)
+    body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    reply = httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60)
+    assert reply.content == model.sent[0]
 
 
 @pytest.mark.parametrize("stream", [False, True])

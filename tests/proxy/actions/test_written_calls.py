@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.actions.prose_calls import begins_call, call_of
-from proxy.actions.written_calls import may_become_call, names_call, written_call
+from proxy.actions.written_calls import last_lines, may_become_call, names_call, written_call
 from proxy.dialects.replies import ToolCall
 
 SPACES = " " * 19_000
@@ -57,3 +57,25 @@ def test_a_call_without_arguments_is_a_call_with_any_end(before: str, after: str
 @pytest.mark.parametrize("after", ["z", "} z", "```z", '}{"name": "other"}'])
 def test_a_name_before_other_words_is_no_call(after: str) -> None:
     assert written_call(f'{{"name": "act_a"{after}', owns) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("", ""),
+        ("Words.", "."),
+        ("Words.\n", ""),
+        ("Words.\n  ```json\n{", "  ```json\n{"),
+        ('Words. {"name": "act_a"', "."),
+        ('{"name": "Ann"}\n\n{"name": "act_a', '\n{"name": "act_a'),
+        ("a\n" * 500_000 + '{"name": "act_a"', '{"name": "act_a"'),
+        ("{ " * 500_000, "."),
+    ],
+    ids=range(8),
+)
+def test_a_call_begins_a_line_however_long_the_answer(text: str, last: str) -> None:
+    assert last_lines(text, owns_beginning) == last
+    in_pieces = ""
+    for at in range(max(0, len(text) - 60), len(text)):
+        in_pieces = last_lines(in_pieces + text[at], owns_beginning)
+    assert in_pieces == last
