@@ -85,8 +85,8 @@ class ActionLoop:
             self._further.update(*(further_names(row) for one in self._earlier for row in one.rows()))
         shown = _wants_progress(scope) and not self._offer.form
         repeated = False
-        for number in range(self._limits.rounds + 1):
-            last = number == self._limits.rounds or execution.over or repeated
+        for number in range(self._limits.rounds + 2):
+            last = number >= self._limits.rounds or execution.over or repeated
             reply, going_on = await self._round(plain, receive, client, last=last)
             if reply.refuses_way and (client.started or self._hidden):  # the model took the tools of an earlier round
                 going_on = await reply.end(self._exchange.id)
@@ -96,6 +96,9 @@ class ActionLoop:
             if not going_on:
                 self._trace.answered_by = "model" if reply.complete else "error"
                 return
+            if last and not reply.cut and self._offer.way == "native":  # Ollama ignores `tool_choice`
+                self._offer.way = "text"
+                continue
             if reply.cut or last:
                 await self._stop(reply, client)
                 return

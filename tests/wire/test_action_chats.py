@@ -79,13 +79,14 @@ def test_the_cost_is_the_sum_of_all_rounds(team: Team, stream: bool) -> None:
 def test_the_counts_of_a_provider_are_the_sums_of_all_rounds(team: Team, stream: bool, answered: bool) -> None:
     """DeepSeek names the cached tokens twice; a time is no count."""
     details = {"prompt_tokens_details": {"cached_tokens": 4}, "prompt_cache_hit_tokens": 4, "prompt_time": 0.5}
-    team.script(*[calls(ORGS)] * 3, says(ANSWER) if answered else calls(ORGS), usage={**USAGE, **details})
+    turns = [*[calls(ORGS)] * 3, says(ANSWER)] if answered else [calls(ORGS)] * 5
+    team.script(*turns, usage={**USAGE, **details})
     if stream:
         (usage,) = [chunk.usage for chunk in team.stream() if chunk.usage]
     else:
         usage = team.ask().parse().usage
-    assert usage.prompt_tokens_details.cached_tokens == usage.prompt_cache_hit_tokens == 16
-    assert (usage.prompt_time, usage.total_tokens) == (0.5, 4 * USAGE["total_tokens"])
+    assert usage.prompt_tokens_details.cached_tokens == usage.prompt_cache_hit_tokens == 4 * len(turns)
+    assert (usage.prompt_time, usage.total_tokens) == (0.5, len(turns) * USAGE["total_tokens"])
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -208,13 +209,30 @@ def test_the_last_round_must_answer(team: Team) -> None:
     team.script(calls(ORGS), calls(ORGS), calls(ORGS), says("That is all I know."))
     assert team.ask().parse().choices[0].message.content == "That is all I know."
     assert [asked.get("tool_choice") for asked in team.model.received] == [None, None, None, "none"]
-    team.script(calls(ORGS), calls(ORGS), calls(ORGS), calls(ORGS))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("tools", [[], [CLIENT_TOOL]])
+def test_a_model_that_must_answer_and_calls_is_asked_without_tools(team: Team, stream: bool, tools: list[Any]) -> None:
+    """Ollama ignores `tool_choice`."""
+    team.script(*[calls(ORGS)] * 4, says(ANSWER), says(ANSWER))
+    chat = CompletionsChat(team.served.url, fields={"tools": tools} if tools else {})
+    assert chat.ask(QUESTION, stream=stream).text == ANSWER
+    assert team.model.received[4].get("tools", []) == tools
+    assert "tool_choice" not in team.model.received[4]
+    assert ORG in team.model.received[4]["messages"][-1]["content"]
+    assert team.api.seen == ["GET /orgs"] * 3
+    chat.ask("And now?", stream=stream)
+    assert [one["role"] for one in team.model.received[5]["messages"][1:]] == [
+        *["assistant", "tool"] * 3, "assistant", "user",
+    ]  # fmt: skip
+    team.script(*[calls(ORGS)] * 4, calls(ORGS))
     assert "limit" in team.ask().parse().choices[0].message.content
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_results_stay_known_after_the_limit_of_calls(team: Team, stream: bool) -> None:
-    model = team.script(calls(ORGS, text="Well."), *[calls(ORGS)] * 3, says(ANSWER))
+    model = team.script(calls(ORGS, text="Well."), *[calls(ORGS)] * 4, says(ANSWER))
     chat = CompletionsChat(team.served.url)
     assert "limit" in chat.ask(QUESTION, stream=stream).text
     reply = chat.ask("And now?", stream=stream)
@@ -222,7 +240,7 @@ def test_the_results_stay_known_after_the_limit_of_calls(team: Team, stream: boo
     assert reply.headers.get("x-rag-actions") is None
     before = model.received[3]["messages"]
     assert len(before) == 7
-    assert model.received[4]["messages"][: len(before)] == before
+    assert model.received[5]["messages"][: len(before)] == before
 
 
 @pytest.mark.parametrize("stream", [False, True])
