@@ -50,6 +50,7 @@ async def update(
 ) -> AddReport | None:
     """Read the document of a set again; the address of the API stays.
 
+    The URL of the settings is stored without the query, which may have a key.
     changed_only: returns None, and writes nothing, for an unchanged document.
     Raises UnreadableSpec, RetrievalError.
     """
@@ -59,7 +60,8 @@ async def update(
     if changed_only and found is not None and found.document == document_hash(raw):
         return None
     base_url = configured_address(settings, name) or (found.base_url if found is not None else "")
-    return await library.add(name, raw, base_url=base_url, source=source, progress=progress())
+    stored = shown_source(source) if name in settings.actions and settings.actions[name].spec else source
+    return await library.add(name, raw, base_url=base_url, source=stored, progress=progress())
 
 
 def configured_address(settings: Settings, name: str) -> str:

@@ -381,6 +381,25 @@ def test_a_document_comes_from_an_allowed_host_alone(folder: Path) -> None:
     assert SECRET not in actions(folder, "list", "--json")[0]
 
 
+def test_the_key_in_the_url_of_a_document_of_the_settings_is_not_stored(folder: Path) -> None:
+    async def document(scope: Scope, receive: Receive, send: Send) -> None:
+        allowed = scope["query_string"] == f"token={SECRET}".encode()
+        await send({"type": "http.response.start", "status": 200 if allowed else 403, "headers": []})
+        await send({"type": "http.response.body", "body": ATLAS.encode()})
+
+    with served(document) as port:
+        (folder / "ragway.yaml").write_text(
+            "embedder: {model: hash}\naction_calls: {spec_hosts: [127.0.0.1]}\n"
+            f"actions: {{atlas: {{spec: 'http://127.0.0.1:{port}/openapi.yaml?token={SECRET}', "
+            "base_url: 'https://x.example', networks: [127.0.0.0/8]}}\n"
+        )
+        assert "2 added" in actions(folder, "update")[0]
+        assert "2 unchanged" in actions(folder, "update")[0]
+    stored = b"".join(file.read_bytes() for file in (folder / "data").rglob("*") if file.is_file())
+    assert f":{port}/openapi.yaml".encode() in stored
+    assert SECRET.encode() not in stored
+
+
 def test_the_doctor_names_a_document_of_the_settings_that_cannot_be_read(folder: Path) -> None:
     (folder / "ragway.yaml").write_text("embedder: {model: hash}\nactions: {atlas: {spec: atlas.yaml}}\n")
     actions(folder, "update")
