@@ -11,7 +11,15 @@ from typing import Any
 import click
 import orjson
 
-from cli.apis import action_api, action_library, action_store, arguments_of, call_limits, refused_address
+from cli.apis import (
+    action_api,
+    action_library,
+    action_store,
+    arguments_of,
+    call_limits,
+    refused_address,
+    why_not_called,
+)
 from cli.build import accounts, key_credentials
 from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, options, progress_bar, run, settings_of
 from cli.specs import configured_address, counts_of, document_of, source_of, update
@@ -200,7 +208,8 @@ def show(name: str, operation: str | None, as_json: bool, config_file: Path | No
         echo_json(arguments_of(settings, found, one))
     else:
         for one in operations:
-            echo(f"{one.name}  {one.method} {one.path}  {one.summary}")
+            why = why_not_called(settings, found, one)
+            echo(f"{one.name}  {one.method} {one.path}  {one.summary}{f'  (not called: {why})' if why else ''}")
         for bad in found.uncallable:
             echo(f"cannot be called: {bad.method} {bad.path}: {bad.reason}", err=True)
 

@@ -161,9 +161,22 @@ async def refused_address(settings: Settings, action_set: ActionSet) -> str:
 
 def arguments_of(settings: Settings, action_set: ActionSet, operation: Operation) -> dict[str, Any]:
     """The schema of the arguments that `ragway actions run` takes."""
+    return _api_without_secrets(settings, action_set).schema_of(operation)
+
+
+def why_not_called(settings: Settings, action_set: ActionSet, operation: Operation) -> str:
+    """Why no chat is offered an operation; "": chats are."""
+    if not operation.reads:
+        return "could change something"
+    api = _api_without_secrets(settings, action_set)
+    server = operation.server.partition("?")[0]
+    return "" if api.serves(operation) else f"{server} is not in actions.{action_set.name}.servers"
+
+
+def _api_without_secrets(settings: Settings, action_set: ActionSet) -> Api:
     row = settings.actions.get(action_set.name, ActionsApi())
-    api = Api(action_set.name, _address(row, action_set), _auth_of(row, "", ""), row.fixed or {})
-    return api.schema_of(operation)
+    auth = _auth_of(row, "", "")
+    return Api(action_set.name, _address(row, action_set), auth, row.fixed or {}, servers=row.servers or ())
 
 
 def unknown_fixed(store: ActionStore, name: str, fixed: Collection[str]) -> list[str]:

@@ -324,6 +324,24 @@ def test_update_reads_the_file_of_the_set_again_and_keeps_the_address(folder: Pa
     assert json.loads(actions(folder, "list", "--json")[0])[0]["source"] == str(folder / "atlas.yaml")
 
 
+def test_show_says_why_an_operation_is_not_called(folder: Path) -> None:
+    changed = ATLAS.replace("requestBody: {required: true, content: {application/xml: {}}}", "operationId: upload")
+    changed = changed.replace(
+        "/orgs/{orgId}/users:\n", "/orgs/{orgId}/users:\n    servers: [{url: 'https://b.example'}]\n"
+    )
+    parameter = "      parameters: [{name: orgId, in: path, required: true, schema: {type: string}}]\n"
+    (folder / "atlas.yaml").write_text(changed + parameter)
+    actions(folder, "add", "atlas", "atlas.yaml")
+    assert actions(folder, "show", "atlas")[0].splitlines() == [
+        "listInvoices  GET /orgs/{orgId}/invoices  Return all invoices of an organization",
+        "listOrganizationUsers  GET /orgs/{orgId}/users  Return all users of an organization  "
+        "(not called: https://b.example is not in actions.atlas.servers)",
+        "upload  PUT /orgs/{orgId}/invoices  Upload  (not called: could change something)",
+    ]
+    (folder / "ragway.yaml").write_text("embedder: {model: hash}\nactions: {atlas: {servers: ['https://b.example']}}\n")
+    assert actions(folder, "show", "atlas")[0].count("not called") == 1
+
+
 def test_update_names_each_document_that_cannot_be_read_and_reads_the_others(folder: Path) -> None:
     (folder / "shop.yaml").write_text(ATLAS.replace("Atlas", "Shop"))
     actions(folder, "add", "atlas", "atlas.yaml")
