@@ -42,11 +42,20 @@ class OfferedOperation:
         """The set and the operation, for the record of the conversation."""
         return self.set, self.operation.name
 
+    @property
+    def path(self) -> str:
+        """The path for the model, without the names of fixed arguments."""
+        path = self.operation.path
+        for one in self.operation.parameters:
+            if one.place == "path" and one.argument not in self.schema["properties"]:
+                path = path.replace(f"{{{one.name}}}", "…")
+        return path
+
     def definition(self, tool: str) -> bytes:
         """The entry of the body's `tools`."""
         one = self.operation
         words = ". ".join(text.strip(". \n") for text in (one.summary, one.description) if text.strip(". \n"))
-        description = quoted(f"{words or one.name} ({self.set}: {one.method} {one.path})")
+        description = quoted(f"{words or one.name} ({self.set}: {one.method} {self.path})")
         if len(description) > _MOST_DESCRIPTION_CHARS:
             description = description[: _MOST_DESCRIPTION_CHARS - 1] + "…"
         return tool_entry(tool, description, self.schema)
@@ -111,7 +120,7 @@ class Offer:
         Raises RetrievalError.
         """
         found = await self.search([Turn("user", query)])
-        summaries = (quoted_label(one.operation.summary or one.operation.path) for one in found)
+        summaries = (quoted_label(one.operation.summary or one.path) for one in found)
         return dict(zip(self.add(found), summaries, strict=True))
 
     def edit(self, request: ModelRequest) -> Edit:

@@ -76,6 +76,16 @@ def test_the_entries_follow_the_clients_tools_and_all_other_bytes_stay(raw: byte
     assert b"groupId" not in edit.new, "a fixed argument is in no schema"
 
 
+def test_the_name_of_a_fixed_argument_is_not_in_the_path_for_the_model() -> None:
+    places = [{"name": one, "in": "path", "required": True, "schema": {"type": "string"}} for one in ("groupId", "id")]
+    path = {"/groups/{groupId}/things/{id}": {"get": {"operationId": "thing", "parameters": places}}}
+    (one,), _ = operations_of({"paths": path})
+    api = Api("atlas", "https://x.example", fixed={"groupId": "secret"})
+    tool = OfferedOperation("atlas", one, api, api.schema_of(one)).definition("act_thing").decode()
+    assert "(atlas: GET /groups/…/things/{id})" in tool
+    assert "groupId" not in tool
+
+
 @pytest.mark.parametrize("raw", [b'{"model":"m"}', b'{"tool_choice": "auto" ,"model":"m"}'])
 def test_a_member_is_replaced_or_becomes_the_first(raw: bytes) -> None:
     request = ChatRequest.parse(raw)
