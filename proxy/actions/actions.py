@@ -29,7 +29,7 @@ from proxy.actions.ways import Ways, has_form
 from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.errors import ApiError
-from proxy.exchange import Exchange, Target, ToolsWay
+from proxy.exchange import Exchange, Target
 from proxy.upstream.bridges.lacking import Lacking
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
@@ -169,14 +169,8 @@ class Actions:
 
         taken, others = _names_of(request.fields.get("tools"))
 
-        def after(way: ToolsWay, refused: bool) -> ToolsWay:
-            return self.ways.after(target, way, refused=refused)
-
-        def learn(way: ToolsWay, refused: bool) -> None:
-            self.ways.learn(target, way, refused=refused, form=form)
-
         way, form = self.ways.of(target, request.fields), has_form(request.fields)
-        offer = Offer(search, after, learn, taken, others=others, way=way, form=form)
+        offer = Offer(search, taken, others=others, way=way, form=form)
         offer.shelf = Shelf(self._stored, exchange.key)
         own = [find_actions(offer.find, self.limits.search_s), *([documents] if documents is not None else [])]
         if conversation is not None:

@@ -43,7 +43,7 @@ class UnknownName(httpcore.ConnectError):
     """The name of a host has no address."""
 
 
-def origin_of(url: str) -> tuple[str, str, int | None] | None:
+def origin_of(url: str | httpx.URL) -> tuple[str, str, int | None] | None:
     """The scheme, the host and the port of a URL; None: no valid URL."""
     try:
         parts = httpx.URL(url)
@@ -52,18 +52,13 @@ def origin_of(url: str) -> tuple[str, str, int | None] | None:
         return None
 
 
-def same_origin(one: httpx.URL, other: httpx.URL) -> bool:
-    """Whether two URLs have the same scheme, host and port."""
-    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
-
-
 def redirect_target(response: httpx.Response, url: httpx.URL) -> httpx.URL:
     """The address that a response redirects to. Raises httpx.InvalidURL."""
     try:
         target = url.join(response.headers["location"])
     except ValueError as error:  # of urllib, which httpx joins with
         raise httpx.InvalidURL(str(error)) from error
-    if origin_of(str(target)) is None:
+    if origin_of(target) is None:
         raise httpx.InvalidURL("no request can be sent to the address")
     return target
 

@@ -24,7 +24,6 @@ from proxy.actions.addresses import (
     IPNetwork,
     origin_of,
     redirect_target,
-    same_origin,
     why_failed,
 )
 from proxy.actions.body import read_within
@@ -312,7 +311,7 @@ def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> h
         return None
     target = redirect_target(response, url)
     kept = method in ("GET", "HEAD") or response.status_code in (307, 308)
-    return target if kept and same_origin(target, url) else None
+    return target if kept and origin_of(target) == origin_of(url) else None
 
 
 def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, limits: CallLimits) -> Outcome:

@@ -61,7 +61,9 @@ class ActionLoop:
         self._ways = actions.ways
         self._hidden: list[bytes] = []  # messages of this question
         self._further: set[str] = set()  # names of the further members that an error may refuse
-        self._takes_further = exchange.target is None or self._ways.takes_further(exchange.target)
+        assert exchange.target is not None, "the route sets the target"
+        self._target = exchange.target
+        self._takes_further = self._ways.takes_further(self._target)
         self._earlier = self._taken(offer.conversation.hidden)  # messages of earlier questions
         self._dropped = False  # the newest error named further members; not known yet whether the model goes on without
         self._refused: list[ToolsWay] = []  # ways that errors name; not known yet whether the model goes on otherwise
@@ -150,7 +152,7 @@ class ActionLoop:
         async def look(message: Message) -> None:
             # Without an answer, the refusal may be about the client's schema. The client may ask again after the end.
             if self._offer.form and not self._beside and message.get("status") == 200:
-                self._offer.learn(self._offer.way, True)
+                self._ways.learn(self._target, self._offer.way, refused=True, form=True)
             await send(message)
 
         self._trace.offer = "model refuses tools"
@@ -170,9 +172,9 @@ class ActionLoop:
         """Learn from a reply with calls whether the model makes calls by tools."""
         if self._offer.way != "native":
             return
-        if not reply.written and self._exchange.target is not None:
-            self._ways.calls_by_tools(self._exchange.target)
-        elif reply.written and not self._hidden and not self._spoken:
+        if not reply.written:
+            self._ways.calls_by_tools(self._target)
+        elif not self._hidden and not self._spoken:
             self._lower(refused=False)
 
     def _lower(self, *, refused: bool) -> ToolsWay:
@@ -186,8 +188,8 @@ class ActionLoop:
         if refused:
             self._refused.append(self._offer.way)
         else:
-            self._offer.learn(self._offer.way, False)
-        self._offer.way = self._offer.after(self._offer.way, refused)
+            self._ways.learn(self._target, self._offer.way, refused=False)
+        self._offer.way = self._ways.after(self._target, self._offer.way, refused=refused)
         return self._offer.way
 
     async def _resume(self, execution: Execution, client: ClientReply) -> bool:
@@ -270,11 +272,10 @@ class ActionLoop:
             reply, going_on = await self._ask(scope, receive, client, last=last)
         if reply.complete:
             for way in self._refused:
-                self._offer.learn(way, True)
+                self._ways.learn(self._target, way, refused=True)
             self._refused = []
-        target = self._exchange.target
-        if self._dropped and reply.complete and target is not None:
-            self._ways.refuse_further(target)
+        if self._dropped and reply.complete:
+            self._ways.refuse_further(self._target)
             self._dropped = False
         return reply, going_on
 
@@ -353,8 +354,7 @@ class ActionLoop:
         if not self._takes_further:
             return json_bytes(without_further(message))
         self._further |= further_names(message)
-        target = self._exchange.target
-        return json_bytes(sendable(message) if target is not None and target.lane == "translated" else message)
+        return json_bytes(sendable(message) if self._target.lane == "translated" else message)
 
     def _texts(self) -> Sequence[str]:
         """The texts in which a value of a call may stand: of earlier questions, the results."""

@@ -66,8 +66,6 @@ class Offer:
     """The tools that the gateway adds to one chat. Tools are only appended, because providers cache by prefix."""
 
     search: Callable[[Sequence[Turn]], Awaitable[Sequence[OfferedOperation]]]
-    after: Callable[[ToolsWay, bool], ToolsWay]  # the way after a way that does not suit the model (refused or not)
-    learn: Callable[[ToolsWay, bool], None]  # that the way does not suit the model
     taken: Collection[str]  # names of the client's tools
     tools: dict[str, OfferedOperation | OwnTool] = field(default_factory=dict)  # by the name of the tool
     conversation: Conversation = NEW  # the record of the earlier rounds

@@ -10,8 +10,8 @@ from proxy.actions.addresses import (
     CheckedTransport,
     ForbiddenAddress,
     IPNetwork,
+    origin_of,
     redirect_target,
-    same_origin,
     why_failed,
 )
 from proxy.actions.body import read_within
@@ -88,7 +88,7 @@ async def _followed(transport: CheckedTransport, url: httpx.URL) -> bytes:
         try:
             if response.has_redirect_location:
                 target = redirect_target(response, url)
-                if not same_origin(target, url):
+                if origin_of(target) != origin_of(url):
                     raise UnreadableSpec(f"the server redirects to {target.host}, which is not followed")
                 url = target
                 continue

@@ -31,4 +31,4 @@ def empty_offer(*taken: str) -> Offer:
     async def nothing(_turns: object) -> Sequence[OfferedOperation]:
         return []
 
-    return Offer(nothing, lambda way, _refused: way, lambda _way, _refused: None, taken)
+    return Offer(nothing, taken)
