@@ -2,7 +2,7 @@
 
 YAML is read as YAML 1.2's core schema (in YAML 1.1 the country code `NO` is false, and 12:30 is a number), with the
 merge key `<<`, which most tools read. Aliases are kept as shared values: a few lines of YAML can stand for billions of
-values, which `schemas` counts.
+values, which `budget` counts.
 """
 
 import math
