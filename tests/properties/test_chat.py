@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.dialects.base import Position
@@ -147,6 +147,7 @@ def conversations(draw: st.DrawFn) -> Sent:
 
 
 @given(conversations(), st.sampled_from(["merge", "tail"]), st.text('ab"\\é\n', min_size=1))
+@example(Sent(b'{"messages":[{"role":"user","content":"a"},{"role":"user"}],"model":"m"}', []), "tail", "b")
 def test_a_position_adds_to_one_content_and_taken_out_again_leaves_the_original(
     sent: Sent, position: Position, context: str
 ) -> None:
@@ -163,6 +164,8 @@ def inserted(messages: list[dict[str, Any]], position: Position, context: str) -
     """What the edit should come to, said with values."""
     roles = ("system", "developer") if position == "merge" else ("user",)
     places = [i for i, message in enumerate(messages) if message["role"] in roles]
+    if position == "tail":  # the newest message with a question, if any message has a question
+        places = [i for i in places if has_text(messages[i].get("content"))] or places
     place = (places[0] if position == "merge" else places[-1]) if places else -1
     content = messages[place].get("content") if places else None
     if isinstance(content, str):
@@ -172,6 +175,13 @@ def inserted(messages: list[dict[str, Any]], position: Position, context: str) -
     else:
         return [{"role": "system", "content": context}, *messages]
     return [{**message, "content": content} if i == place else message for i, message in enumerate(messages)]
+
+
+def has_text(content: Any) -> bool:
+    """Whether a content has a text that is not blank."""
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
+    return any(isinstance(text, str) and text.strip() for text in texts)
 
 
 @given(requests(present=("rag",)))
