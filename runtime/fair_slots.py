@@ -1,0 +1,79 @@
+"""Slots that several owners share, such as reading processes or connections: no owner can take them all.
+
+An owner is whoever must not wait for others: a key, a collection. Free slots go to the waiting owners in turn, and to
+the waiters of one owner in the order of arrival. The share leaves slots for an owner that comes later, even if the
+others hold theirs for long.
+"""
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class FairSlots:
+    """A semaphore with a share and a queue for each owner.
+
+    slots: at a time for all owners together.
+    share: at a time for one owner; by default half of the slots, and at least one.
+    """
+
+    def __init__(self, slots: int, share: int | None = None) -> None:
+        self._free = slots
+        self._share = max(1, slots // 2) if share is None else share
+        self._held: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()  # the next owner in turn first
+
+    @asynccontextmanager
+    async def slot(self, owner: str = "") -> AsyncIterator[None]:
+        """Wait for a slot and hold it for the time of the block. A waiter that is cancelled loses its place."""
+        await self.acquire(owner)
+        try:
+            yield
+        finally:
+            self.release(owner)
+
+    async def acquire(self, owner: str = "") -> None:
+        """Wait for a slot. Each call needs a `release` with the same owner."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(turn)
+        self._hand_out()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # the slot came in the same moment
+                self.release(owner)
+            else:
+                self._forget(owner, turn)
+            raise
+
+    def release(self, owner: str = "") -> None:
+        """Give back a slot."""
+        self._free += 1
+        self._held[owner] -= 1
+        if not self._held[owner]:
+            del self._held[owner]
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Give the free slots to the waiting owners, one each in turn."""
+        while self._free:
+            owner = next((name for name in self._waiting if self._held[name] < self._share), None)
+            if owner is None:
+                return
+            turn = self._waiting[owner].popleft()
+            if self._waiting[owner]:
+                self._waiting.move_to_end(owner)
+            else:
+                del self._waiting[owner]
+            if turn.done():  # cancelled
+                continue
+            self._free -= 1
+            self._held[owner] += 1
+            turn.set_result(None)
+
+    def _forget(self, owner: str, turn: asyncio.Future[None]) -> None:
+        if owner in self._waiting and turn in self._waiting[owner]:
+            self._waiting[owner].remove(turn)
+            if not self._waiting[owner]:
+                del self._waiting[owner]
