@@ -33,6 +33,7 @@ _METADATA = frozenset(
 
 
 _LOOKUPS = 4  # of names, at a time for one API
+_MOST_IDLE = 24  # connections of one API, of all keys
 
 
 class ForbiddenAddress(Exception):
@@ -135,7 +136,6 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
     def __init__(self, allowed: Sequence[IPNetwork], api: str) -> None:
         self._allowed = allowed
         self._api = api
-        self._inner = httpcore.AnyIOBackend()
         self._threads = ThreadPoolExecutor(_LOOKUPS, "names")  # a resolver that hangs blocks no other work
 
     async def connect_tcp(
@@ -152,7 +152,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         failure: Exception = UnknownName(f"the name {host} has no address")
         for address in addresses:
             try:
-                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+                return await _Stream.opened(address, port, timeout)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
@@ -193,16 +193,105 @@ async def _addresses(threads: ThreadPoolExecutor | None, host: str, port: int, s
     return list(dict.fromkeys(str(row[4][0]) for row in rows))
 
 
-class CheckedTransport(httpx.AsyncHTTPTransport):
-    """httpx's transport with checked connections, and without the proxies of the environment."""
+class _Reader(asyncio.StreamReader):
+    """Knows how many bytes were received and not read."""
 
-    def __init__(self, allowed: Sequence[IPNetwork], *, api: str = "NAME", max_connections: int = 20) -> None:
+    unread_bytes = 0
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # the loop gives bytes
+        self.unread_bytes += len(data)
+        super().feed_data(data)
+
+    async def read(self, n: int = -1) -> bytes:
+        data = await super().read(n)
+        self.unread_bytes -= len(data)
+        return data
+
+
+class _Stream(httpcore.AsyncNetworkStream):
+    """A connection that reads at all times, so that bytes without a request are seen before the next request.
+
+    httpcore's own streams leave such bytes in the socket, in a queue, or in the buffer of TLS, and ask the socket
+    alone whether there are any.
+    """
+
+    def __init__(self, reader: _Reader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def opened(cls, address: str, port: int, seconds: float | None) -> "_Stream":
+        loop = asyncio.get_running_loop()
+        reader = _Reader(loop=loop)
+        try:
+            async with asyncio.timeout(seconds):
+                transport, protocol = await loop.create_connection(
+                    lambda: asyncio.StreamReaderProtocol(reader, loop=loop), address, port
+                )
+        except TimeoutError as error:
+            raise httpcore.ConnectTimeout("no connection in time") from error
+        except OSError as error:
+            raise httpcore.ConnectError(str(error)) from error
+        return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature is httpcore's
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._writer.start_tls(ssl_context, server_hostname=server_hostname)
+        except BaseException as error:
+            await self.aclose()
+            if isinstance(error, TimeoutError):
+                raise httpcore.ConnectTimeout("no TLS in time") from error
+            if isinstance(error, OSError):  # ssl.SSLError, too
+                raise httpcore.ConnectError(str(error)) from error
+            raise
+        return self
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._reader.read(max_bytes)
+        except TimeoutError as error:
+            raise httpcore.ReadTimeout("nothing came in time") from error
+        except OSError as error:
+            raise httpcore.ReadError(str(error)) from error
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        try:
+            async with asyncio.timeout(timeout):
+                self._writer.write(buffer)
+                await self._writer.drain()
+        except TimeoutError as error:
+            raise httpcore.WriteTimeout("nothing was taken in time") from error
+        except OSError as error:
+            raise httpcore.WriteError(str(error)) from error
+
+    async def aclose(self) -> None:
+        self._writer.transport.abort()
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable":
+            return self._reader.unread_bytes > 0 or self._reader.at_eof() or self._reader.exception() is not None
+        return self._writer.get_extra_info(info)
+
+
+class CheckedTransport(httpx.AsyncHTTPTransport):
+    """httpx's transport with checked connections, and without the proxies of the environment.
+
+    A request with the extension `lane` uses connections of the same lane only: what an API sends behind a response
+    reaches no request with other credentials.
+    """
+
+    def __init__(self, allowed: Sequence[IPNetwork], *, api: str = "NAME") -> None:
         """api: the name of the API, for messages."""
         context = ssl.create_default_context()
         super().__init__(verify=context, trust_env=False)
         # httpx has no public way to choose its pool.
         self._pool = _Pool(
-            max_connections,
             ssl_context=context,
             keepalive_expiry=30.0,
             network_backend=_CheckedBackend(allowed, api),
@@ -210,59 +299,73 @@ class CheckedTransport(httpx.AsyncHTTPTransport):
 
 
 class _Pool(httpcore.AsyncConnectionPool):
-    """A pool that keeps all connections usable, whenever a call is cancelled.
+    """A pool that keeps all connections usable, whenever a call is cancelled, and sets no limit for connections in use.
 
     httpcore's own pool loses a connection for ever where a call is cancelled while the call gets a connection, or while
     a response is closed: 2,000 clients that left a slow API took all 20 connections, and no later call was sent.
     """
 
-    def __init__(self, most: int, **more: Any) -> None:
-        """most: connections in use at a time; further calls wait in the order of arrival."""
+    def __init__(self, **more: Any) -> None:
         super().__init__(**more)
-        self._free = asyncio.Semaphore(most)
-        self._idle: list[httpcore.AsyncConnectionInterface] = []
+        self._idle: list[tuple[object, httpcore.AsyncConnectionInterface]] = []  # lane, connection; the newest last
         self._closed = False
 
     async def handle_async_request(self, request: httpcore.Request) -> httpcore.Response:
-        await self._free.acquire()
-        connection, expired = self._taken(request.url.origin)
+        lane = request.extensions.get("lane")
+        connection, expired = self._taken(lane, request.url.origin)
+        give_back = functools.partial(self._give_back, lane, connection)
         try:
             await asyncio.shield(_close(expired))
             response = await connection.handle_async_request(request)
         except BaseException:
-            await asyncio.shield(self._give_back(connection, connection))
+            await asyncio.shield(give_back(connection))
             raise
-        content = _Content(response.stream, functools.partial(self._give_back, connection))
         return httpcore.Response(
-            response.status, headers=response.headers, content=content, extensions=response.extensions
+            response.status,
+            headers=response.headers,
+            content=_Content(response.stream, give_back),
+            extensions=response.extensions,
         )
 
     async def aclose(self) -> None:
         """Close the idle connections; the connections in use are closed after their responses."""
         self._closed = True
         idle, self._idle = self._idle, []
-        await asyncio.shield(_close(idle))
+        await asyncio.shield(_close(one for _, one in idle))
 
     def _taken(
-        self, origin: httpcore.Origin
+        self, lane: object, origin: httpcore.Origin
     ) -> tuple[httpcore.AsyncConnectionInterface, Sequence[httpcore.AsyncConnectionInterface]]:
         """A connection to the origin, and the connections that cannot be used any more."""
-        expired = [one for one in self._idle if one.has_expired()]
-        ready = [one for one in self._idle if one not in expired]
-        connection = next((one for one in reversed(ready) if one.can_handle_request(origin)), None)
-        self._idle = [one for one in ready if one is not connection]
-        return connection or self.create_connection(origin), expired
+        expired = [one for _, one in self._idle if one.has_expired()]
+        self._idle = [row for row in self._idle if row[1] not in expired]
+        usable = (row for row in reversed(self._idle) if row[0] is lane and row[1].can_handle_request(origin))
+        found = next(usable, None)
+        if found is None:
+            return self.create_connection(origin), expired
+        self._idle.remove(found)
+        return found[1], expired
 
-    async def _give_back(self, connection: httpcore.AsyncConnectionInterface, ended: Any) -> None:
-        """Close a response, or a connection whose request failed; then let the next call begin."""
+    async def _give_back(self, lane: object, connection: httpcore.AsyncConnectionInterface, ended: Any) -> None:
+        """Close a response, or a connection whose request failed; keep a connection that can be used again."""
         try:
             await ended.aclose()
-            if self._closed:
+            if self._closed or _has_surplus(connection):
                 await connection.aclose()
         finally:
             if connection.is_idle():
-                self._idle.append(connection)
-            self._free.release()
+                self._idle.append((lane, connection))
+        if len(self._idle) > _MOST_IDLE:
+            await self._idle.pop(0)[1].aclose()
+
+
+def _has_surplus(connection: httpcore.AsyncConnectionInterface) -> bool:
+    """Whether bytes came behind the end of a response: they would be read as the response to the next request.
+
+    httpcore keeps what its parser has not read to itself.
+    """
+    http: Any = getattr(connection, "_connection", None)
+    return connection.is_idle() and http is not None and bool(http._h11_state.trailing_data[0])
 
 
 class _Content:

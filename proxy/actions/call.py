@@ -33,11 +33,13 @@ from proxy.actions.openapi.operation import Operation, Parameter, query_names
 from proxy.actions.request import ActionRequest, BadArgument, build_request
 from proxy.actions.results import normalised, result_text
 from proxy.body import by_size
+from runtime.fair_slots import FairSlots
 
 _PASSING = frozenset({429, 502, 503, 504})
 _BROKEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError)
 _FIXED = "FIXED"  # in place of a secret value, in a request that is shown and not sent
 _MOST_REDIRECTS = 3
+_CALLS, _CALLS_OF_KEY = 24, 12  # at a time for one API
 _MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the connection
 
 
@@ -71,7 +73,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Api:
-    """A configured API, with one pool of connections.
+    """A configured API, with one pool of connections and one number of calls at a time.
 
     Credentials and fixed arguments go to the origin of `base_url` and to the origins of `servers`, whatever the
     document says.
@@ -86,6 +88,8 @@ class Api:
     servers: Sequence[str] = ()  # further addresses, of operations with servers of their own
     refusal: str = ""  # the outcome of every call, where no call can be made
     _transport: CheckedTransport | None = field(default=None, init=False, repr=False)
+    _slots: FairSlots = field(default_factory=lambda: FairSlots(_CALLS, _CALLS_OF_KEY), init=False, repr=False)
+    _lane: object = field(default_factory=object, init=False, repr=False)  # of connections with the same credentials
 
     @property
     def transport(self) -> CheckedTransport:
@@ -114,8 +118,8 @@ class Api:
             return False
 
     def share(self, other: "Api") -> None:
-        """Use the connections of another `Api` of the same address."""
-        self._transport = other.transport
+        """Share the pool and the calls at a time with another `Api` of the same address."""
+        self._transport, self._slots = other.transport, other._slots
 
     def schema_of(self, operation: Operation) -> dict[str, Any]:
         """The schema of the arguments that a model gives: without fixed arguments, the API key, the address's query."""
@@ -200,8 +204,10 @@ def _without_values(value: Any) -> Any:
     return [_without_values(one) for one in value] if isinstance(value, list) else _FIXED
 
 
-async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], limits: CallLimits) -> Outcome:
-    """Call an operation. arguments: checked (`schema_check.problems`), without the fixed arguments.
+async def call(
+    api: Api, operation: Operation, arguments: Mapping[str, Any], limits: CallLimits, *, owner: str = ""
+) -> Outcome:
+    """Call an operation. arguments: checked (`schema_check.problems`), without the fixed arguments. owner: the key.
 
     Only reading calls are tried again. Only cancellation raises.
     """
@@ -216,13 +222,12 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
         request = api.request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
         return Outcome(api.masked_text(f"Nothing was sent: {error}."), word="invalid_arguments")
-    began, sending = time.perf_counter(), _Sending()
+    began, sending = time.perf_counter(), _Sending(owner)
     try:
         async with asyncio.timeout(limits.seconds):
             outcome = await _with_retries(api, request, limits, sending)
     except TimeoutError:
-        fault = "The API did not answer" if sending.began else "Nothing was sent: no connection to the API was ready"
-        outcome = Outcome(f"{fault} within {limits.seconds:g} s.", word="timeout")
+        outcome = Outcome(f"{sending.stage} within {limits.seconds:g} s.", word="timeout")
     except (httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
         outcome = _failure(error, tries=1)
     ms = (time.perf_counter() - began) * 1000
@@ -230,10 +235,21 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
 
 
 class _Sending:
-    """Whether a try has begun to send the request of the operation, as httpcore reports."""
+    """How far the tries of a call have come."""
 
-    def __init__(self) -> None:
-        self.began = False
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.waits = False  # for other calls of the API
+        self.began = False  # whether a try has begun to send the request of the operation, as httpcore reports
+
+    @property
+    def stage(self) -> str:
+        """What did not come."""
+        if self.began:
+            return "The API did not answer"
+        if self.waits:
+            return "Nothing was sent: other calls of this API, which are under way, did not end"
+        return "Nothing was sent: no connection to the API was ready"
 
     async def trace(self, event: str, _info: Mapping[str, Any]) -> None:
         self.began = self.began or event.endswith(".send_request_headers.started")
@@ -246,7 +262,10 @@ async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits, se
     for tries, least_s in enumerate(pauses_s, 1):
         pause_s = least_s
         try:
-            outcome, asked_s = await _once(api, request, limits, sending)
+            sending.waits = True
+            async with api._slots.slot(sending.owner):
+                sending.waits = False
+                outcome, asked_s = await _once(api, request, limits, sending)
         except _BROKEN as error:
             if time.monotonic() + pause_s > end_s:
                 return _failure(error, tries)
@@ -286,7 +305,7 @@ async def _response(
     try:
         request = await anext(tries)
         while True:
-            request.extensions = {"timeout": timeout}
+            request.extensions = {"timeout": timeout, "lane": api._lane}
             if request is first:  # not the request for a token
                 request.extensions["trace"] = sending.trace
             response = await api.transport.handle_async_request(request)

@@ -260,7 +260,7 @@ async def traced_call(
     began, label = time.perf_counter(), f"{api.name}/{operation.name}"
     traced.sent = True  # a call that is ended may be sent
     try:
-        outcome = await call(api, operation, arguments, limits)
+        outcome = await call(api, operation, arguments, limits, owner=exchange.key)
         traced.sent = outcome.sent
     finally:
         exchange.ended_step("action", began, label)

@@ -1,7 +1,8 @@
 """The APIs as one key calls the APIs: the key's own credentials and fixed arguments replace those of the settings.
 
-A key with own credentials has an `Api` of its own, with its own digest nonce, OAuth token and masks; the connections
-are shared. The sealed rows are read for each chat, so a changed credential counts from the next chat on.
+A key with own credentials has an `Api` of its own, with its own digest nonce, OAuth token, masks and connections. The
+limit of calls at a time is shared. The sealed rows are read for each chat, so a changed credential counts from the next
+chat on.
 """
 
 import asyncio

@@ -20,13 +20,17 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A response. `raw` is sent instead of head and body; `hold` keeps the connection open without a byte."""
+    """A response. `raw` is sent instead of head and body; `hold` keeps the connection open without a byte.
+
+    `behind` is sent behind the response, in a write of its own, and the connection stays open.
+    """
 
     status: int = 200
     body: bytes = b""
     headers: Sequence[tuple[str, str]] = ()
     raw: bytes | None = None
     hold: bool = False
+    behind: bytes = b""
 
     def written(self, method: str) -> bytes:
         if self.raw is not None:
@@ -46,6 +50,7 @@ class ApiServer:
     port: int = 0
     requests: list[ApiRequest] = field(default_factory=list)
     connections: int = 0  # accepted so far
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)  # of the connections
     left: asyncio.Event = field(default_factory=asyncio.Event)  # a client closed a connection
     arrived: asyncio.Event = field(default_factory=asyncio.Event)  # a request came
 
@@ -78,6 +83,7 @@ async def api_server(
         assert task is not None
         tasks.add(task)
         server.connections += 1
+        server.writers.append(writer)
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await _answer(server, handler, reader, writer, server.connections)
@@ -115,6 +121,8 @@ async def _answer(
             await reader.read()  # until the client leaves
             return
         writer.write(reply.written(method))
+        if reply.behind:
+            writer.write(reply.behind)
         await writer.drain()
         if reply.raw is not None:
             return

@@ -1,4 +1,4 @@
-"""The APIs of each key: own credentials, shared connections, and changes that count at once."""
+"""The APIs of each key: own credentials and connections, and changes that count at once."""
 
 import asyncio
 import base64
@@ -66,14 +66,15 @@ async def keys(tmp_path: Path) -> AsyncIterator[Keys]:
         await made.apis.close()
 
 
-async def test_a_key_calls_with_its_own_secret_and_arguments_on_shared_connections(keys: Keys) -> None:
+async def test_a_key_calls_with_its_own_secret_arguments_and_connections(keys: Keys) -> None:
     one, two, bare = keys.key(secret="of-one", fixed_groupId="group-one"), keys.key(secret="of-two"), keys.key()
     sent = [await keys.call(key) for key in (one, two, bare, "", one)]
     tokens = [request.headers["authorization"].removeprefix("Bearer ") for request in sent]
     assert tokens == ["of-one", "of-two", "of-the-set", "of-the-set", "of-one"]
     groups = [request.url.params["groupId"] for request in sent]
     assert groups == ["group-one", "group-of-the-set", "group-of-the-set", "group-of-the-set", "group-one"]
-    assert keys.server.connections == 1
+    assert keys.server.connections == 3, "one for each set of credentials"
+    assert keys.server.requests[0].connection == keys.server.requests[4].connection
 
 
 async def test_connections_to_old_addresses_of_a_set_are_closed(keys: Keys) -> None:
