@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import difflib
 import json
+import logging
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -25,8 +26,10 @@ from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.exchange import Exchange
 
+log = logging.getLogger("ragway")
 # At the beginning of a refusal, which may quote values that stand nowhere else.
 REFUSAL_BEGINNINGS = ("Nothing was sent", "Nothing was done")
+_FAULT = "The call failed: the gateway has a fault, which its log describes. Go on without this result."
 _FAILURES = 2  # rounds with wrong arguments of one operation; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
 _MOST_NAMES = 12  # of tools, in a reply to a call of another tool
@@ -69,17 +72,11 @@ class Execution:
         return (one.name, _canonical(one.arguments)) in self._done
 
     async def results(self, calls: Sequence[ToolCall]) -> list[str]:
-        """The texts for the model, in the order of the calls, which run at the same time.
-
-        An unexpected error of one call ends the other calls.
-        """
+        """The texts for the model, in the order of the calls, which run at the same time."""
         share = self._budget.share(max(1, len(calls)), self._limits.call)
         self._round += 1
-        try:
-            async with asyncio.TaskGroup() as group:
-                running = [group.create_task(self._result(one, share)) for one in calls]
-        except ExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(self._result(one, share)) for one in calls]
         texts = [task.result() for task in running]
         for text in texts:
             self._budget.spend(text)
@@ -93,6 +90,9 @@ class Execution:
         self._trace.calls.append(traced)
         try:
             text = await self._text(one, tool, traced, share)
+        except Exception:
+            log.exception("%s: a call of %s failed", self._exchange.id, traced.operation or "an unknown tool")
+            traced.outcome, text = "failed", _FAULT
         finally:
             traced.duration_ms = self._exchange.elapsed_ms() - traced.started_ms
         refused = traced.outcome in _REFUSALS and traced.operation not in self._incomplete
@@ -256,12 +256,15 @@ async def traced_call(
     exchange: Exchange,
     traced: ActionCall,
 ) -> Outcome:
-    """`call`, noted in the exchange and in the trace."""
+    """`call`, noted in the exchange and in the trace. Only cancellation raises: a fault is in the log."""
     began, label = time.perf_counter(), f"{api.name}/{operation.name}"
     traced.sent = True  # a call that is ended may be sent
     try:
         outcome = await call(api, operation, arguments, limits, owner=exchange.key)
         traced.sent = outcome.sent
+    except Exception:  # of what an API sends, too
+        log.exception("%s: a call of %s failed", exchange.id, label)
+        outcome = Outcome(_FAULT, sent=True, word="failed")
     finally:
         exchange.ended_step("action", began, label)
         if traced.sent:

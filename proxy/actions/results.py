@@ -112,10 +112,13 @@ def json_value(text: str) -> Any:
 def _number(written: str) -> Any:
     value = orjson.loads(written)
     digits = written.lower().partition("e")[0].strip("-0.").replace(".", "")
-    if isinstance(value, int) or len(digits) <= _FLOAT_DIGITS or Decimal(repr(value)) == Decimal(written):
+    if isinstance(value, int) or len(digits) <= _FLOAT_DIGITS:
         return value
-    after = len(written.partition(".")[2])
-    return value if f"{value:.{after}f}" == written else written  # a float that is written with all digits
+    with contextlib.suppress(ArithmeticError, ValueError):  # an exponent beyond Decimal's; a text of 2 GB
+        after = len(written.partition(".")[2])
+        if Decimal(repr(value)) == Decimal(written) or f"{value:.{after}f}" == written:  # written with all digits
+            return value
+    return written
 
 
 def json_text(value: Any, *, max_chars: int) -> str:

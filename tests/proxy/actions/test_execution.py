@@ -1,9 +1,11 @@
 """The model's calls against a server that counts: a right call is sent, and each wrong form of the call is not."""
 
 import asyncio
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
@@ -16,7 +18,7 @@ from proxy.actions.openapi.operations import operations_of
 from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.dialects.replies import ToolCall
 from proxy.exchange import Exchange, ToolsWay
-from tests.proxy.actions.calling import served_api
+from tests.proxy.actions.calling import accepts, served_api
 from tests.support.action_offers import empty_offer
 from tests.support.api_server import ApiRequest, Reply
 
@@ -114,19 +116,33 @@ def changed(**more: Any) -> dict[str, Any]:
     return {name: value for name, value in {**GOLD, **more}.items() if value is not ...}
 
 
-async def test_an_unexpected_error_of_one_call_ends_the_other_calls() -> None:
-    async with served_api(slow, fixed={"groupId": "fixed-group"}) as (server, api):
+async def test_an_unexpected_error_of_one_call_is_a_text_and_ends_no_other_call(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fault(_asked: dict[str, Any], _max_chars: int) -> ToolAnswer:
+        raise ZeroDivisionError("a fault of the gateway")
+
+    async with served_api(accepts, fixed={"groupId": "fixed-group"}) as (_, api):
         running = execution(api)
-
-        async def fault(_asked: dict[str, Any], _max_chars: int) -> ToolAnswer:
-            await server.arrived.wait()
-            raise ZeroDivisionError("a fault of the gateway")
-
         running._offer.add_own(OwnTool("fault", "", arguments_schema("id", id={"type": "string"}), fault))
         gold = ToolCall("c1", "act_listUsers", orjson.dumps(GOLD).decode())
-        with pytest.raises(ZeroDivisionError, match="a fault of the gateway"):
-            await running.results([gold, ToolCall("c2", "fault", '{"id": "x"}')])
-        await asyncio.wait_for(server.left.wait(), PATIENCE_S)
+        texts = await running.results([gold, ToolCall("c2", "fault", '{"id": "x"}')])
+    assert texts == ['{"ok":true}', "The call failed: the gateway has a fault, which its log describes. "
+                     "Go on without this result."]  # fmt: skip
+    assert [one.outcome for one in running._trace.calls] == ["ok", "failed"]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+async def test_a_fault_of_the_credentials_ends_no_chat_and_no_run(caplog: pytest.LogCaptureFixture) -> None:
+    class Fault(httpx.Auth):
+        def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+            raise ZeroDivisionError
+            yield request
+
+    async with served_api(accepts, Fault(), fixed={"groupId": "fixed-group"}) as (_, api):
+        running = execution(api)
+        assert (await result(running, GOLD)).startswith("The call failed: the gateway has a fault")
+    assert "a call of things/listUsers failed" in caplog.text
 
 
 async def test_a_call_that_the_client_does_not_wait_for_is_no_success() -> None:

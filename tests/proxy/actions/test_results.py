@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.actions.result_reading import read_on
@@ -107,6 +107,16 @@ def test_a_page_is_its_text() -> None:
 )
 def test_a_page_of_a_hostile_server_takes_linear_time(piece: str) -> None:
     result_text((piece * 1_000_000)[:1_000_000].encode(), "text/html", max_chars=1000)
+
+
+@given(number=st.from_regex(r"-?(0|[1-9][0-9]{0,40})([.][0-9]{1,40})?([eE][+-]?[0-9]{1,30})?", fullmatch=True))
+@example("1.0000000000000000001e-99999999999999999999999")
+@example("-1234567890123456789e-1000000000000000000")
+@example("1e400")
+def test_no_number_of_json_raises(number: str) -> None:
+    content = f'{{"a": {number}, "b": [{number}]}}'
+    assert result_text(content.encode(), "application/json", max_chars=1000).text
+    assert read_on(content, max_chars=1000)
 
 
 def test_numbers_keep_their_digits() -> None:
