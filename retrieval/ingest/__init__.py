@@ -7,8 +7,7 @@ exclude          files left out by name
 formats/         bytes of each file format -> text and structure
 chunking/        Document -> Chunks with exact spans
 splitting        formats and chunking for one recipe and one embedder
-sandbox          processes that read and split documents, within limits
-prepare          the sandbox, and the vectors, computed in a thread or a child process
+prepare          the processes that split documents, and the vectors, computed in a thread or a child process
 smoothing        mixes a chunk's vector with the neighbours' vectors
 reader           changed files, deleted files, and the language of files
 document_writer  documents from clients instead of files

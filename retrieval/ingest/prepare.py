@@ -1,15 +1,16 @@
 """From a file to the store's input: chunks, and both vectors of each chunk.
 
-Separate processes read files (`sandbox`). Vectors are computed in a thread (`InThread`: for a command with a process
-of its own) or in a child process (`InChild`: for the index process, so that hours of embedding do not delay
+Separate processes read files (`runtime.sandbox`). Vectors are computed in a thread (`InThread`: for a command with a
+process of its own) or in a child process (`InChild`: for the index process, so that hours of embedding do not delay
 questions).
 """
 
 import asyncio
 import multiprocessing
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -18,13 +19,13 @@ from retrieval.embedding.export import open_embedder
 from retrieval.embedding.precision import BF16_MIN_TEXTS, BulkEmbedder
 from retrieval.embedding.vector_cache import CachedEmbedder
 from retrieval.errors import RetrievalError
-from retrieval.ingest.sandbox import Sandbox
-from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument
+from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument, Splitter
 from retrieval.knowledge import ReadingLimits
 from retrieval.lexical.language import DEFAULT
 from retrieval.lexical.terms import document_vector
 from retrieval.records.documents import Document
 from retrieval.records.points import Sparse
+from runtime.sandbox import ReadingJob, Sandbox
 from runtime.scheduling import in_the_background
 
 _NICE = 10  # questions come first: a busy scheduler gives the child a tenth of a core
@@ -60,6 +61,20 @@ class Preparation(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def sandbox(
+    recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, *, nice: int = 0
+) -> Sandbox[SourceFile | Document, SplitDocument]:
+    """The processes that parse and split documents. nice: as of `ReadingJob`."""
+    reader = partial(_splitting, recipe, embedder_limits, limits.chunks)
+    return Sandbox(ReadingJob(reader, limits.seconds, limits.memory_mb, nice))
+
+
+def _splitting(
+    recipe: Recipe, embedder_limits: EmbedderLimits, max_chunks: int
+) -> Callable[[SourceFile | Document], SplitDocument]:
+    return Splitter(recipe, embedder_limits, max_chunks=max_chunks).split
 
 
 class Embedding:
@@ -98,11 +113,11 @@ class InThread:
     """Embeds in a thread of this process."""
 
     def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits) -> None:
-        self._sandbox = Sandbox(recipe, embedder_limits, limits)
+        self._sandbox = sandbox(recipe, embedder_limits, limits)
         self._embedding = Embedding(recipe)
 
     async def split(self, item: SourceFile | Document) -> SplitDocument:
-        return await self._sandbox.split(item)
+        return await self._sandbox.read(item)
 
     async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0) -> ChunkVectors:
         return await asyncio.to_thread(self._embedding.vectors, texts, remaining)
@@ -118,14 +133,14 @@ class InChild:
     """
 
     def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits) -> None:
-        self._sandbox = Sandbox(recipe, embedder_limits, limits, nice=_NICE)
+        self._sandbox = sandbox(recipe, embedder_limits, limits, nice=_NICE)
         self._recipe = recipe
         self._turn = asyncio.Lock()
         self._process: Any = None
         self._pipe: Connection[Any, Any] | None = None
 
     async def split(self, item: SourceFile | Document) -> SplitDocument:
-        return await self._sandbox.split(item)
+        return await self._sandbox.read(item)
 
     async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0) -> ChunkVectors:
         async with self._turn:

@@ -9,9 +9,13 @@ import pytest
 
 from retrieval.embedding.export import open_embedder
 from retrieval.errors import Unreadable
-from retrieval.ingest.sandbox import Sandbox
-from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile
+from retrieval.ingest.prepare import sandbox as splitting_sandbox
+from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument
 from retrieval.knowledge import ReadingLimits
+from retrieval.records.documents import Document
+from runtime.sandbox import Sandbox
+
+Reading = Sandbox[SourceFile | Document, SplitDocument]
 
 pytestmark = pytest.mark.models
 
@@ -29,13 +33,13 @@ def embedder_limits(models: Path) -> EmbedderLimits:
 
 
 @pytest.fixture
-async def sandbox(embedder_limits: EmbedderLimits, tmp_path: Path) -> AsyncIterator[Callable[..., Sandbox]]:
+async def sandbox(embedder_limits: EmbedderLimits, tmp_path: Path) -> AsyncIterator[Callable[..., Reading]]:
     """Makes one, with these limits."""
-    made = []
+    made = list[Reading]()
 
-    def make(seconds: float = 300, memory_mb: int = 2048, chunks: int = 50_000) -> Sandbox:
+    def make(seconds: float = 300, memory_mb: int = 2048, chunks: int = 50_000) -> Reading:
         recipe = Recipe("all-MiniLM-L6-v2", "auto", tmp_path, 180, 0)
-        made.append(Sandbox(recipe, embedder_limits, ReadingLimits(seconds, memory_mb, chunks)))
+        made.append(splitting_sandbox(recipe, embedder_limits, ReadingLimits(seconds, memory_mb, chunks)))
         return made[-1]
 
     yield make
@@ -43,73 +47,73 @@ async def sandbox(embedder_limits: EmbedderLimits, tmp_path: Path) -> AsyncItera
         await one.close()
 
 
-async def test_one_process_reads_one_document_after_the_other(sandbox: Callable[..., Sandbox]) -> None:
+async def test_one_process_reads_one_document_after_the_other(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox()
-    first = await reading.split(page("First"))
+    first = await reading.read(page("First"))
     assert [chunk.text for chunk in first.chunks] == ["# First\n\nIts text."]
     (reader,) = multiprocessing.active_children()
-    assert (await reading.split(first.document)).document.title == "First"
+    assert (await reading.read(first.document)).document.title == "First"
     assert multiprocessing.active_children() == [reader]
 
 
-async def test_after_a_cancelled_document_the_next_gets_its_own_answer(sandbox: Callable[..., Sandbox]) -> None:
+async def test_after_a_cancelled_document_the_next_gets_its_own_answer(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox()
     for wait_s in (0.0, 0.05, 2.0):  # its process is about to start, starts, or reads
-        asked = asyncio.ensure_future(reading.split(SLOW))
+        asked = asyncio.ensure_future(reading.read(SLOW))
         await asyncio.sleep(wait_s)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
-        assert (await reading.split(page("Second"))).document.title == "Second"
+        assert (await reading.read(page("Second"))).document.title == "Second"
     assert len(multiprocessing.active_children()) <= 2  # and none of those that were cancelled
 
 
-async def test_what_takes_too_long_is_refused_and_its_process_killed(sandbox: Callable[..., Sandbox]) -> None:
+async def test_what_takes_too_long_is_refused_and_its_process_killed(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox(seconds=1.5)
     with pytest.raises(Unreadable, match=r"takes longer than 1.5 s to read.*ingest.max_read_s"):
-        await reading.split(SLOW)
+        await reading.read(SLOW)
     assert not reading._idle
-    assert (await reading.split(page("Next"))).document.title == "Next"
+    assert (await reading.read(page("Next"))).document.title == "Next"
 
 
-async def test_a_slow_document_keeps_no_other_waiting(sandbox: Callable[..., Sandbox]) -> None:
+async def test_a_slow_document_keeps_no_other_waiting(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox()
-    slow = asyncio.ensure_future(reading.split(SLOW))
-    assert (await reading.split(page("Other"))).document.title == "Other"
+    slow = asyncio.ensure_future(reading.read(SLOW))
+    assert (await reading.read(page("Other"))).document.title == "Other"
     assert not slow.done()
     slow.cancel()
 
 
-async def test_what_takes_too_much_memory_is_refused(sandbox: Callable[..., Sandbox]) -> None:
+async def test_what_takes_too_much_memory_is_refused(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox(memory_mb=32)
     with pytest.raises(
         Unreadable, match="needs too much memory or too deep nesting to read|reading process died twice"
     ):
-        await reading.split(page("Large", "word " * 4_000_000))
-    assert (await reading.split(page("Next"))).document.title == "Next"
+        await reading.read(page("Large", "word " * 4_000_000))
+    assert (await reading.read(page("Next"))).document.title == "Next"
 
 
-async def test_what_makes_too_many_chunks_is_refused(sandbox: Callable[..., Sandbox]) -> None:
+async def test_what_makes_too_many_chunks_is_refused(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox(chunks=3)
     with pytest.raises(Unreadable, match=r"makes \d+ chunks, the limit is 3.*ingest.max_chunks"):
-        await reading.split(page("Long", "\n\n".join(["some words " * 90] * 20)))
-    assert (await reading.split(page("Short"))).document.title == "Short"
+        await reading.read(page("Long", "\n\n".join(["some words " * 90] * 20)))
+    assert (await reading.read(page("Short"))).document.title == "Short"
 
 
-async def test_a_document_is_tried_again_where_its_process_died(sandbox: Callable[..., Sandbox]) -> None:
+async def test_a_document_is_tried_again_where_its_process_died(sandbox: Callable[..., Reading]) -> None:
     """Once: something else may have taken the memory."""
     reading = sandbox()
-    await reading.split(page("First"))
+    await reading.read(page("First"))
     (reader,) = multiprocessing.active_children()
     reader.kill()
     reader.join()
-    assert (await reading.split(page("Second"))).document.title == "Second"
+    assert (await reading.read(page("Second"))).document.title == "Second"
 
 
-async def test_a_document_that_kills_every_process_is_unreadable(sandbox: Callable[..., Sandbox]) -> None:
+async def test_a_document_that_kills_every_process_is_unreadable(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox()
     before = {reader.pid for reader in multiprocessing.active_children()}
-    asked = asyncio.ensure_future(reading.split(SLOW))
+    asked = asyncio.ensure_future(reading.read(SLOW))
     killed = set()
     while not asked.done():
         for reader in multiprocessing.active_children():
@@ -119,4 +123,4 @@ async def test_a_document_that_kills_every_process_is_unreadable(sandbox: Callab
     with pytest.raises(Unreadable, match="reading process died twice"):
         await asked
     assert len(killed - before) == 2
-    assert (await reading.split(page("Next"))).document.title == "Next"
+    assert (await reading.read(page("Next"))).document.title == "Next"

@@ -1,4 +1,4 @@
-"""Parse and split documents in separate processes, each within limits of time and memory.
+"""Read documents in separate processes, each within limits of time and memory.
 
 Documents come from anywhere, and native code and regular expressions read the documents: a document may take hours,
 use all memory, or crash the process. Here a document can only crash a process that serves no other purpose. Several
@@ -11,44 +11,57 @@ import multiprocessing
 import resource
 import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from retrieval.errors import Unreadable
-from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument, Splitter
-from retrieval.knowledge import ReadingLimits
-from retrieval.records.documents import Document
 from runtime.scheduling import in_the_background
 
-_MAX_PROCESSES = 8  # processes at the same time
-_MAX_IDLE = 2  # idle processes kept
 _ATTEMPTS = 2  # a process that dies within the limits may have been killed because of other processes' memory
 _WAIT_TIMES = 4  # times the time limit: for a document that uses no CPU, or a process that gets no CPU
 _START_S = 60.0
 _REAPED_TRIES = 100
 
+Item = TypeVar("Item")
+Read = TypeVar("Read")
 
-class Sandbox:
-    """A pool of processes that read documents. Each process starts on first use.
 
-    nice: as in `in_the_background`; 0 if no questions are answered on the same machine.
+@dataclass(frozen=True, slots=True)
+class ReadingJob(Generic[Item, Read]):
+    """The work of the processes.
+
+    reader: makes the function that reads an item, within the process; the function may raise Unreadable. Everything
+    here crosses to the process by pickle.
     """
 
-    def __init__(
-        self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, *, nice: int = 0
-    ) -> None:
-        self._arguments = recipe, embedder_limits, limits, nice
-        self._slots = asyncio.Semaphore(_MAX_PROCESSES)
-        self._threads = ThreadPoolExecutor(_MAX_PROCESSES, "reading")
-        self._idle: list[_ReadingProcess] = []
+    reader: Callable[[], Callable[[Item], Read]]
+    seconds: float  # of processor time for one item
+    memory_mb: int
+    nice: int = 0  # as in `in_the_background`; 0 if no questions are answered on the same machine
 
-    async def split(self, item: SourceFile | Document) -> SplitDocument:
-        """Raises Unreadable if the file cannot become a document within the limits."""
+
+class Sandbox(Generic[Item, Read]):
+    """A pool of processes that read documents. Each process starts on first use.
+
+    processes: at the same time. idle: processes kept for the next document.
+    """
+
+    def __init__(self, job: ReadingJob[Item, Read], *, processes: int = 8, idle: int = 2) -> None:
+        self._job = job
+        self._slots = asyncio.Semaphore(processes)
+        self._threads = ThreadPoolExecutor(processes, "reading")
+        self._most_idle = idle
+        self._idle: list[_ReadingProcess[Item, Read]] = []
+
+    async def read(self, item: Item) -> Read:
+        """Raises Unreadable if the item cannot be read within the limits."""
         async with self._slots:
             for _ in range(_ATTEMPTS):
-                process = self._idle.pop() if self._idle else _ReadingProcess(*self._arguments)
+                process = self._idle.pop() if self._idle else _ReadingProcess(self._job)
                 try:
                     answer = await asyncio.wrap_future(self._threads.submit(process.ask, item))
                 except BaseException:
@@ -56,7 +69,7 @@ class Sandbox:
                     raise
                 if answer is None:
                     continue
-                if process.alive and len(self._idle) < _MAX_IDLE:
+                if process.alive and len(self._idle) < self._most_idle:
                     self._idle.append(process)
                 else:
                     process.kill()
@@ -74,16 +87,15 @@ class Sandbox:
         self._threads.shutdown(wait=False)
 
 
-class _ReadingProcess:
+class _ReadingProcess(Generic[Item, Read]):
     """A process that reads one document after the other."""
 
-    def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, nice: int) -> None:
-        self._arguments = recipe, embedder_limits, limits, nice
-        self._limits = limits
+    def __init__(self, job: ReadingJob[Item, Read]) -> None:
+        self._job = job
         self._process: Any = None
         self._killed = False
 
-    def ask(self, item: SourceFile | Document) -> SplitDocument | Unreadable | None:
+    def ask(self, item: Item) -> Read | Unreadable | None:
         """Return the process's answer; None if the process died."""
         if self._process is None:
             self._start()
@@ -91,10 +103,10 @@ class _ReadingProcess:
             self._process.kill()
         try:
             self._pipe.send(item)
-            if not self._pipe.poll(self._limits.seconds * _WAIT_TIMES + _START_S):
+            if not self._pipe.poll(self._job.seconds * _WAIT_TIMES + _START_S):
                 self.kill()
                 return self._too_slow()
-            answer: SplitDocument | Unreadable = self._pipe.recv()
+            answer: Read | Unreadable = self._pipe.recv()
             return answer
         except (EOFError, OSError):
             return self._too_slow() if self._exit_code() == -signal.SIGPROF else None
@@ -121,47 +133,51 @@ class _ReadingProcess:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, child_pipe = context.Pipe()
-        process = context.Process(target=_work, args=(child_pipe, *self._arguments), daemon=True)
+        process = context.Process(target=_work, args=(child_pipe, self._job), daemon=True)
         process.start()
         child_pipe.close()
         self._process = process
 
     def _too_slow(self) -> Unreadable:
         return Unreadable(
-            f"takes longer than {self._limits.seconds:g} s to read: split the document, or raise the limit "
+            f"takes longer than {self._job.seconds:g} s to read: split the document, or raise the limit "
             "(ingest.max_read_s)"
         )
 
 
-def _work(
-    pipe: "Connection[Any, Any]", recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, nice: int
-) -> None:
+def _work(pipe: "Connection[Any, Any]", job: ReadingJob[Any, Any]) -> None:
     """The main function of the process: answer until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    if nice:
-        in_the_background(nice)
-    splitter = Splitter(recipe, embedder_limits, max_chunks=limits.chunks)
-    _limit_memory(limits.memory_mb)
+    if job.nice:
+        in_the_background(job.nice)
+    read = job.reader()
+    _limit_memory(job.memory_mb)
     while True:
         try:
             item = pipe.recv()
         except (EOFError, OSError):
             return
         # CPU seconds of all cores. The signal ends the process anywhere, also in native code.
-        signal.setitimer(signal.ITIMER_PROF, limits.seconds)
-        answer: SplitDocument | Unreadable
+        signal.setitimer(signal.ITIMER_PROF, job.seconds)
+        answer: Any
         try:
-            answer = splitter.split(item)
+            answer = read(item)
         except Unreadable as error:
             answer = error
+        except (MemoryError, RecursionError) as error:
+            answer = _too_large(error)
         try:
             pipe.send(answer)
-        except MemoryError:
-            pipe.send(Unreadable("needs too much memory or too deep nesting to read (MemoryError)"))
+        except MemoryError as error:
+            pipe.send(_too_large(error))
         except OSError:
             return
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _too_large(error: Exception) -> Unreadable:
+    return Unreadable(f"needs too much memory or too deep nesting to read ({type(error).__name__})")
 
 
 def _limit_memory(limit_mb: int) -> None:
