@@ -19,6 +19,12 @@ def covers(listed: str, path: str) -> bool:
     return path == listed or path.startswith(listed + "/")
 
 
+def with_length(start: Message, length: int | None) -> Message:
+    """The head of a reply whose body has another length; None: not known yet."""
+    headers = [pair for pair in start.get("headers", ()) if pair[0].lower() != b"content-length"]
+    return {**start, "headers": headers if length is None else [*headers, (b"content-length", b"%d" % length)]}
+
+
 async def send_json(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
     """Send a whole JSON answer."""
     await send_whole(send, status, body, b"application/json", headers)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from proxy.asgi import Message, Send, send_error
+from proxy.asgi import Message, Send, send_error, with_length
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT
@@ -37,12 +37,6 @@ class ReplyHead(NamedTuple):
         headers = dict(start.get("headers", ()))
         readable = start["status"] == 200 and headers.get(b"content-encoding", b"identity") == b"identity"
         return cls(readable, headers.get(b"content-type", b"").startswith(b"text/event-stream"))
-
-
-def with_length(start: Message, length: int | None) -> Message:
-    """The head of a reply whose body has another length; None: not known yet."""
-    headers = [pair for pair in start.get("headers", ()) if pair[0].lower() != b"content-length"]
-    return {**start, "headers": headers if length is None else [*headers, (b"content-length", b"%d" % length)]}
 
 
 class ClientReply:

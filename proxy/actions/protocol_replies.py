@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from proxy.actions.client_reply import ReplyHead, first_choice, with_length
+from proxy.actions.client_reply import ReplyHead, first_choice
 from proxy.actions.prose_calls import PLACES, begins_call, call_of, cut_call
 from proxy.actions.written_calls import CALL, FENCE, PLAIN_CALL, after_marks, written_call
-from proxy.asgi import Message, Send
+from proxy.asgi import Message, Send, with_length
 from proxy.dialects import sse
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 

@@ -8,6 +8,7 @@ from proxy.asgi import App, Receive, Scope, Send
 from proxy.dialects.chat import CHAT
 from proxy.errors import ApiError, Headers
 from proxy.exchange import Lane, Target, exchange_of
+from proxy.upstream.asked_model import AskedModel, renamed, uncoded
 
 ANY_MODEL = "*"  # in place of a model's name, where a request names no model
 
@@ -103,7 +104,15 @@ class Upstream:
         if target.key_of_client:
             exchange.target = target = replace(target, api_key=client_key(scope["headers"]))
         lanes = self._lanes if exchange.dialect is CHAT and not target.dialects else self._bridged
-        return lanes[target.lane](scope, receive, send)
+        lane, asked = lanes[target.lane], renamed(exchange, target, scope)
+        return lane(scope, receive, send) if not asked else _answer_as(asked, lane, scope, receive, send)
+
+
+async def _answer_as(asked: str, lane: App, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer by the lane; the reply names the model as the client asked."""
+    reply = AskedModel(send, asked)
+    await lane(uncoded(scope), receive, reply.send)
+    await reply.close()
 
 
 def client_key(headers: Headers) -> str:

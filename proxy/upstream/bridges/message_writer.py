@@ -35,7 +35,6 @@ class MessageWriter(ReplyWriter):
         self._refused = False
 
     def begin(self) -> None:
-        self._message["model"] = self.model or self._message["model"]
         self.emit({"type": "message_start", "message": self._message})
 
     def text(self, piece: str) -> None:

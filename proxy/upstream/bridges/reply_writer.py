@@ -30,7 +30,6 @@ class ReplyWriter(ABC):
         self.usage: Tokens | None = None  # as the upstream reports
         self.usage_fields: Mapping[str, Any] = {}
         self.finish_reason: str | None = None
-        self.model = ""
         self.text_bytes = 0  # of all texts
         self.ended = False
         self.whole: Json = {}
@@ -41,7 +40,6 @@ class ReplyWriter(ABC):
 
     def read(self, chunk: Mapping[str, Any]) -> None:
         """Read a chunk, or a whole completion. Raises ApiError 502: no events of the dialect can follow."""
-        self.model = self.model or _text(chunk.get("model"))
         if not self._begun:
             self._begun = True
             self.begin()

@@ -37,7 +37,6 @@ class ResponseWriter(ReplyWriter):
         self._number += 1
 
     def begin(self) -> None:
-        self._response["model"] = self.model or self._response["model"]
         self.emit({"type": "response.created", "response": self._response})
         self.emit({"type": "response.in_progress", "response": self._response})
 

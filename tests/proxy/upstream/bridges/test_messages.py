@@ -50,7 +50,7 @@ class TestWhole:
         async with gpt(json_reply(completion("Hello."))) as (upstream, gateway):
             status, message = await asked(gateway, system="Be brief.")
         assert (status, message["content"]) == (200, [{"type": "text", "text": "Hello."}])
-        assert (message["type"], message["role"], message["model"]) == ("message", "assistant", "gpt-4o-2024-08-06")
+        assert (message["type"], message["role"], message["model"]) == ("message", "assistant", "m")
         assert (message["stop_reason"], message["stop_sequence"]) == ("end_turn", None)
         assert (message["usage"]["input_tokens"], message["usage"]["output_tokens"]) == (5, 2)
         assert upstream.asked[0].json()["messages"][0] == {"role": "system", "content": "Be brief."}

@@ -63,7 +63,7 @@ class TestWhole:
             answer = await gateway.client.responses.create(
                 model="mine", input="Say hello.", instructions="Be brief.", max_output_tokens=50, metadata={"a": "b"}
             )
-        assert (answer.output_text, answer.status, answer.model) == ("Hello.", "completed", "claude-scripted-20990101")
+        assert (answer.output_text, answer.status, answer.model) == ("Hello.", "completed", "mine")
         assert answer.usage is not None
         assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.total_tokens) == (11, 7, 18)
         assert (answer.instructions, answer.metadata, answer.max_output_tokens) == ("Be brief.", {"a": "b"}, 50)
@@ -154,7 +154,7 @@ class TestStreams:
         ]  # fmt: skip
         assert [event.sequence_number for event in seen] == list(range(len(seen)))
         assert seen[-1].type == "response.completed"
-        assert (seen[-1].response.output_text, seen[-1].response.model) == ("Hello.", "claude-scripted-20990101")
+        assert (seen[-1].response.output_text, seen[-1].response.model) == ("Hello.", "mine")
         assert seen[-1].response.usage is not None
         assert seen[-1].response.usage.output_tokens == 7
 
