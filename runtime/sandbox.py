@@ -7,6 +7,7 @@ processes work at the same time, so that a slow document delays no other collect
 
 import asyncio
 import contextlib
+import math
 import multiprocessing
 import resource
 import signal
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from retrieval.errors import Unreadable
+from runtime.fair_slots import FairSlots
 from runtime.scheduling import in_the_background
 
 _ATTEMPTS = 2  # a process that dies within the limits may have been killed because of other processes' memory
@@ -52,18 +54,25 @@ class Sandbox(Generic[Item, Read]):
 
     def __init__(self, job: ReadingJob[Item, Read], *, processes: int = 8, idle: int = 2) -> None:
         self._job = job
-        self._slots = asyncio.Semaphore(processes)
+        self._slots = FairSlots(processes)
         self._threads = ThreadPoolExecutor(processes, "reading")
         self._most_idle = idle
         self._idle: list[_ReadingProcess[Item, Read]] = []
 
-    async def read(self, item: Item) -> Read:
-        """Raises Unreadable if the item cannot be read within the limits."""
-        async with self._slots:
+    async def read(self, item: Item, *, owner: str = "", most_s: float = math.inf) -> Read:
+        """Raises Unreadable if the item cannot be read within the limits.
+
+        A caller that is cancelled gives its process up at once.
+
+        owner: whoever shares the processes with others, such as a key.
+        most_s: of processor time, if less than the job's limit: for a caller that cannot wait that long.
+        """
+        seconds = min(most_s, self._job.seconds)
+        async with self._slots.slot(owner):
             for _ in range(_ATTEMPTS):
                 process = self._idle.pop() if self._idle else _ReadingProcess(self._job)
                 try:
-                    answer = await asyncio.wrap_future(self._threads.submit(process.ask, item))
+                    answer = await asyncio.wrap_future(self._threads.submit(process.ask, item, seconds))
                 except BaseException:
                     process.kill()
                     raise
@@ -95,21 +104,21 @@ class _ReadingProcess(Generic[Item, Read]):
         self._process: Any = None
         self._killed = False
 
-    def ask(self, item: Item) -> Read | Unreadable | None:
-        """Return the process's answer; None if the process died."""
+    def ask(self, item: Item, seconds: float) -> Read | Unreadable | None:
+        """Return the process's answer; None if the process died. seconds: of processor time."""
         if self._process is None:
             self._start()
         if self._killed:  # during the start
             self._process.kill()
         try:
-            self._pipe.send(item)
-            if not self._pipe.poll(self._job.seconds * _WAIT_TIMES + _START_S):
+            self._pipe.send((item, seconds))
+            if not self._pipe.poll(seconds * _WAIT_TIMES + _START_S):
                 self.kill()
-                return self._too_slow()
+                return self._too_slow(seconds)
             answer: Read | Unreadable = self._pipe.recv()
             return answer
         except (EOFError, OSError):
-            return self._too_slow() if self._exit_code() == -signal.SIGPROF else None
+            return self._too_slow(seconds) if self._exit_code() == -signal.SIGPROF else None
 
     def _exit_code(self) -> int | None:
         self._process.join()
@@ -138,11 +147,11 @@ class _ReadingProcess(Generic[Item, Read]):
         child_pipe.close()
         self._process = process
 
-    def _too_slow(self) -> Unreadable:
-        return Unreadable(
-            f"takes longer than {self._job.seconds:g} s to read: split the document, or raise the limit "
-            "(ingest.max_read_s)"
-        )
+    def _too_slow(self, seconds: float) -> Unreadable:
+        remedy = "raise the limit (ingest.max_read_s)"
+        if seconds < self._job.seconds:
+            remedy = f"upload it as a file, which may take {self._job.seconds:g} s"
+        return Unreadable(f"takes longer than {seconds:g} s to read: split the document, or {remedy}")
 
 
 def _work(pipe: "Connection[Any, Any]", job: ReadingJob[Any, Any]) -> None:
@@ -155,11 +164,11 @@ def _work(pipe: "Connection[Any, Any]", job: ReadingJob[Any, Any]) -> None:
     _limit_memory(job.memory_mb)
     while True:
         try:
-            item = pipe.recv()
+            item, seconds = pipe.recv()
         except (EOFError, OSError):
             return
         # CPU seconds of all cores. The signal ends the process anywhere, also in native code.
-        signal.setitimer(signal.ITIMER_PROF, job.seconds)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         answer: Any
         try:
             answer = read(item)

@@ -239,7 +239,9 @@ def _texts(name: str, read: ReadDocument) -> list[DocumentInput]:
 
 def _text(name: str, key: str, source: str, title: str, text: str) -> DocumentInput:
     content = _NO_TEXT.sub(" ", text).encode("utf-8", "replace")
-    return DocumentInput(key, source, content, title, "text", attributes={_SET: name}, groups=(), writer=None)
+    return DocumentInput(
+        key, source, content, title, "text", attributes={_SET: name}, groups=(), writer=None, owner=f"actions.{name}"
+    )
 
 
 def _name_of(source: str) -> tuple[str, str]:

@@ -29,7 +29,7 @@ from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, Wri
 _INCOMPLETE = "making"  # incomplete: a crash may leave such a job, which no client was told about
 _UNFINISHED = ("queued", "running")
 PREFIX = "api:"  # of the catalog's keys for clients' documents
-_SAVED_FIELDS = ("title", "format", "modified_s", "attributes", "groups", "otherwise", "writer")
+_SAVED_FIELDS = ("title", "format", "modified_s", "attributes", "groups", "otherwise", "writer", "owner")
 _MAX_INTERRUPTIONS = 3  # of one document: the document may be what crashes the index
 _CREATION_S = 3600.0  # by then a job is complete, or its creator is gone
 _RETENTION_S = 30 * 86_400.0  # a finished job

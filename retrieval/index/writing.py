@@ -79,20 +79,35 @@ class IndexWriting:
         self._spaces.configured.ingester.create(name, language)
 
     async def put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
-        return tuple(await self._finish(self._put(collection, given)))
+        split = asyncio.Event()
+        put = self.go_on(self._put(collection, given, split=split))
+        try:
+            return tuple(await asyncio.shield(put))
+        except asyncio.CancelledError:  # the caller left
+            if not split.is_set():
+                put.cancel()
+            raise
 
     async def _put_one(self, collection: str, given: DocumentInput, wanted: Callable[[], bool]) -> WriteResult | None:
-        results = await self._put(collection, [given], wanted)
+        results = await self._put(collection, [given], wanted=wanted)
         return results[0] if results else None
 
     async def _put(
-        self, collection: str, given: Sequence[DocumentInput], wanted: Callable[[], bool] = lambda: True
+        self,
+        collection: str,
+        given: Sequence[DocumentInput],
+        *,
+        wanted: Callable[[], bool] = lambda: True,
+        split: asyncio.Event | None = None,
     ) -> list[WriteResult]:
-        """Read the documents, then write under the lock; [] if the documents are not `wanted` any more."""
+        """Read the documents, then write under the lock; [] if the documents are not `wanted` any more.
+
+        split: as of `DocumentWriter.read`.
+        """
         async with self._shared.documents(collection, [document.key for document in given]):
             while True:
                 writer = self._spaces.of(collection).document_writer
-                read = await writer.read(given, collection)
+                read = await writer.read(given, collection, split=split)
                 async with self._shared.exclusive(collection):
                     if not wanted():
                         return []

@@ -4,6 +4,7 @@ A file's key in the catalog is the absolute path. A client's document has a key 
 folder removes the document, and no client replaces a file's document.
 """
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -64,8 +65,13 @@ class DocumentWriter:
         self._recipe = recipe.text
         self._max_bytes = max_bytes
 
-    async def read(self, documents: Sequence[DocumentInput], name: str) -> ReadDocuments:
-        """Read and embed the new and changed documents (keys must differ). Raises UnknownCollection."""
+    async def read(
+        self, documents: Sequence[DocumentInput], name: str, *, split: asyncio.Event | None = None
+    ) -> ReadDocuments:
+        """Read and embed the new and changed documents (keys must differ). Raises UnknownCollection.
+
+        split: set when the documents are split, for a client that waits; None if no client waits.
+        """
         collection = self._catalog.collection(name)
         keys = [catalog_key(document.key) for document in documents]
         known = self._catalog.current_revisions(name, keys)
@@ -79,18 +85,22 @@ class DocumentWriter:
             if current is not None and (current.content_hash, current.recipe) == (digest, self._recipe):
                 continue
             try:
-                split = await self._preparation.split(self._source_file(document))
+                parts = await self._preparation.split(
+                    self._source_file(document), owner=document.owner, waits=split is not None
+                )
             except Unreadable as error:
                 failed[key] = str(error)
                 continue
-            if _unreadable(split.document.groups, document.writer):
+            if _unreadable(parts.document.groups, document.writer):
                 refused[key] = "this API key has none of the document's groups, and could not read the document"
             else:
-                pending.append(Pending(key, digest, split, current is not None))
+                pending.append(Pending(key, digest, parts, current is not None))
+        if split is not None:
+            split.set()
         language, vectors = collection.language, list[Row]()
         if pending:
             language = await self._ingester.language(collection, [item.split.document for item in pending])
-            vectors = await self._ingester.vectors([item.split for item in pending], language)
+            vectors = await self._ingester.vectors([item.split for item in pending], language, owner=documents[0].owner)
         return ReadDocuments(documents, name, collection.generation, language, known, pending, vectors, failed, refused)
 
     async def write(self, read: ReadDocuments) -> list[WriteResult] | None:
@@ -158,6 +168,6 @@ def _state(replaced: bool | None) -> Literal["created", "replaced", "unchanged"]
 def _digest(document: DocumentInput) -> str:
     """Hash all of the client's input; equal input changes no document."""
     fields = orjson.dumps(
-        replace(document, content=b"", writer=()), default=lambda _: None, option=orjson.OPT_SORT_KEYS
+        replace(document, content=b"", writer=(), owner=""), default=lambda _: None, option=orjson.OPT_SORT_KEYS
     )
     return sha256(fields + b"\0" + document.content).hexdigest()

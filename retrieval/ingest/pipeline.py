@@ -413,15 +413,17 @@ class Ingester:
             tally.added += 1
             tally.tick()
 
-    async def vectors(self, splits: Sequence[SplitDocument], language: str, tally: Tally | None = None) -> list[Row]:
-        """Return (dense, sparse) of every chunk of these documents, in order."""
+    async def vectors(
+        self, splits: Sequence[SplitDocument], language: str, tally: Tally | None = None, *, owner: str = ""
+    ) -> list[Row]:
+        """Return (dense, sparse) of every chunk of these documents, in order. owner: as for `Preparation`."""
         texts = [_indexed(split.document, chunk, language) for split in splits for chunk in split.chunks]
         dense: list[Vector] = []
         sparse: list[Sparse] = []
         after = tally.expected_chunks(len(splits), len(texts)) if tally is not None else 0
         for start in range(0, len(texts), _SLICE):
             remaining = after + max(0, len(texts) - start - _SLICE)
-            vectors = await self._preparation.vectors(texts[start : start + _SLICE], remaining)
+            vectors = await self._preparation.vectors(texts[start : start + _SLICE], remaining, owner=owner)
             dense.extend(vectors.dense)
             sparse.extend(vectors.sparse)
             if tally is not None:

@@ -6,6 +6,7 @@ questions).
 """
 
 import asyncio
+import math
 import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
@@ -25,10 +26,12 @@ from retrieval.lexical.language import DEFAULT
 from retrieval.lexical.terms import document_vector
 from retrieval.records.documents import Document
 from retrieval.records.points import Sparse
+from runtime.fair_slots import FairSlots
 from runtime.sandbox import ReadingJob, Sandbox
 from runtime.scheduling import in_the_background
 
 _NICE = 10  # questions come first: a busy scheduler gives the child a tenth of a core
+_WAITING_S = 30.0  # the most for a document that a client waits for; the client of a put waits 60 s
 _KILL_AGAIN_S = 0.05  # between two checks of a cancelled exchange, until the end
 
 
@@ -52,12 +55,16 @@ class ChunkVectors:
 class Preparation(Protocol):
     """Splits documents and computes vectors, in a thread or a process."""
 
-    async def split(self, item: SourceFile | Document) -> SplitDocument:
-        """Raises Unreadable if the file cannot become a document."""
+    async def split(self, item: SourceFile | Document, *, owner: str = "", waits: bool = False) -> SplitDocument:
+        """Raises Unreadable if the file cannot become a document.
+
+        owner: whoever shares the processes with others, such as a key.
+        waits: whether a client waits for the answer; a document that takes long must not use up the client's time.
+        """
         ...
 
-    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0) -> ChunkVectors:
-        """coming: an estimate of the texts that follow without a pause."""
+    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:
+        """remaining: an estimate of the texts that follow without a pause. owner: as of `split`."""
         ...
 
     async def close(self) -> None: ...
@@ -116,10 +123,10 @@ class InThread:
         self._sandbox = sandbox(recipe, embedder_limits, limits)
         self._embedding = Embedding(recipe)
 
-    async def split(self, item: SourceFile | Document) -> SplitDocument:
-        return await self._sandbox.read(item)
+    async def split(self, item: SourceFile | Document, *, owner: str = "", waits: bool = False) -> SplitDocument:
+        return await self._sandbox.read(item, owner=owner, most_s=_WAITING_S if waits else math.inf)
 
-    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0) -> ChunkVectors:
+    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:
         return await asyncio.to_thread(self._embedding.vectors, texts, remaining)
 
     async def close(self) -> None:
@@ -129,21 +136,21 @@ class InThread:
 class InChild:
     """Embeds in a child process, started on first use and again after a crash; ends with this process.
 
-    Callers with many texts pass batches: writers take turns per batch.
+    Callers with many texts pass batches: the owners take turns per batch.
     """
 
     def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits) -> None:
         self._sandbox = sandbox(recipe, embedder_limits, limits, nice=_NICE)
         self._recipe = recipe
-        self._turn = asyncio.Lock()
+        self._turn = FairSlots(1)
         self._process: Any = None
         self._pipe: Connection[Any, Any] | None = None
 
-    async def split(self, item: SourceFile | Document) -> SplitDocument:
-        return await self._sandbox.read(item)
+    async def split(self, item: SourceFile | Document, *, owner: str = "", waits: bool = False) -> SplitDocument:
+        return await self._sandbox.read(item, owner=owner, most_s=_WAITING_S if waits else math.inf)
 
-    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0) -> ChunkVectors:
-        async with self._turn:
+    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:
+        async with self._turn.slot(owner):
             exchange = asyncio.ensure_future(asyncio.to_thread(self._exchange, texts, remaining))
             try:
                 answer = await asyncio.shield(exchange)

@@ -21,6 +21,7 @@ class DocumentInput:
     groups: tuple[str, ...] | None = None  # None: as in the front matter
     otherwise: Format | None = None  # the format where `format` and the ending name none; None: refuse the document
     writer: tuple[str, ...] | None = ()  # the groups of the client; None: all
+    owner: str = ""  # shares reading and embedding with other owners: the id of the client's key
 
 
 @dataclass(frozen=True, slots=True)

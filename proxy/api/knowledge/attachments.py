@@ -13,7 +13,7 @@ from proxy.access import permitted
 from proxy.api.knowledge.access import Access, listed, rights_of
 from proxy.api.knowledge.files import newest_first_of, owner_of, the_file
 from proxy.api.knowledge.parameters import invalid, query_of, whole_number
-from proxy.api.knowledge.puts import Puts, said_of
+from proxy.api.knowledge.puts import Puts, from_caller, said_of
 from proxy.api.knowledge.uploads import finished, visible_job
 from proxy.asgi import Receive, Scope
 from retrieval.errors import UnknownDocument, UnknownFile, UnknownJob
@@ -67,8 +67,7 @@ class Attachments:
         for id in ids:
             if id not in known:
                 raise UnknownFile(f"there is no file {id!r}")
-        writer = rights_of(scope).groups
-        return [replace(_given(known[one["file_id"]], one), writer=writer) for one in files]
+        return [from_caller(_given(known[one["file_id"]], one), scope) for one in files]
 
     async def _attach(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         name = await self._puts.writable(scope)
@@ -94,7 +93,7 @@ class Attachments:
             groups = (await self._document(name, id, scope)).info.groups
             file = await the_file(self._access, id, scope)
         async with self._access.asking(writing=True):
-            given = replace(_given(file, fields), groups=groups or None, writer=rights_of(scope).groups)
+            given = from_caller(replace(_given(file, fields), groups=groups or None), scope)
             job = await self._access.knowledge.writing.start_job(name, [given])
         await finished(self._access, job)
         async with self._access.asking():

@@ -12,6 +12,7 @@ from proxy.api.knowledge.access import Access, ApiReply, forbidden, must_write, 
 from proxy.api.knowledge.parameters import invalid
 from proxy.asgi import Receive, Scope
 from proxy.errors import ApiError
+from proxy.exchange import exchange_of
 from retrieval.attributes import checked_attributes, checked_groups
 from retrieval.records.documents import Format
 from retrieval.records.jobs import DocumentInput, WriteResult
@@ -34,7 +35,7 @@ class Puts:
         name = await self.writable(scope)
         key = name_of(scope["path_params"]["key"], "key")
         fields = await self._access.fields(scope, receive, *_FIELDS)
-        given = replace(given_of(fields, key), writer=rights_of(scope).groups)
+        given = from_caller(given_of(fields, key), scope)
         (placed,) = await self._access.knowledge.writing.put(name, [given])
         if placed.state == "refused":
             raise forbidden(f"The document was not written: {placed.reason}.", "groups")
@@ -49,7 +50,7 @@ class Puts:
         rows = fields.get("documents")
         if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_DOCUMENTS:
             raise invalid(f"'documents' must be a list of 1 to {_MOST_DOCUMENTS} documents", "documents")
-        given = [replace(_row(row, i), writer=rights_of(scope).groups) for i, row in enumerate(rows)]
+        given = [from_caller(_row(row, i), scope) for i, row in enumerate(rows)]
         if len({one.key for one in given}) < len(given):
             raise invalid("two of 'documents' have the same key", "documents")
         placed = await self._access.knowledge.writing.put(name, given)
@@ -61,6 +62,12 @@ class Puts:
         name = (await self._access.collection(scope)).name
         must_write(name, rights_of(scope))
         return name
+
+
+def from_caller(document: DocumentInput, scope: Scope) -> DocumentInput:
+    """The document with the caller's groups, and the caller's key as owner."""
+    exchange = exchange_of(scope)
+    return replace(document, writer=exchange.rights.groups, owner=exchange.key)
 
 
 def given_of(fields: Mapping[str, Any], key: str) -> DocumentInput:

@@ -6,7 +6,6 @@ callers with the right to read and write the collection and all documents of the
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -17,7 +16,7 @@ from proxy.access.rights import Rights
 from proxy.api.knowledge.access import Access, ApiReply, listed, rights_of
 from proxy.api.knowledge.forms import File, Form, UploadOptions, received
 from proxy.api.knowledge.parameters import clean, invalid, none_but, query_of, whole_number
-from proxy.api.knowledge.puts import Puts, placed_row, said_of
+from proxy.api.knowledge.puts import Puts, from_caller, placed_row, said_of
 from proxy.asgi import Receive, Scope
 from retrieval.errors import UnknownJob
 from retrieval.records.jobs import DocumentInput, Job
@@ -53,7 +52,7 @@ class Uploads:
             name = await self._puts.writable(scope)
         async with received(scope, receive, self._options) as form:
             background = _flag(asked or form.fields.get("background", ""))
-            given = [replace(one, writer=rights_of(scope).groups) for one in _given(form)]
+            given = [from_caller(one, scope) for one in _given(form)]
             async with self._access.asking(writing=True):
                 job = await self._access.knowledge.writing.start_job(name, given, [file.spooled for file in form.files])
         if not background:

@@ -80,6 +80,18 @@ async def test_a_put_does_not_wait_for_the_document_that_a_job_reads(index: Inde
     await index.writing.cancel_job(job.id)
 
 
+async def test_a_put_whose_caller_leaves_during_the_reading_gives_its_place_up(index: Index) -> None:
+    """A key with more slow puts than places: once the callers are gone, the key's next put is read."""
+    puts = [asyncio.create_task(index.writing.put("docs", [given(f"slow{i}", SLOW)])) for i in range(10)]
+    await until_reading()
+    for put in puts:
+        put.cancel()
+    await asyncio.wait(puts)
+    await assert_put_is_found(index)
+    with pytest.raises(UnknownDocument):
+        await index.library.find_document("docs", "slow0")
+
+
 async def test_an_upload_does_not_wait_for_the_file_that_an_ingest_reads(index: Index, tmp_path: Path) -> None:
     (tmp_path / "slow.md").write_bytes(SLOW)
     ingest = asyncio.create_task(index.writing.ingest([tmp_path / "slow.md"], "docs", silent))

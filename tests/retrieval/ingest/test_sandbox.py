@@ -84,6 +84,24 @@ async def test_a_slow_document_keeps_no_other_waiting(sandbox: Callable[..., Rea
     slow.cancel()
 
 
+async def test_slow_documents_of_an_owner_keep_no_other_owner_waiting(sandbox: Callable[..., Reading]) -> None:
+    reading = sandbox()
+    slow = [asyncio.ensure_future(reading.read(SLOW, owner="a")) for _ in range(20)]
+    assert (await reading.read(page("Other"), owner="b")).document.title == "Other"
+    assert not any(one.done() for one in slow)
+    for one in slow:
+        one.cancel()
+    await asyncio.wait(slow)
+    assert (await reading.read(page("Next"), owner="a")).document.title == "Next"
+
+
+async def test_a_caller_may_wait_less_than_the_limit(sandbox: Callable[..., Reading]) -> None:
+    reading = sandbox()
+    with pytest.raises(Unreadable, match=r"takes longer than 1.5 s to read.*upload it as a file, which may take 300 s"):
+        await reading.read(SLOW, most_s=1.5)
+    assert (await reading.read(page("Next"), most_s=1.5)).document.title == "Next"
+
+
 async def test_what_takes_too_much_memory_is_refused(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox(memory_mb=32)
     with pytest.raises(
