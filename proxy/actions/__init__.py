@@ -6,6 +6,7 @@ library       action sets: written from a document, searched by what people say
 store         the definitions in SQL        tables, migrations/  the tables
 search_text   the texts by which an operation is found      html_text  HTML to text
 arguments     whether the arguments of a call can be sent      schema_check  a value by a JSON Schema
+known_texts   the texts in which a value may stand, without the gateway's words
 request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
 key_apis      the APIs with the credentials of each key

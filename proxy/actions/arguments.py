@@ -47,6 +47,9 @@ _SINGLE_LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ"
 _SCHEME = re.compile(r"^https?://(?:www\.)?", re.IGNORECASE)
 # Values that people and models part by different signs: LH 123 and LH123, 978-3-16-148410-0 and 9783161484100.
 _PARTED = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}|\d{7,}")
+# The pieces in which a person gives an identifier: 9502127, and the W that was forgotten.
+_PIECE = re.compile(r"[a-z]+|\d+|[^a-z\d\s]")
+_LEAST_DIGITS = 4  # of a piece: shorter numbers stand in most messages
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
@@ -56,11 +59,13 @@ def invented(
     arguments: Mapping[str, Any],
     known: Sequence[str],
     asked: Container[str] = (),
+    said: Sequence[str] = (),
 ) -> list[str]:
     """The invented values, as "name: value". known: the texts of the conversation and of the results.
 
     asked: arguments that the gateway asked the person for: a word may be the person's answer in other words or in
-    another language, and the gateway would ask again and again.
+    another language, and the gateway would ask again and again. said: the person's messages, which are known, too:
+    people also give an identifier in pieces.
 
     Checked are identifiers, and placeholders such as <id> in any argument. Letter case and accents do not
     matter, nor do the signs between the parts of a value. Raises TooManyValues.
@@ -71,7 +76,8 @@ def invented(
         raise TooManyValues
     doubtful = [one for one in values if _is_doubtful(one, in_path=one.path in in_path)]
     texts = [_Text.of(form) for text in known for form in _forms(text)] if doubtful else []
-    return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts, known, asked)]
+    spoken = [_words(form) for text in said for form in _forms(text)] if doubtful else []
+    return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts, known, asked, spoken)]
 
 
 class TooManyValues(ValueError):
@@ -149,7 +155,9 @@ def _is_doubtful(one: _Value, *, in_path: bool) -> bool:
     return bool(_PLACEHOLDER.fullmatch(one.text)) or _identifies(one, in_path=in_path)
 
 
-def _is_refused(one: _Value, texts: Sequence[_Text], known: Sequence[str], asked: Container[str]) -> bool:
+def _is_refused(
+    one: _Value, texts: Sequence[_Text], known: Sequence[str], asked: Container[str], spoken: Sequence[str]
+) -> bool:
     if _words(one.text) == _words(one.name):
         return True
     if _PLACEHOLDER.fullmatch(one.text) or _WEAK_PLACEHOLDER.fullmatch(one.text):
@@ -162,7 +170,7 @@ def _is_refused(one: _Value, texts: Sequence[_Text], known: Sequence[str], asked
     if one.path in asked and one.text and not re.search(r"\d", one.text):
         return False
     parts = one.text.strip(",").split(",")
-    return not all(_stands(part, texts) for part in parts)
+    return not all(_stands(part, texts) or _stands_in_pieces(part, spoken) for part in parts)
 
 
 def _identifies(one: _Value, *, in_path: bool) -> bool:
@@ -212,3 +220,12 @@ def _stands(part: str, texts: Sequence[_Text]) -> bool:
         return False
     parted = f" {' ?'.join(joined)} "  # of letters, digits and characters outside ASCII, which stand for themselves
     return any(joined in text.joined and re.search(parted, text.words) for text in texts)
+
+
+def _stands_in_pieces(part: str, spoken: Sequence[str]) -> bool:
+    """Whether each run of letters and of digits is a word of a person. spoken: the person's messages, as `_words`."""
+    pieces = _PIECE.findall(_words(part))
+    numbers = [piece for piece in pieces if piece.isdigit()]
+    if not numbers or max(map(len, numbers)) < _LEAST_DIGITS:
+        return False
+    return all(any(f" {piece} " in text for text in spoken) for piece in pieces)

@@ -181,17 +181,17 @@ def app_of(
     offer: Offer | None,
     exchange: Exchange,
     actions: Actions,
-    context: str,
+    passages: Sequence[str],
 ) -> App:
     """The app that answers a chat. `exchange.body` is the client's request with the passages.
 
-    offer: None for a chat that only continues a stored response. context: the passages, as injected.
+    offer: None for a chat that only continues a stored response. passages: the texts that are injected.
     """
 
     def rounds(upstream: App, request: ChatRequest) -> App:
         one = functools.partial(forwarded, request)
         if offer is not None:
-            return ActionLoop(upstream, request, one, offer, exchange, actions, context)
+            return ActionLoop(upstream, request, one, offer, exchange, actions, passages)
 
         async def ask_once(scope: Scope, receive: Receive, send: Send) -> None:
             exchange.body = await by_size(exchange.body or b"", lambda: one([]))

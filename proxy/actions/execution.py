@@ -15,6 +15,7 @@ from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import ActionLimits
 from proxy.actions.arguments import TooManyValues, invented
 from proxy.actions.call import Api, CallLimits, Outcome, call
+from proxy.actions.known_texts import without_marks
 from proxy.actions.offer import PREFIX, Offer, OfferedOperation
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool
@@ -27,8 +28,6 @@ from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.exchange import Exchange
 
 log = logging.getLogger("ragway")
-# At the beginning of a refusal, which may quote values that stand nowhere else.
-REFUSAL_BEGINNINGS = ("Nothing was sent", "Nothing was done")
 _FAULT = "The call failed: the gateway has a fault, which its log describes. Go on without this result."
 _FAILURES = 2  # rounds with wrong arguments of one operation; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
@@ -45,12 +44,20 @@ _LONG_NUMBER = re.compile(r"[0-9]{19}")
 class Execution:
     """The calls of one chat."""
 
-    def __init__(self, offer: Offer, limits: ActionLimits, exchange: Exchange, known: Sequence[str]) -> None:
-        """known: the texts of the conversation."""
+    def __init__(
+        self,
+        offer: Offer,
+        limits: ActionLimits,
+        exchange: Exchange,
+        known: Sequence[str],
+        said: Sequence[str] = (),
+    ) -> None:
+        """known: the texts of the conversation. said: the texts of the person alone."""
         self._offer = offer
         self._limits = limits
         self._exchange = exchange
         self._known = list(known)
+        self._said = said
         self._until_s = time.monotonic() + limits.total_s
         self._left = limits.calls
         self._budget = ResultBudget(limits.result_tokens, limits.total_bytes)
@@ -134,7 +141,7 @@ class Execution:
         text = share.fitted(answer.text)
         traced.outcome = answer.outcome
         if answer.known:
-            self._known.append(text)
+            self._known.append(without_marks(text))
         return text
 
     async def _called(
@@ -146,7 +153,7 @@ class Execution:
             self._failed(tool, missing)
             return f"Nothing was sent: {'; '.join(wrong)}. {self._mended(tool, arguments, missing)}".rstrip()
         try:
-            made_up = invented(tool.operation, tool.schema, arguments, self._known, self._asked(tool))
+            made_up = invented(tool.operation, tool.schema, arguments, self._known, self._asked(tool), self._said)
         except TooManyValues as error:
             traced.outcome = "invalid_arguments"
             return f"Nothing was sent: {error}."
@@ -164,7 +171,7 @@ class Execution:
         fitted = share.fitted(outcome.text)
         text = quoted(fitted)
         if outcome.sent:  # the text of a refused call has the values that stand nowhere
-            self._known.append(text)
+            self._known.append(without_marks(text))
         whole = outcome.whole or (outcome.text if fitted != outcome.text else "")
         if whole:
             text += f"\n{self._on_shelf(whole, share)}"

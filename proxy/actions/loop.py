@@ -11,8 +11,9 @@ from typing import TypeVar
 from proxy.action_trace import ActionTrace, ModelRound
 from proxy.actions.actions import Actions
 from proxy.actions.client_reply import ClientReply, summed
-from proxy.actions.execution import REFUSAL_BEGINNINGS, Execution
+from proxy.actions.execution import Execution
 from proxy.actions.further_members import further_names, without_further
+from proxy.actions.known_texts import without_marks
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
 from proxy.actions.model_reply import ModelReply
 from proxy.actions.offer import Offer
@@ -43,9 +44,9 @@ class ActionLoop:
         offer: Offer,
         exchange: Exchange,
         actions: Actions,
-        context: str,
+        passages: Sequence[str],
     ) -> None:
-        """context: the passages, as injected.
+        """passages: the texts that are injected, without titles and marks.
 
         forwarded: the bytes for the upstream, with further edits, and with instructions (default: none).
         """
@@ -57,7 +58,7 @@ class ActionLoop:
         self._trace = exchange.action_trace or ActionTrace()
         self._limits = actions.limits
         self._memory = actions.memory
-        self._context = context
+        self._passages = passages
         self._ways = actions.ways
         self._hidden: list[bytes] = []  # messages of this question
         self._further: set[str] = set()  # names of the further members that an error may refuse
@@ -80,7 +81,8 @@ class ActionLoop:
         """Answer the chat. Raises ApiError where the first request of the model fails."""
         plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]}
         client = ClientReply(send, self._request, self._exchange.id)
-        execution = Execution(self._offer, self._limits, self._exchange, self._texts())
+        said = [message.text for message in self._request.messages() if message.role == "user"]
+        execution = Execution(self._offer, self._limits, self._exchange, self._texts(), said)
         if await self._resume(execution, client):
             return
         if self._takes_further and not self._may_speak:
@@ -360,17 +362,12 @@ class ActionLoop:
         """The texts in which a value of a call may stand: of earlier questions, the results."""
         said = (message.text for message in self._request.messages())
         hidden = (row["content"] for one in self._earlier for row in one.rows() if row["role"] != "assistant")
-        return [*said, self._context, *map(_without_refusals, hidden)]
+        return [*self._passages, *map(without_marks, [*said, *hidden])]
 
 
 def _wants_progress(scope: Scope) -> bool:
     """Whether the client asks for a line of text for each call: `x-rag-progress: on`, in any letter case."""
     return any(name == b"x-rag-progress" and value.strip().lower() == b"on" for name, value in scope["headers"])
-
-
-def _without_refusals(text: str) -> str:
-    """A result, or results as one text, without the lines of refusals."""
-    return "\n".join(line for line in text.split("\n") if not line.startswith(REFUSAL_BEGINNINGS))
 
 
 def _result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> dict[str, bytes]:

@@ -179,7 +179,9 @@ class Augment:
             exchange.body = await by_size(raw, lambda: _forwarded(request, lead, decision, target, []))
             exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
             apis = options.actions
-            acting = None if apis is None else await self._acting(request, decision, target, lead, exchange, apis)
+            acting = (
+                None if apis is None else await self._acting(request, decision, target, found, lead, exchange, apis)
+            )
             self._choose_upstream(exchange, scope, request, decision, target, acting)
         finally:
             trace = exchange.action_trace
@@ -234,6 +236,7 @@ class Augment:
         request: ModelRequest,
         decision: Decision,
         target: Target,
+        found: Retrieved | None,
         lead: str,
         exchange: Exchange,
         actions: "Actions",
@@ -258,7 +261,8 @@ class Augment:
             context = "\n\n".join(filter(None, (instructions, lead)))
             return _forwarded(request, context, decision, chat.target, edits)
 
-        app = app_of(chat, self._upstream, forwarded, offer, exchange, actions, lead)
+        passages = [one.text for one in found.context.passages] if found is not None and lead else []
+        app = app_of(chat, self._upstream, forwarded, offer, exchange, actions, passages)
         edits = [] if offer is None else offer.edits(chat.request)
         exchange.body = await by_size(request.raw, lambda: forwarded(chat.request, edits))
         return app

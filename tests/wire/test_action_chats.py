@@ -169,6 +169,19 @@ def test_a_value_that_the_model_makes_up_is_not_sent(team: Team) -> None:
     assert told.startswith("Nothing was sent")
 
 
+def test_the_marks_of_passages_are_no_source_of_a_value(team: Team) -> None:
+    """[1] … [end of 1]: small models make up just such small numbers."""
+    collections = f"{team.served.url}/v1/knowledge/collections"
+    assert httpx.post(collections, json={"name": "marks"}, timeout=60).status_code == 201
+    text = {"text": "The users of organization 4711 meet on Mondays."}
+    assert httpx.put(f"{collections}/marks/documents/1.md", json=text, timeout=60).status_code in (200, 201)
+    team.script(calls(("act_listUsers", {"orgId": "1"})), calls(("act_listUsers", {"orgId": "4711"})), says("Hm."))
+    raw = team.ask(model="rage/atlas/rag/marks/gpt-x")
+    assert raw.headers["x-rag-sources"] == "1.md"
+    assert team.model.received[1]["messages"][-1]["content"].startswith("Nothing was sent")
+    assert team.api.seen == ["GET /orgs/4711/users"]
+
+
 MADE_UP = ("act_listUsers", {"orgId": "5f0c9999"})
 
 

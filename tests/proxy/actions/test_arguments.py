@@ -296,6 +296,26 @@ def test_a_part_of_a_word_is_not_the_value(value: Any, text: str) -> None:
     assert invented_in({"userId": value}, text) == ["userId"]
 
 
+@pytest.mark.parametrize(
+    ("value", "said", "refused"),
+    [
+        ("#W9502127", ["my order is 9502127", "I forgot the 'W' at the beginning"], False),
+        ("W9502127", ["9502127", "with a w in front"], False),
+        ("DE-4711-B", ["The number is 4711, of DE", "and then B."], False),
+        ("#W9502127", ["my order is 9502127"], True),
+        ("#W9502128", ["my order is 9502127, with a W"], True),
+        ("W950", ["It is 950, with a W"], True),
+        ("W9502127", ["95021 and 27", "with a W"], True),
+        ("W9502127", ["It is 9502127", "We are waiting"], True),
+    ],
+)
+def test_a_person_gives_an_identifier_in_pieces(value: str, said: list[str], refused: bool) -> None:
+    schema = {"type": "object", "properties": {"orderId": {"type": "string"}}, "required": []}
+    one = Operation("x", "GET", "/", schema)
+    assert bool(invented(one, schema, {"orderId": value}, said, said=said)) == refused
+    assert invented(one, schema, {"orderId": value}, said), "pieces of other texts are no source"
+
+
 LOOK_ALIKES = [
     *(
         "аcme-77",
