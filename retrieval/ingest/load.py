@@ -44,6 +44,8 @@ _VENDORED = frozenset({"node_modules", "bower_components", "site-packages", "__p
 _MINIFIED = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
 _PEEK_BYTES = 65_536
+# The line ends of Unicode besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
+_LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
 _TITLE_WITHIN_CHARS = 20_000  # a heading further down is not the document's title
 
 
@@ -186,6 +188,8 @@ def parse(
     front = front_matter.Front()
     shown_as = PurePosixPath(source)
     is_json = kind == "text" and bool({".json", ".jsonl"} & {shown_as.suffix.lower(), path.suffix.lower()})
+    if not is_json:  # a text in JSON may contain these characters
+        text = _LINE_ENDS.sub("\n", text)
     if kind != "markdown" and groups is None:
         front_matter.check_unread(text, prose=kind not in ("code", "csv") and not is_json)
     match kind:

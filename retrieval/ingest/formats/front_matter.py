@@ -1,11 +1,14 @@
 """Front matter: the lines between two marks at the beginning of a document, YAML (---) or TOML (+++).
 
 The fields are the document's attributes, and `groups` names the readers. Attributes only narrow searches, so
-unreadable attributes are ignored. Rights are never ignored: if the front matter names groups, or seems to, and the
-groups cannot be read with certainty, the document is refused (`UnreadableRights`).
+unreadable attributes are ignored. Rights are never ignored: a name for groups that did not become groups refuses the
+document (`UnreadableRights`), whatever stands around it. Such a name is looked for in front matter, and in the first
+lines of a document without front matter. Of 9,098 pages of documentation, 2 have such a line by chance; front matter
+without groups lets everyone read them.
 
-YAML with anchors, aliases, merge keys, tags, deep nesting or a repeated name is not read. So reading takes linear
-time (libyaml takes 5 s for 50,000 open brackets, tomllib 13 s for long dotted keys), and no two readers disagree.
+YAML is read as YAML 1.2: `NO`, `off`, `9:00` and `01234` are texts. YAML with anchors, aliases, merge keys, tags, deep
+nesting or a repeated name is not read. So reading takes linear time (libyaml takes 5 s for 50,000 open brackets,
+tomllib 13 s for long dotted keys), and no two readers disagree.
 """
 
 import datetime
@@ -14,7 +17,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -28,12 +31,9 @@ _MAX_DEPTH = 20
 _MAX_DOTS = 100  # in one line of TOML
 
 _OPENING = re.compile(r"[\s\ufeff\u200b]*(-{3,}|\+{3,})[ \t]*(?:#.*)?\n")
-# As in other programs ("---yaml", ";;;", "{" of JSON), or after a slip (another dash or blank, no mark).
-_LIKE_OPENING = re.compile(r"[^\w\n`<#]{1,40}(?:yaml|yml|toml|json)?[^\w\n`<#]{0,9}\n", re.IGNORECASE)
 _LIKE_FIELDS = re.compile(
     r"\s{0,40}(?::|\{\s{0,9}[\"'])?[\w.-]{1,64}[\"']?[ \t]{0,9}[:=](?:.+\n)*.*"
 )  # to an empty line
-_COMMENTS = re.compile(r"(?:[ \t]{0,40}(?:[%#].*|<!--(?:[^-]|-(?!->)){0,2000}-->[ \t]{0,9})?\n){1,20}")
 _MARK = re.compile(r"^(---|\+\+\+|\.\.\.)(.*)(?:\n|\Z)", re.MULTILINE)
 _FIELD = re.compile(r"^[\w.-]+[ \t]*[:=]", re.MULTILINE)
 # A character of a name as an escape, or a line break within a quoted name.
@@ -42,10 +42,29 @@ _EXPLICIT = re.compile(r"^[ \t]{0,40}\?[ \t]+(.*)\n[ \t]*:", re.MULTILINE)  # "?
 _BLANKS = re.compile(r"[^\S\n ]")
 _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 # A name in unusual spellings: quoted, with invisible characters, before a wide sign. Bounded, for linear time.
-_WORD = r"([\w\u00ad\u200b-\u200f\u2060\ufeff-]{4,16})"
+_WORD = r"([\w.\u00ad\u200b-\u200f\u2060\ufeff-]{4,40})"
 _SIGN = r"[ \t]{0,9}[\"'\])}]{0,2}[ \t]{0,9}[:=：＝]"
 _NAMED = re.compile(rf"(?<![\w-]){_WORD}{_SIGN}")
 _NAMED_FIRST = re.compile(rf"^[^\w\n#]{{0,9}}{_WORD}{_SIGN}", re.MULTILINE)
+# The same without front matter: after any signs, but not in a heading, and not quoted and indented (JSON in examples).
+_HEAD_LINES = 50
+_HEAD_CHARS = 50_000
+_NAMED_IN_HEAD = re.compile(
+    r"^(?!\#{1,6}[ \t])(?:[ ]{0,3}(?:[^\w\s][^\w\n]{0,19})?|[ \t]{1,40}[^\w\s\"']{0,9}[ \t]{0,4})"
+    rf"{_WORD}[^\w\n]{{0,4}}?[:=：＝]",
+    re.MULTILINE,
+)
+_BRACES = re.compile(r"^ {0,3}(?:[^\w\s][^\w\n]{0,19})?\{.*", re.MULTILINE)
+_FIRST = re.compile(rf"^[^\w\n#]{{0,9}}{_WORD}{_SIGN}", re.MULTILINE)
+# The same without front matter: after any signs, but not in a heading, and not quoted and indented (JSON in examples).
+_HEAD_LINES = 50
+_HEAD_CHARS = 50_000
+_NAMED_IN_HEAD = re.compile(
+    r"^(?!\#{1,6}[ \t])(?:[ ]{0,3}(?:[^\w\s][^\w\n]{0,19})?(?:\{.{0,200}?[{,][ \t\"']{0,4})?"
+    rf"|[ \t]{{1,40}}[^\w\s\"']{{0,9}}[ \t]{{0,4}}){_WORD}[^\w\n]{{0,4}}?[:=：＝]",
+    re.MULTILINE,
+)
+_FIRST = re.compile(rf"^[^\w\n#]{{0,9}}{_WORD}{_SIGN}", re.MULTILINE)
 _FIRST = re.compile(rf"^[\[\"']{{0,3}}{_WORD}(?![\w-])", re.MULTILINE)
 _CUTS = [("groups"[:at], "groups"[at:]) for at in range(7)]
 # `groups`, and the results of one slip: a letter left out, swapped with the next, replaced, or added.
@@ -55,6 +74,9 @@ _GROUPS_SPELLINGS = {
     *(before + after[1:2] + after[:1] + after[2:] for before, after in _CUTS),
     *(before + letter + after[skipped:] for before, after in _CUTS for letter in ascii_lowercase for skipped in (0, 1)),
 }
+_PARTS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
+_OTHER_WORDS = {"subgroups", "newsgroups", "workgroups"}
+_MOST_NAME_CHARS = 16  # of a name that ends with "groups", such as user_groups: longer names are those of some API
 _HINT = "Write one line `groups: [hr, legal]`"
 
 
@@ -67,8 +89,10 @@ class Front:
     groups: tuple[str, ...] = ()
 
 
-class _UniqueKeyLoader(yaml.CSafeLoader):
-    """Refuses a repeated name."""
+class _Loader(yaml.CSafeLoader):
+    """YAML 1.2's core schema, without octal and hexadecimal numbers; refuses a repeated name."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # without those of YAML 1.1
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
@@ -76,6 +100,16 @@ class _UniqueKeyLoader(yaml.CSafeLoader):
             place: Any = node.start_mark
             raise yaml.MarkedYAMLError(problem="a name occurs twice", problem_mark=place)
         return mapping
+
+
+for _kind, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]{0,300})", list("-+0123456789")),
+    ("float", r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)\.[0-9]*)(?:[eE][-+]?[0-9]{1,3})?", list("-+.0123456789")),
+    ("merge", "<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
 def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
@@ -87,20 +121,15 @@ def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
     rights: False if the caller decides who may read the document. Raises UnreadableRights.
     """
     opening = _OPENING.match(text)
-    if not opening:
+    end = _MARK.search(text, opening.end()) if opening else None
+    if opening is None or end is None or len(opening[1]) > 3 or end[1] not in (opening[1], "...") or end[2].strip():
         if rights:
-            _check_beginning(text)
-        return Front(), text
-    end = _MARK.search(text, opening.end())
-    if end is None or len(opening[1]) > 3 or end[1] not in (opening[1], "...") or end[2].strip():
-        if rights and _mentions(text[opening.end() :], _NAMED_FIRST):
-            raise UnreadableRights(
-                "the beginning looks like front matter that names groups, but no line '---' ends the front matter: "
-                "add the line"
-            )
+            _check_head(text, unended=opening is not None)
         return Front(), text
     block = text[opening.end() : end.start()]
     if block.strip() and not _FIELD.search(block) and not (rights and _mentions(block, _NAMED)):
+        if rights:
+            _check_head(text)
         return Front(), text
     first_line = text.count("\n", 0, opening.end()) + 1
     try:
@@ -124,7 +153,7 @@ def check_unread(text: str, *, prose: bool) -> None:
     opening = _OPENING.match(text)
     if not opening:
         if prose:
-            _check_beginning(text)
+            _check_head(text)
         return
     end = _MARK.search(text, opening.end())
     if _mentions(text[opening.end() : end.start() if end else len(text)], _NAMED_FIRST):
@@ -133,18 +162,19 @@ def check_unread(text: str, *, prose: bool) -> None:
         )
 
 
-def _check_beginning(text: str) -> None:
-    """Raise UnreadableRights if a text begins with possible front matter that names groups."""
-    opening = _LIKE_OPENING.match(text)
-    fields = _LIKE_FIELDS.match(text)
-    begins = text[opening.end() :] if opening else fields[0] if fields else ""
-    if _mentions(begins, _NAMED if begins.startswith("{") else _NAMED_FIRST):
+def _check_head(text: str, *, unended: bool = False) -> None:
+    """Raise UnreadableRights if the first lines of a text without front matter name groups.
+
+    unended: the text begins with a line '---', and what follows may be front matter of any length.
+    """
+    head = "\n".join(text[:_HEAD_CHARS].split("\n", _HEAD_LINES)[:_HEAD_LINES])
+    braces = "\n".join(_BRACES.findall(head))
+    if _mentions(head, _NAMED_IN_HEAD) or _mentions(braces, _NAMED) or (unended and _mentions(text, _NAMED_FIRST)):
         raise UnreadableRights(
-            "the beginning looks like front matter that names groups, but is no line '---': put '---' before and after"
+            "the beginning names groups, and not in front matter: put the fields between a line '---' alone at the "
+            "very beginning and a line '---' after them. If the beginning does not say who may read the document, "
+            "begin it with front matter without groups, such as '---', 'title: X', '---'"
         )
-    comments = _COMMENTS.match(text)
-    if comments and _OPENING.match(text, comments.end()):
-        _check_second(text[comments.end() :])
 
 
 def _check_second(text: str) -> None:
@@ -173,7 +203,7 @@ def _yaml(block: str, first_line: int) -> Mapping[Any, Any]:
             if problem := _unsupported_feature(event, depth):
                 place: Any = event.start_mark  # libyaml's own type, unknown to MarkedYAMLError's types
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=place)
-        fields = yaml.load(block, Loader=_UniqueKeyLoader)
+        fields = yaml.load(block, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place_in_file = f"line {mark.line + first_line}: " if mark else ""
@@ -228,7 +258,7 @@ def _groups(fields: Mapping[Any, Any], block: str) -> tuple[str, ...]:
                 "the list of groups is empty. Name groups, or delete the line to let everyone read the document"
             )
         return checked_groups([groups] if isinstance(groups, str) else groups)
-    near = next((name for name in _all_names(fields) if folded_name(name) in _GROUPS_SPELLINGS), None)
+    near = next((name for name in _all_names(fields) if _names_groups(name)), None)
     if near is not None or _mentions(block, _NAMED_FIRST):
         raise ValueError(f"{near or 'groups'!r} is not a valid way to write groups. {_HINT}, or rename the field")
     return ()
@@ -255,7 +285,17 @@ def _mentions(text: str, *patterns: re.Pattern[str]) -> bool:
         )
     texts = [_BLANKS.sub(" ", _EXPLICIT.sub(r"\1:", one)) for one in texts]
     matches = (match for one in texts for pattern in patterns for match in pattern.finditer(one))
-    return any(folded_name(match[1]) in _GROUPS_SPELLINGS for match in matches)
+    return any(_names_groups(match[1]) for match in matches)
+
+
+def _names_groups(name: str) -> bool:
+    """Whether a name may mean groups: `group`, `gruops`, `user_groups`, `readGroups`, `groups.allowed`."""
+    folded, first = folded_name(name), folded_name(_PARTS.split(name.strip(), maxsplit=1)[0])
+    if folded in _OTHER_WORDS:
+        return False
+    if folded in _GROUPS_SPELLINGS or first == "groups":
+        return True
+    return folded.endswith("groups") and len(folded) <= _MOST_NAME_CHARS
 
 
 def _title(block: str) -> str:
