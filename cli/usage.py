@@ -69,7 +69,7 @@ def _print(rows: Sequence[Mapping[str, Any]], query: UsageQuery) -> None:
     """A table with a line for the total."""
     lines = [[*query.by, *_SHOWN.values()]]
     lines += [[*(row[name] or "-" for name in query.by), *_numbers(row)] for row in rows]
-    total = {name: sum(row[name] for row in rows) for name in _ADDED_UP}
+    total = {name: sum(row[name] for row in rows) for name in (*_ADDED_UP, "unpriced")}
     whole = sum(row["mean_total_ms"] * row["requests"] for row in rows)
     if len(rows) > 1:
         total["mean_total_ms"] = whole / total["requests"]
@@ -87,4 +87,7 @@ def _print(rows: Sequence[Mapping[str, Any]], query: UsageQuery) -> None:
 
 def _numbers(row: Mapping[str, Any]) -> list[str]:
     shapes = {"cost_usd": ",.4f", "mean_total_ms": ",.0f"}
-    return [format(row[name], shapes.get(name, ",")) for name in _SHOWN]
+    cells = {name: format(row[name], shapes.get(name, ",")) for name in _SHOWN}
+    if row["unpriced"]:  # a file may take the table without the line on standard error
+        cells["cost_usd"] = f"{cells['cost_usd']}+?" if row["unpriced"] < row["requests"] else "?"
+    return list(cells.values())

@@ -144,7 +144,7 @@ class Ledger:
     def _charge(self, exchange: Exchange, admission: Admission, used: Tokens, money: Sequence[Share]) -> None:
         """Report the cost of the unreported tokens. used: by all calls of the request so far."""
         row = row_of(exchange, self._now_s(), money, kept=False)
-        self._add(replace(row, tokens=used.minus(admission.charged)))
+        self._add(replace(row, tokens=used, charged=admission.charged))
         admission.charged = used
 
     def _add(self, row: UsageRow) -> None:

@@ -46,11 +46,14 @@ class UsageRow:
     stages_ms: Mapping[str, float]
     money: tuple[Window, ...]  # the windows in which the cost counts
     kept: bool  # False: the row only counts for a limit
+    tier: str = ""  # the service tier of the request: not every upstream names the tier in the reply
+    charged: Tokens = _UNUSED  # of `tokens`: whose cost was reported before
 
 
 def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: bool) -> UsageRow:
     """The row of a request that is over."""
     target, tokens = exchange.target, exchange.tokens or _UNUSED
+    tier = (exchange.fields or {}).get("service_tier")
     priced = None if target is not None and target.lane == "echo" else "" if target is None else target.model
     return UsageRow(
         exchange.id,
@@ -66,6 +69,7 @@ def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: boo
         durations_ms(exchange.steps),
         tuple((share.measure, share.starts_s, share.ends_s) for share in money),
         kept,
+        tier if isinstance(tier, str) else "",
     )
 
 
@@ -86,7 +90,7 @@ def cost_of(row: UsageRow) -> float | None:
     if row.price_of is None or not (row.tokens.prompt or row.tokens.completion):
         return 0.0
     price = price_of(row.price_of)
-    return None if price is None else price.of(row.tokens)
+    return None if price is None else price.of(row.tokens, row.tier) - price.of(row.charged, row.tier)
 
 
 def money_spent(rows: Sequence[UsageRow]) -> dict[tuple[str, Window], int]:

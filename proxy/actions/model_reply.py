@@ -18,7 +18,7 @@ from proxy.asgi import Message
 from proxy.dialects import sse
 from proxy.dialects.chat_reply import ChatReplyReader
 from proxy.dialects.replies import ToolCall, json_bytes, json_of, read_error
-from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
+from proxy.dialects.token_counts import Tokens
 from proxy.errors import upstream_error
 
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
@@ -206,10 +206,7 @@ class ModelReply:
         """The tokens of the round. request: the body, for an estimate."""
         if self._refused or not self._start:
             return NOTHING
-        if self._reader.usage is not None:
-            return self._reader.usage
-        size = self._reader.text_bytes() + sum(len(call.arguments) for call in self._reader.tool_calls)
-        return Tokens(estimated_tokens(request), -(-size // BYTES_PER_TOKEN), estimated=True)
+        return self._reader.tokens(request)
 
     async def _end_whole(self) -> bool:
         body = b"".join(self._pieces)

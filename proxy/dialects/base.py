@@ -136,7 +136,6 @@ class Dialect(Protocol):
 
     path: str  # of the requests, below the gateway's root
     key_header: KeyHeader  # for the key of an upstream
-    frames_without_text: int  # of an ordinary stream: the frames that begin and end the reply
     reader: type[ReplyReader]
 
     def parse(self, raw: bytes) -> ModelRequest:
@@ -146,8 +145,8 @@ class Dialect(Protocol):
     def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
         """The tokens that a reply reports, from the first and the last bytes of the reply; None: no report.
 
-        The tap on live traffic (`UsageTap`) reads usage in this way: a look at two ends costs nothing per frame. For a
-        short reply, `start` and `end` overlap.
+        The tap on live traffic (`UsageTap`) reads the usage of whole replies in this way. For a short reply, `start`
+        and `end` overlap.
         """
         ...
 

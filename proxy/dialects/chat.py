@@ -1,6 +1,7 @@
 """OpenAI's chat completions: the dialect of `/v1/chat/completions`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -18,7 +19,7 @@ from proxy.dialects.base import (
 from proxy.dialects.chat_reply import ChatReplyReader, completion, completion_frames
 from proxy.dialects.json_body import Edit, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
-from proxy.dialects.token_counts import Tokens, reported_tokens, usages_in
+from proxy.dialects.token_counts import Tokens, reported_tokens, tier_in, usages_in
 from proxy.errors import ApiError
 
 _INSTRUCTIONS = ("system", "developer")
@@ -92,7 +93,6 @@ class ChatCompletions:
 
     path = "/v1/chat/completions"
     key_header: KeyHeader = b"authorization"
-    frames_without_text = 3  # the role, the finish reason and [DONE]
     reader: type[ReplyReader] = ChatReplyReader
 
     def parse(self, raw: bytes) -> ModelRequest:
@@ -100,7 +100,8 @@ class ChatCompletions:
 
     def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
         """The last usage in the end of a reply: an upstream reports usage there, in a stream only if asked to."""
-        return next((tokens for usage in usages_in(end) if (tokens := reported_tokens(usage)) is not None), None)
+        tokens = next((found for usage in usages_in(end) if (found := reported_tokens(usage)) is not None), None)
+        return None if tokens is None else replace(tokens, tier=tokens.tier or tier_in(end))
 
     def reply(self, request: ModelRequest, text: str, tokens: Tokens) -> bytes:
         return completion(request.fields, text, tokens)

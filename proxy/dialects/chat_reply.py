@@ -3,10 +3,11 @@
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from proxy.dialects import sse
-from proxy.dialects.replies import ReplyReader, called_tool, content_text, error_text, json_bytes
+from proxy.dialects.replies import ReplyReader, called_tool, content_text, error_text, json_bytes, text_bytes_of
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
 
@@ -20,16 +21,20 @@ class ChatReplyReader(ReplyReader):
         self._by_index: dict[int, int] = {}  # index of a call, as written -> the number of the newest call
         self._by_id: dict[str, int] = {}
 
-    def read_event(self, event: Mapping[str, Any]) -> None:
+    def _read_event(self, event: Mapping[str, Any]) -> None:
         self.call_numbers = []
         if event.get("error"):
             self.error = error_text(event["error"])
         usage = event.get("usage")
         if isinstance(usage, dict):
-            self.usage = reported_tokens(usage) or self.usage
+            self.usage = tokens if (tokens := reported_tokens(usage)) is not None else self.usage
+        if self.usage is not None and not self.usage.tier and isinstance(tier := event.get("service_tier"), str):
+            self.usage = replace(self.usage, tier=tier)
         choices = event.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             index = choice.get("index", 0) if isinstance(choice, dict) else None
+            if isinstance(choice, dict):
+                self.text_bytes += _bytes_of(choice)
             if isinstance(index, int):
                 self.finished[index] = self.finished.get(index, False) or choice.get("finish_reason") is not None
                 if index == 0:
@@ -85,6 +90,18 @@ class ChatReplyReader(ReplyReader):
         if number is None:
             number = self._by_index[index] = len(self._calls)
         return number
+
+
+def _bytes_of(choice: Mapping[str, Any]) -> int:
+    """The bytes of the texts and calls of a choice, or of a piece; some providers write thoughts in two members."""
+    message = choice.get("delta") or choice.get("message")
+    if not isinstance(message, dict):
+        return text_bytes_of(choice.get("text"))  # of a plain completion
+    thoughts = max(text_bytes_of(message.get(name)) for name in ("reasoning_content", "reasoning"))
+    calls = message.get("tool_calls")
+    called = [message.get("function_call"), *(map(called_tool, calls) if isinstance(calls, list) else ())]
+    pieces = [each.get("arguments") or each.get("input") for each in called if isinstance(each, dict)]
+    return thoughts + text_bytes_of(message.get("content"), message.get("refusal"), *pieces)
 
 
 def completion(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:

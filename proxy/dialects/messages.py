@@ -126,7 +126,6 @@ class Messages:
 
     path = "/v1/messages"
     key_header: KeyHeader = X_API_KEY
-    frames_without_text = 6  # message: start, delta, stop; block: start, stop; ping
     reader: type[ReplyReader] = MessageReader
 
     def parse(self, raw: bytes) -> ModelRequest:

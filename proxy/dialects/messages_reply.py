@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from proxy.dialects import sse
-from proxy.dialects.replies import ReplyReader, ToolCallPieces, error_text, json_bytes
+from proxy.dialects.replies import ReplyReader, ToolCallPieces, error_text, json_bytes, text_bytes_of
 from proxy.dialects.token_counts import Tokens, cumulative_tokens
 
 # Anthropic's stop reason -> the finish reason of a chat completion; another reason stays.
@@ -23,7 +23,7 @@ class MessageReader(ReplyReader):
         self._usages: list[Mapping[str, Any]] = []
         self._call: ToolCallPieces | None = None  # of the arriving block
 
-    def read_event(self, event: Mapping[str, Any]) -> None:
+    def _read_event(self, event: Mapping[str, Any]) -> None:
         kind = event.get("type")
         if kind == "message_start":
             self._add_usage(_object(event.get("message")))
@@ -56,6 +56,7 @@ class MessageReader(ReplyReader):
         """Only blocks of the type `tool_use` are calls for the client; other tools run at the provider."""
         self._add(self._answer, block.get("text"))
         self._add(self._reasoning, block.get("thinking"))
+        self.text_bytes += text_bytes_of(block.get("text"), block.get("thinking"), block.get("input"))
         self._call = self._tool_call(len(self._calls)) if block.get("type") == "tool_use" else None
         if self._call is not None:
             given = block.get("input")  # in a stream {}: deltas bring the arguments
@@ -65,6 +66,7 @@ class MessageReader(ReplyReader):
     def _read_delta(self, delta: Mapping[str, Any]) -> None:
         self._add(self._answer, delta.get("text"))
         self._add(self._reasoning, delta.get("thinking"))
+        self.text_bytes += text_bytes_of(delta.get("text"), delta.get("thinking"), delta.get("partial_json"))
         if self._call is not None:
             self._call.add(arguments=delta.get("partial_json"))
 
@@ -78,8 +80,9 @@ class MessageReader(ReplyReader):
             self.finish_reason = _FINISH_REASONS.get(reason, reason)
 
     def _add_usage(self, message: Mapping[str, Any]) -> None:
-        self._usages.append(_object(message.get("usage")))
-        self.usage = cumulative_tokens(self._usages)
+        if usage := _object(message.get("usage")):
+            self._usages.append(usage)
+            self.usage = cumulative_tokens(self._usages)
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -117,5 +120,6 @@ def begun_message(fields: Mapping[str, Any], usage: Mapping[str, int]) -> dict[s
 
 def usage_of_message(tokens: Tokens) -> dict[str, int]:
     """The `usage` of a message: `input_tokens` leaves out the tokens of the provider's cache."""
-    cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": tokens.cached}
-    return {"input_tokens": tokens.prompt - tokens.cached, **cached, "output_tokens": tokens.completion}
+    cached = {"cache_creation_input_tokens": tokens.cache_writes, "cache_read_input_tokens": tokens.cached}
+    new = tokens.prompt - tokens.cached - tokens.cache_writes
+    return {"input_tokens": new, **cached, "output_tokens": tokens.completion}

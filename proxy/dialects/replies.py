@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.token_counts import Tokens, tokens_of_reply
 
 MAX_REPLY_BYTES = 64 * 2**20
 _MOST_ERROR_CHARS = 500
@@ -93,7 +93,8 @@ class ReplyReader(ABC):
         """
         self.id = ""  # by which a later request continues the reply, where the dialect has such ids
         self.finish_reason: str | None = None
-        self.usage: Tokens | None = None
+        self.usage: Tokens | None = None  # as reported so far
+        self.text_bytes = 0  # of all texts and calls, in all answers, without the marks of JSON
         self.error = ""  # an error that the reply reports, on one line
         self.has_text = False  # whether the answer is a text; an empty text counts
         self.first_text_ms: float | None = None  # of the answer or of reasoning
@@ -109,6 +110,7 @@ class ReplyReader(ABC):
         self._reasoning: list[str] = []
         self._calls: list[ToolCallPieces] = []
         self._now_ms = 0.0
+        self._reported_bytes = 0  # `text_bytes` when the usage was reported last
 
     def feed(self, received: bytes, at_ms: float = 0.0) -> None:
         """Read the next bytes of the body, which arrived at `at_ms`. Raises ReplyTooLong."""
@@ -120,7 +122,7 @@ class ReplyReader(ABC):
             return
         self._now_ms = at_ms
         for frame in self._frames.whole(received):
-            self._read_data(sse.data_of(frame))
+            self.read_frame(frame)
 
     def close(self, at_ms: float = 0.0) -> None:
         """Read the rest, at the end of the body."""
@@ -147,13 +149,25 @@ class ReplyReader(ABC):
         """Whether the reply came to an end."""
         return self.ended or self.finish_reason is not None
 
-    def text_bytes(self) -> int:
-        """Bytes of all texts, reasoning included: a token is at least one byte."""
-        return sum(len(_joined(texts).encode()) for texts in (self._answer, self._refusal, self._reasoning))
+    def tokens(self, request: bytes) -> Tokens:
+        """The tokens of the reply, as `tokens_of_reply`. request: the body, for an estimate."""
+        final = self.whole and self._reported_bytes == self.text_bytes
+        return tokens_of_reply(self.usage, self.text_bytes, request, final=final)
 
-    @abstractmethod
+    def read_frame(self, frame: bytes) -> None:
+        """Read a frame of a stream."""
+        self._read_data(sse.data_of(frame))
+
     def read_event(self, event: Mapping[str, Any]) -> None:
         """Read an event of the stream, or the whole reply."""
+        before = self.usage
+        self._read_event(event)
+        if self.usage is not before:
+            self._reported_bytes = self.text_bytes
+
+    @abstractmethod
+    def _read_event(self, event: Mapping[str, Any]) -> None:
+        """Read the event; count the bytes of its texts and calls in `text_bytes`."""
 
     def _read_data(self, data: bytes | None) -> None:
         if data is None:
@@ -182,6 +196,15 @@ class ReplyReader(ABC):
         if index == len(self._calls):
             self._calls.append(ToolCallPieces())
         return self._calls[index]
+
+
+def text_bytes_of(*texts: object) -> int:
+    """The bytes of texts: of strings, of JSON objects, and of the texts of lists of parts."""
+    return sum(
+        len(text.encode("utf-8", "replace")) if isinstance(text, str) else len(json_bytes(text)) if text else 0
+        for text in (content_text(each) if isinstance(each, list) else each for each in texts)
+        if isinstance(text, str | dict)
+    )
 
 
 def error_text(error: object) -> str:

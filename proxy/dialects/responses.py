@@ -148,7 +148,6 @@ class Responses:
 
     path = "/v1/responses"
     key_header: KeyHeader = b"authorization"
-    frames_without_text = 8  # created, in progress; item, part and text: added or done; completed
     reader: type[ReplyReader] = ResponseReader
 
     def parse(self, raw: bytes) -> ModelRequest:

@@ -4,10 +4,11 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from proxy.dialects import sse
-from proxy.dialects.replies import ReplyReader, error_text, json_bytes
+from proxy.dialects.replies import ReplyReader, error_text, json_bytes, text_bytes_of
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
 OWN_ID = "resp_ragway_"  # the beginning of the id of a response that the gateway wrote, and did not store
@@ -31,9 +32,10 @@ _REPEATED: Mapping[str, Any] = {
 class ResponseReader(ReplyReader):
     """Reads a response: the event stream, or the whole object."""
 
-    def read_event(self, event: Mapping[str, Any]) -> None:
+    def _read_event(self, event: Mapping[str, Any]) -> None:
         kind = str(event.get("type", ""))
         item = event.get("item")
+        self.text_bytes += _bytes_of_event(kind, event)
         if not self.id:
             self._read_id(event if event.get("object") == "response" else event.get("response"))
         if kind == "response.output_text.delta":
@@ -94,9 +96,25 @@ class ResponseReader(ReplyReader):
             limits = {"max_output_tokens": "length", "content_filter": "content_filter"}
             self.finish_reason = "stop" if status == "completed" else limits.get(str(reason), status)
         if isinstance(usage, dict):
-            self.usage = reported_tokens(usage) or self.usage
+            self.usage = tokens if (tokens := reported_tokens(usage)) is not None else self.usage
+        if self.usage is not None and isinstance(tier := answer.get("service_tier"), str):
+            self.usage = replace(self.usage, tier=tier)
         if answer.get("error"):
             self.error = error_text(answer["error"])
+
+
+def _bytes_of_event(kind: str, event: Mapping[str, Any]) -> int:
+    """The bytes of the texts and calls that an event adds; the events that end an item repeat the item."""
+    if kind.endswith(".delta"):
+        return 0 if ".audio." in kind else text_bytes_of(event.get("delta"))
+    return sum(map(_bytes_of, _objects(event.get("output")))) if event.get("object") == "response" else 0
+
+
+def _bytes_of(item: Mapping[str, Any]) -> int:
+    """The bytes of the texts and calls of an item."""
+    parts = [*_objects(item.get("content")), *_objects(item.get("summary"))]
+    texts = [part.get(name) for part in parts for name in ("text", "refusal")]
+    return text_bytes_of(*texts, item.get("arguments") or item.get("input"))
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:
@@ -142,7 +160,7 @@ def usage_of(tokens: Tokens) -> dict[str, Any]:
     """The `usage` of a response."""
     return {
         "input_tokens": tokens.prompt,
-        "input_tokens_details": {"cached_tokens": tokens.cached, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": tokens.cached, "cache_write_tokens": tokens.cache_writes},
         "output_tokens": tokens.completion,
         "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
         "total_tokens": tokens.prompt + tokens.completion,

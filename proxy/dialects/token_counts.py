@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 BYTES_PER_TOKEN = 4
@@ -16,6 +16,7 @@ _BASE64 = bytes(
 _LONG_RUN = b"x" * 2000
 # Within a text the quotes would be escaped, so a match is a member's name.
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_TIER = re.compile(rb'"service_tier"\s*:\s*"(\w{1,32})"')
 _DECODER = json.JSONDecoder()
 _MESSAGE_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 _MOST_TOKENS = 10**12  # of one call: no real count is larger, and no column holds the price of a larger count
@@ -23,32 +24,32 @@ _MOST_TOKENS = 10**12  # of one call: no real count is larger, and no column hol
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of one model call."""
+    """The tokens of one model call, or of several calls together."""
 
     prompt: int  # injected passages included
     completion: int
-    cached: int = 0  # of the prompt, in the provider's cache
+    cached: int = 0  # of the prompt, read from the provider's cache
     reasoning: int = 0  # of the completion
-    estimated: bool = False  # the upstream reported no count
+    estimated: bool = False  # the upstream did not report every count
+    cache_writes: int = 0  # of the prompt, written to the provider's cache
+    hour_cache_writes: int = 0  # of those, kept for an hour
+    tier: str = field(default="", compare=False)  # of the provider, with a price of its own; "": not named
+    # Of several calls: each call. A price depends on the length of a single prompt.
+    parts: tuple["Tokens", ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def calls(self) -> tuple["Tokens", ...]:
+        """Each call alone."""
+        return self.parts or ((self,) if self.prompt or self.completion else ())
 
     def plus(self, other: "Tokens") -> "Tokens":
         """The tokens of two calls together."""
+        numbers = ("prompt", "completion", "cached", "reasoning", "cache_writes", "hour_cache_writes")
         return Tokens(
-            self.prompt + other.prompt,
-            self.completion + other.completion,
-            self.cached + other.cached,
-            self.reasoning + other.reasoning,
-            self.estimated or other.estimated,
-        )
-
-    def minus(self, other: "Tokens") -> "Tokens":
-        """The tokens of the calls that are not among the other's."""
-        return Tokens(
-            self.prompt - other.prompt,
-            self.completion - other.completion,
-            self.cached - other.cached,
-            self.reasoning - other.reasoning,
-            self.estimated,
+            **{name: getattr(self, name) + getattr(other, name) for name in numbers},
+            estimated=self.estimated or other.estimated,
+            tier=self.tier or other.tier,
+            parts=(*self.calls, *other.calls),
         )
 
 
@@ -71,16 +72,34 @@ def holds_attachment(start: bytes) -> bool:
     return _LONG_RUN in start.translate(_BASE64)
 
 
+def tokens_of_reply(reported: Tokens | None, text_bytes: int, request: bytes, *, final: bool) -> Tokens:
+    """The tokens of a reply: as reported, if the report is `final`, else an estimate.
+
+    A report is not final if more text came after the report, as a message reports the prompt at the beginning, or if
+    the reply did not come to its end: nobody knows the rest of a reply that the client leaves.
+    """
+    if reported is not None and final:
+        return reported
+    known = reported or Tokens(estimated_tokens(request), 0)
+    answer = max(known.completion, -(-text_bytes // BYTES_PER_TOKEN))
+    return replace(known, completion=answer, estimated=True)
+
+
 def reported_tokens(usage: Mapping[str, Any]) -> Tokens | None:
-    """The counts of OpenAI's `usage`, in the words of chat completions or of responses; None: no count."""
+    """The counts of OpenAI's `usage`, in the words of chat completions or of responses; None: no count of the prompt.
+
+    Embeddings report the prompt alone.
+    """
     prompt = _count(usage, "prompt_tokens", "input_tokens")
-    completion = _count(usage, "completion_tokens", "output_tokens")
-    if prompt is None and completion is None:
+    if prompt is None:
         return None
-    cached = _detail(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens")
-    reasoning = _detail(usage, ("completion_tokens_details", "output_tokens_details"), "reasoning_tokens")
-    prompt, completion = prompt or 0, completion or 0
-    return Tokens(prompt, completion, min(cached, prompt), min(reasoning, completion))
+    completion = _count(usage, "completion_tokens", "output_tokens") or 0
+    in_details, out_details = ("prompt_tokens_details", "input_tokens_details"), ("completion_tokens_details",)
+    cached = min(_detail(usage, in_details, "cached_tokens"), prompt)
+    reasoning = _detail(usage, (*out_details, "output_tokens_details"), "reasoning_tokens")
+    written = _detail(usage, in_details, "cache_write_tokens", "cache_creation_tokens")
+    written = min(written or _count(usage, "cache_creation_input_tokens") or 0, prompt - cached)
+    return Tokens(prompt, completion, cached, min(reasoning, completion), cache_writes=written, tier=_tier(usage))
 
 
 def cumulative_tokens(usages: Sequence[Mapping[str, Any]]) -> Tokens | None:
@@ -90,19 +109,28 @@ def cumulative_tokens(usages: Sequence[Mapping[str, Any]]) -> Tokens | None:
     the message. Where `iterations` lists all calls of the model, such as a compaction, the sums over the calls count.
     `input_tokens` leaves out the tokens that the provider's cache wrote or read.
     """
-    usages = [total for usage in usages if (total := _total_of_iterations(usage))] or usages
+    totals = [total for usage in usages if (total := _total_of_iterations(usage))] or usages
     most = dict.fromkeys(_MESSAGE_COUNTS, -1)
-    reasoning = 0
-    for usage in usages:
+    for usage in totals:
         for name in most:
             if (count := _count(usage, name)) is not None:
                 most[name] = max(most[name], count)
-        reasoning = max(reasoning, _detail(usage, ("output_tokens_details",), "thinking_tokens"))
     new, written, cached, completion = most.values()
     if new < 0 and completion < 0:
         return None
-    prompt = max(0, new) + max(0, written) + max(0, cached)
-    return Tokens(min(prompt, _MOST_TOKENS), max(0, completion), max(0, cached), min(reasoning, max(0, completion)))
+    written, cached, completion = max(0, written), max(0, cached), max(0, completion)
+    prompt = max(0, new) + written + cached
+    hour = max((_detail(usage, ("cache_creation",), "ephemeral_1h_input_tokens") for usage in usages), default=0)
+    thought = max((_detail(usage, ("output_tokens_details",), "thinking_tokens") for usage in usages), default=0)
+    return Tokens(
+        min(prompt, _MOST_TOKENS),
+        completion,
+        cached,
+        min(thought, completion),
+        cache_writes=written,
+        hour_cache_writes=min(hour, written),
+        tier=next(filter(None, map(_tier, reversed(usages))), ""),
+    )
 
 
 def _total_of_iterations(usage: Mapping[str, Any]) -> Mapping[str, int]:
@@ -122,17 +150,28 @@ def usages_in(end: bytes) -> Iterator[Mapping[str, Any]]:
         yield usage
 
 
-def _count(usage: Mapping[str, Any], *names: str) -> int | None:
+def tier_in(end: bytes) -> str:
+    """The service tier that the end of a reply of OpenAI's names last; "": none."""
+    return next((found[1].decode() for found in reversed(list(_TIER.finditer(end)))), "")
+
+
+def _tier(usage: Mapping[str, Any]) -> str:
+    tier = usage.get("service_tier")
+    return tier if isinstance(tier, str) else ""
+
+
+def _count(counts: Mapping[str, Any], *names: str) -> int | None:
+    """The first count among the members; a whole number written as 11.0 is a count, too."""
     for name in names:
-        value = usage.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
-            return value
+        value = counts.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
+            return int(value) if value == int(value) else None
     return None
 
 
-def _detail(usage: Mapping[str, Any], groups: Sequence[str], name: str) -> int:
+def _detail(usage: Mapping[str, Any], groups: Sequence[str], *names: str) -> int:
     for group in groups:
         details = usage.get(group)
         if isinstance(details, dict):
-            return _count(details, name) or 0
+            return _count(details, *names) or 0
     return 0

@@ -58,10 +58,10 @@ def test_a_table_has_a_line_for_each_sum_and_one_for_all(usage: Usage, keys: lis
     done = usage()
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "team  model     requests  failed  prompt  completion  injected  estimated  dollars  mean ms",
-        "blue  gpt-4o           2       0   1,500         300        10          1   0.0067      200",
-        "red   =own?[2J         1       1       7           0         5          0   0.0000       10",
-        "all                    3       1   1,507         300        15          1   0.0067      137",
+        "team  model     requests  failed  prompt  completion  injected  estimated   dollars  mean ms",
+        "blue  gpt-4o           2       0   1,500         300        10          1    0.0067      200",
+        "red   =own?[2J         1       1       7           0         5          0         ?       10",
+        "all                    3       1   1,507         300        15          1  0.0067+?      137",
     ]
     assert done.stderr == "without 1 requests for models whose price is not known\n"
 

@@ -9,7 +9,7 @@ from proxy.asgi import Message, Send
 from proxy.content_encoding import WINDOW_BITS
 from proxy.dialects.base import Dialect
 from proxy.dialects.replies import ReplyTooLong, read_error
-from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
+from proxy.dialects.token_counts import Tokens
 from proxy.observe.shadow.comparison import Side
 
 _MOST_BYTES = 1 << 20  # recorded of a reply; a longer reply is not compared
@@ -82,8 +82,7 @@ class ReplyRecorder:
         error = error or reader.error or ("" if self.whole and reader.whole else "the reply broke off before its end")
         tokens = Tokens(0, 0)
         if self.status == 200:
-            answer_tokens = -(-reader.text_bytes() // BYTES_PER_TOKEN)
-            tokens = reader.usage or Tokens(estimated_tokens(body), answer_tokens, estimated=True)
+            tokens = reader.tokens(body)
         price = price_of(model)
         return Side(
             self.status,

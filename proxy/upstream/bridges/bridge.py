@@ -19,7 +19,7 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.replies import MAX_REPLY_BYTES, error_text, json_bytes, json_of, read_error
 from proxy.dialects.responses import RESPONSES
-from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
+from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.bridges import messages_request, responses_request
@@ -189,8 +189,7 @@ class _Reply:
         """The tokens of the call; None: the upstream refused, or gave no reply. body: for an estimate."""
         if not 200 <= self._status < 300:
             return None
-        answer = -(-self._writer.text_bytes // BYTES_PER_TOKEN)
-        return self._writer.usage or Tokens(estimated_tokens(body), answer, estimated=True)
+        return self._writer.tokens(body)
 
     async def send(self, message: Message) -> None:
         """Send what a message of the app becomes. Raises ApiError 502 before the head of the reply, _Broken after."""

@@ -7,6 +7,7 @@ event stream and the whole reply, and both agree.
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from proxy.dialects import sse
@@ -18,7 +19,7 @@ from proxy.dialects.replies import (
     content_text,
     json_bytes,
 )
-from proxy.dialects.token_counts import Tokens, reported_tokens
+from proxy.dialects.token_counts import Tokens, reported_tokens, tokens_of_reply
 from proxy.errors import ApiError, upstream_error
 from proxy.upstream.bridges.members import Json
 
@@ -30,10 +31,11 @@ class ReplyWriter(ABC):
         self.usage: Tokens | None = None  # as the upstream reports
         self.usage_fields: Mapping[str, Any] = {}
         self.finish_reason: str | None = None
-        self.text_bytes = 0  # of all texts
+        self.text_bytes = 0  # of all texts and calls
         self.ended = False
         self.whole: Json = {}
         self.streamed = streamed
+        self._reported_bytes = 0  # `text_bytes` when the usage was reported last
         self._frames: list[bytes] = []
         self._begun = False
         self._call: _Call | None = None  # the tool call that arrives
@@ -43,12 +45,14 @@ class ReplyWriter(ABC):
         if not self._begun:
             self._begun = True
             self.begin()
-        if isinstance(usage := chunk.get("usage"), dict) and (tokens := reported_tokens(usage)) is not None:
-            self.usage, self.usage_fields = tokens, usage
         choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
                 self._read_choice(choice)
+        if isinstance(usage := chunk.get("usage"), dict) and (tokens := reported_tokens(usage)) is not None:
+            tier = chunk.get("service_tier")
+            self.usage = replace(tokens, tier=tokens.tier or (tier if isinstance(tier, str) else ""))
+            self.usage_fields, self._reported_bytes = usage, self.text_bytes
         if self.text_bytes > MAX_REPLY_BYTES:
             words = f"The upstream sent more than {MAX_REPLY_BYTES >> 20} MB as one answer. Ask for less at once."
             raise upstream_error(502, words, "upstream_too_large")
@@ -60,6 +64,11 @@ class ReplyWriter(ABC):
         if not self.ended:
             self.ended = True
             self.finish()
+
+    def tokens(self, request: bytes) -> Tokens:
+        """The tokens of the reply, as `tokens_of_reply`. request: the body, for an estimate."""
+        final = self.finish_reason is not None and self._reported_bytes == self.text_bytes
+        return tokens_of_reply(self.usage, self.text_bytes, request, final=final)
 
     def taken(self) -> bytes:
         """The events since the last call."""
@@ -144,7 +153,7 @@ class ReplyWriter(ABC):
     def _write(self, write: Any, piece: str) -> None:
         if piece:
             self._end_call()
-            self.text_bytes += len(piece)
+            self.text_bytes += len(piece.encode("utf-8", "replace"))
             write(piece)
 
     def _read_call(self, call: Mapping[str, Any], index: int) -> None:
@@ -162,7 +171,7 @@ class ReplyWriter(ABC):
             self._call = open_call = _Call(index, id or f"call_{secrets.token_hex(12)}")
             self.begin_call(open_call.id, name, custom="custom" in call)
         if piece:
-            self.text_bytes += len(piece)
+            self.text_bytes += len(piece.encode("utf-8", "replace"))
             open_call.pieces.add(arguments=piece)
             self.arguments(piece)
 

@@ -14,6 +14,7 @@ from proxy.access.usage_tap import UsageTap
 from proxy.asgi import Message
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.paths import BY_PATH
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 from tests.support.dialect_clients import BY_DIALECT, DialectClient
 
@@ -128,13 +129,109 @@ def test_a_usage_that_says_nothing_leaves_an_estimate(usage: object) -> None:
     assert passed([json.dumps({"choices": [], "usage": usage}).encode()])[0].estimated
 
 
-def test_a_stream_without_usage_is_estimated_by_its_frames() -> None:
-    frames = [b'data: {"choices": [{"delta": {"content": "tok"}}], "id": "x"}\n\n'] * 40
-    tokens, _ = passed([*frames, b"data: [DONE]\n\n"], kind=b"text/event-stream")
-    assert tokens == Tokens(estimated_tokens(BODY), 38, estimated=True)
-    long = frames[0].replace(b"tok", b"word " * 100)
-    tokens, _ = passed([frames[0], *[long] * 10], kind=b"text/event-stream")
-    assert 1200 < tokens.completion < 1300, "ten frames of 500 characters"
+WORDS = "word " * 400  # 2,000 bytes
+
+
+def in_pieces(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+@BY_DIALECT
+@pytest.mark.parametrize("size", [3, 7, 400, 1000, 2000])
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_text_counts_a_quarter_of_its_bytes_in_frames_of_any_length(
+    client: DialectClient, size: int, *, ends: bool, packed: bool
+) -> None:
+    """Some providers send 50 tokens in a frame, some the whole text in the first frame."""
+    stream = client.events(*in_pieces(WORDS, size), tokens=None, ends=ends)
+    sent = gzip.compress(stream) if packed else stream
+    encoding = b"gzip" if packed else b""
+    tokens, _ = passed(in_three(sent), kind=b"text/event-stream", encoding=encoding, dialect=client.dialect)
+    assert (tokens.completion, tokens.estimated) == (500, True)
+
+
+def in_three(sent: bytes) -> list[bytes]:
+    third = len(sent) // 3
+    return [sent[:third], sent[third : 2 * third], sent[2 * third :]]
+
+
+@BY_DIALECT
+def test_a_text_in_one_piece_counts_about_the_same(client: DialectClient) -> None:
+    tokens, _ = passed([client.whole(WORDS, None)], dialect=client.dialect)
+    assert 400 < tokens.completion < 600
+    assert tokens.estimated
+
+
+@BY_DIALECT
+def test_a_reply_that_the_client_leaves_is_an_estimate(client: DialectClient) -> None:
+    """A message reports the prompt before the text; the first number of the answer is no report of the answer."""
+    stream = client.events(*in_pieces(WORDS, 50), tokens=Tokens(25, 900))
+    for share in (0.5, 0.7):
+        left = stream[: int(len(stream) * share)]
+        tokens, _ = passed([left], kind=b"text/event-stream", dialect=client.dialect)
+        reader = client.read(left, streamed=True)
+        assert tokens.estimated
+        assert tokens.completion == -(-len((reader.answer or "").encode()) // 4) > 200
+
+
+ARGUMENTS = json.dumps({"text": WORDS})
+
+
+def of_choices(*deltas: object) -> object:
+    return {"choices": [{"index": at, "delta": delta} for at, delta in enumerate(deltas)]}
+
+
+@pytest.mark.parametrize(
+    ("path", "row"),
+    [
+        ("chat/completions", of_choices({"tool_calls": [{"function": {"name": "f", "arguments": ARGUMENTS}}]})),
+        ("chat/completions", of_choices({"tool_calls": [{"custom": {"name": "f", "input": ARGUMENTS}}]})),
+        ("chat/completions", of_choices({"function_call": {"name": "f", "arguments": ARGUMENTS}})),
+        ("chat/completions", of_choices({"reasoning_content": ARGUMENTS, "reasoning": ARGUMENTS})),
+        ("chat/completions", of_choices({"content": ARGUMENTS[::2]}, {"content": ARGUMENTS[1::2]})),
+        ("chat/completions", {"choices": [{"index": 0, "text": ARGUMENTS}]}),
+        ("responses", {"type": "response.function_call_arguments.delta", "delta": ARGUMENTS}),
+        ("responses", {"type": "response.reasoning_summary_text.delta", "delta": ARGUMENTS}),
+        ("messages", {"type": "content_block_delta", "index": 0, "delta": {"partial_json": ARGUMENTS}}),
+        ("messages", {"type": "content_block_delta", "index": 0, "delta": {"thinking": ARGUMENTS}}),
+    ],
+)
+def test_calls_thoughts_and_further_answers_count(path: str, row: object) -> None:
+    stream = b"data: " + json.dumps(row).encode() + b"\n\n"
+    tokens, _ = passed([stream], kind=b"text/event-stream", dialect=BY_PATH[f"/v1/{path}"])
+    assert tokens.completion == -(-len(ARGUMENTS) // 4)
+
+
+def test_a_frame_without_end_is_not_kept_and_counts_by_its_bytes() -> None:
+    tap = UsageTap(lambda message: None, CHAT)  # type: ignore[arg-type, return-value]
+    head = [(b"content-type", b"text/event-stream")]
+    tap.send({"type": "http.response.start", "status": 200, "headers": head})
+    for _ in range(300):
+        tap.send({"type": "http.response.body", "body": b"x" * 10_000, "more_body": True})
+    assert tap._frames.rest_bytes <= 1_100_000
+    assert 500_000 < tap.tokens(BODY).completion <= 750_000
+
+
+@pytest.mark.parametrize("number", [11.0, 11])
+def test_a_whole_number_counts_however_it_is_written(number: float) -> None:
+    usage = {"prompt_tokens": number, "completion_tokens": number}
+    assert passed([json.dumps({"usage": usage}).encode()])[0] == Tokens(11, 11)
+    event = b"data: " + json.dumps({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage}).encode()
+    assert passed([event + b"\n\n"], kind=b"text/event-stream")[0] == Tokens(11, 11)
+
+
+def test_a_report_without_the_prompt_leaves_an_estimate() -> None:
+    assert passed([json.dumps({"usage": {"prompt_tokens": None, "completion_tokens": 7}}).encode()])[0].estimated
+
+
+@BY_DIALECT
+def test_the_service_tier_is_read(client: DialectClient) -> None:
+    whole = json.loads(client.whole("Yes.", Tokens(100, 20)))
+    holder = whole["usage"] if client.path == "/v1/messages" else whole
+    holder["service_tier"] = "priority"
+    tokens, _ = passed([json.dumps(whole).encode()], dialect=client.dialect)
+    assert (tokens.prompt, tokens.tier) == (100, "priority")
 
 
 def test_a_refusal_costs_nothing_and_a_request_without_a_reply_its_prompt() -> None:

@@ -32,7 +32,7 @@ def test_where_the_bytes_are_cut_changes_nothing(said: list[str], cuts: list[int
     reading = read(*(stream[start:end] for start, end in itertools.pairwise(places)))
     assert (reading.answer, reading.finish_reason, reading.whole) == ("".join(said), "stop", True)
     assert reading.usage == Tokens(100, 10)
-    assert reading.text_bytes() == len("".join(said).encode())
+    assert reading.text_bytes == len("".join(said).encode())
 
 
 def test_the_first_text_is_timed_and_no_role_or_empty_text_before_it() -> None:
@@ -43,7 +43,7 @@ def test_the_first_text_is_timed_and_no_role_or_empty_text_before_it() -> None:
 def test_reasoning_counts_as_first_text_and_is_no_answer() -> None:
     row = {"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]}
     reading = read(b"data: " + json.dumps(row).encode() + b"\n\n", events("yes"))
-    assert (reading.first_text_ms, reading.answer, reading.text_bytes()) == (0.0, "yes", 5)
+    assert (reading.first_text_ms, reading.answer, reading.text_bytes) == (0.0, "yes", 5)
 
 
 def test_a_stream_that_stops_in_the_middle_is_not_whole() -> None:
@@ -82,7 +82,7 @@ def test_a_reader_without_texts_knows_the_end_and_the_usage() -> None:
     reading.feed(calls({"index": 0, "id": "c1", "function": {"name": "find"}}) + events("yes", "no"), 5.0)
     reading.close()
     assert (reading.whole, reading.usage, reading.first_text_ms) == (True, Tokens(100, 10), 5.0)
-    assert (reading.answer, reading.tool_calls, reading.text_bytes()) == (None, [], 0)
+    assert (reading.answer, reading.tool_calls, reading.text_bytes) == (None, [], 5)
 
 
 def test_a_reply_without_end_is_given_up() -> None:

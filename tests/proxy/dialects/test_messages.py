@@ -154,9 +154,9 @@ def test_a_stream_of_thinking_tools_and_text_is_read() -> None:
         {"type": "message_stop"},
     )
     reader = read_back(body, streamed=True)
-    assert (reader.answer, reader.text_bytes(), reader.finish_reason, reader.ended) == ("Yes.", 7, "tool_calls", True)
+    assert (reader.answer, reader.text_bytes, reader.finish_reason, reader.ended) == ("Yes.", 23, "tool_calls", True)
     assert reader.tool_calls == [ToolCall("t", "f", '{"a": 1}'), ToolCall("u", "f", "{}")]
-    assert reader.usage == MESSAGES.usage_in(body, body) == Tokens(30, 9, cached=7, reasoning=4)
+    assert reader.usage == MESSAGES.usage_in(body, body) == Tokens(30, 9, cached=7, reasoning=4, cache_writes=20)
 
 
 def test_a_whole_message_is_read() -> None:
@@ -166,7 +166,7 @@ def test_a_whole_message_is_read() -> None:
     reader = read_back(body, streamed=False)
     assert (reader.answer, reader.finish_reason, reader.whole) == ("Yes.", "length", True)
     assert [json.loads(made.arguments) for made in reader.tool_calls] == [call["input"]]
-    assert reader.usage == MESSAGES.usage_in(body, body) == Tokens(30, 5, cached=7)
+    assert reader.usage == MESSAGES.usage_in(body, body) == Tokens(30, 5, cached=7, cache_writes=20)
 
 
 def test_the_calls_of_a_compaction_count() -> None:

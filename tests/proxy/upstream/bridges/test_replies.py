@@ -110,10 +110,10 @@ def test_the_events_of_a_response_hold_every_text_once_and_agree_with_the_whole(
     again = RESPONSES.reader(streamed=False)
     again.feed(json.dumps(whole).encode())
     again.close()
-    assert (again.answer, again.tool_calls, again.text_bytes()) == (
+    assert (again.answer, again.tool_calls, again.text_bytes) == (
         reader.answer,
         reader.tool_calls,
-        reader.text_bytes(),
+        reader.text_bytes,
     )
 
 
@@ -187,7 +187,7 @@ def test_the_events_of_a_message_are_block_after_block_and_agree_with_the_whole(
     again.feed(json.dumps(writer.whole).encode())
     again.close()
     assert (again.answer, again.finish_reason, again.usage) == (reader.answer, reader.finish_reason, reader.usage)
-    assert again.text_bytes() == reader.text_bytes()
+    assert again.text_bytes == reader.text_bytes
 
 
 def test_the_anthropic_sdk_accumulates_every_stream() -> None:
