@@ -6,13 +6,14 @@ of a term is the BM25 saturation of the term's frequency; the store applies the 
 time, over one tenant's points. The tokenizer is the engine's `Word`: it splits at every character that is neither
 letter nor digit, so that `mongodb-driver-kotlin-coroutine` is found by each part.
 
-Three kinds of extra terms stand beside the words, so that literal searches succeed:
+Four kinds of extra terms stand beside the words, so that literal searches succeed:
 
 identifiers   neighbours inside an identifier: `fancy-printer-A300` is also "printer a300", `1.2.3` also "1 2" and
               "2 3", `EADDRNOTAVAIL (99)` also "eaddrnotavail 99", `maxPoolSize` and `max_pool_size` also "max pool"
               and "pool size", `--verbose` also "-- verbose". The same words in another order lack these terms.
 pairs         of characters in texts without spaces (Chinese, Japanese, Korean, Thai …), as in Lucene's CJKAnalyzer:
               no dictionary that is older than the text, and the same split for documents and queries
+names         stop words in capitals inside a sentence, as written: "Where is IT?", "vitamin A", "ask Will"
 characters    single Chinese characters and Korean syllables: a character may be a word
 """
 
@@ -28,7 +29,7 @@ from zlib import crc32
 from retrieval.lexical.language import DEFAULT, LANGUAGES, term_counts
 from retrieval.records.points import Sparse
 
-VERSION = 2  # part of the recipe of an indexed document: increase with every change of the terms
+VERSION = 3  # part of the recipe of an indexed document: increase with every change of the terms
 
 # Okapi's usual saturation and length normalisation (Robertson & Zaragoza 2009); also the engine's defaults.
 K1 = 1.2
@@ -97,8 +98,10 @@ class _Terms:
 
 def _terms(text: str, language: str) -> _Terms:
     unspaced: list[str] = []
+    if "*" in text:
+        text = _EMPHASIS_INSIDE.sub(lambda match: match[2] or match[3], text)
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)  # one spelling of é, full-width Latin, half-width kana
+        text = visible(unicodedata.normalize("NFKC", text))  # one spelling of é, full-width Latin, half-width kana
 
         def set_aside(match: re.Match[str]) -> str:
             unspaced.append(match[0])
@@ -107,11 +110,28 @@ def _terms(text: str, language: str) -> _Terms:
         text = _UNSPACED.sub(set_aside, text)
     words = Counter(term_counts(text, LANGUAGES[language]))
     extra = Counter(_id(*pair) for pair in _identifier_pairs(text))
+    extra.update(_id(name) for name in _names_like_stop_words(text, language))
     for run in unspaced:
         pairs, letters = _split_unspaced(run)
         words.update(_id(pair) for pair in pairs)
         extra.update(_id(letter) for letter in letters)
     return _Terms(words, extra)
+
+
+def visible(text: str) -> str:
+    """A text in NFKC without the characters that no reader sees as letters and that end no word.
+
+    Soft hyphens, joiners, marks of direction, variation selectors, the vowel signs and the lengthening of Arabic, the
+    points of Hebrew, accents without a composed letter. The marks of Thai, Indic and related scripts belong to words.
+    """
+    if text.isascii():
+        return text
+    return text.translate({ord(char): None for char in set(text) if char > "\x7f" and _is_invisible(char)})
+
+
+@lru_cache(maxsize=4096)
+def _is_invisible(char: str) -> bool:
+    return char == "ـ" or (unicodedata.category(char) in ("Cf", "Me", "Mn") and not _MARKED.match(char))
 
 
 # Cached for queries: each query is read for the search and again for the scale of scores, and a conversation repeats
@@ -160,16 +180,43 @@ def _identifier_pairs(text: str) -> Iterator[tuple[str, str]]:
         yield from ((word.lower(), number) for word, number in _BRACKETED.findall(text))
 
 
+# Names
+
+# A capitalised word behind a word in small letters; capitals between words that are not in capitals.
+_NAME = re.compile(
+    r"(?<!\w)[a-zß-ÿ]\w* ([A-Z][a-zA-Z]*)(?![\w&])|(?<![\w&])(?<![A-Z]{2} )([A-Z]{2,})(?![\w&])(?! [A-Z]{2})"
+)
+
+
+def _names_like_stop_words(text: str, language: str) -> Iterator[str]:
+    """The stop words of a text that capitals mark as names, as written."""
+    for inside, capitals in _NAME.findall(text):
+        name = inside or capitals
+        # "I" is no name, and German writes "you" and "your" with a capital.
+        if name != "I" and not (language == "de" and name[1:].islower()) and _is_stop_word(name, language):
+            yield name
+
+
+@lru_cache(maxsize=4096)
+def _is_stop_word(word: str, language: str) -> bool:
+    return not term_counts(word, LANGUAGES[language])
+
+
 # Texts without spaces
 
-_HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HANGUL = "\u1100-\u11ff\uac00-\ud7af"
-_KANA = "\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+KANA = "\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 # Thai and related scripts put vowels and tones on a letter; the engine would split at each mark.
 _STACKED = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ecf\u0f40-\u0fbc\u1000-\u103f\u1780-\u17d3"
 _INDIC = "\u0900-\u0963\u0971-\u0df3"  # has spaces, but the same marks: a word stays whole
-_UNSPACED = re.compile(f"[{_HAN}{_HANGUL}{_KANA}]+|[{_STACKED}]+|[{_INDIC}]+")
-_ALONE = re.compile(f"[{_HAN}{_HANGUL}]")
+_MARKED = re.compile(f"[{_STACKED}{_INDIC}{KANA}]")
+# Bold or italic letters at the beginning of a word, or bold letters further on; "2 * n" and "a*b" stay.
+_EMPHASIS_INSIDE = re.compile(
+    r"(?<![\w*])(\*{1,2})([^\W\d_]{2,}|(?<=\*\*)[^\W\d_])\1(?=[^\W\d_])|(?<=[^\W\d_])\*\*([^\W\d_]+)\*\*(?!\*)"
+)
+_UNSPACED = re.compile(f"[{HAN}{_HANGUL}{KANA}]+|[{_STACKED}]+|[{_INDIC}]+")
+_ALONE = re.compile(f"[{HAN}{_HANGUL}]")
 
 
 def _split_unspaced(run: str) -> tuple[list[str], list[str]]:

@@ -89,7 +89,7 @@ class Context:
 
     passages: tuple[Passage, ...]
     tokens: int
-    dropped: int  # hits left out: over the budget or near-duplicates
+    dropped: int  # hits left out: over the budget or copies
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ exact_match  candidates that contain the question's exact terms first
 recency      newer documents before older documents of equal fit
 rerank       a cross-encoder reads the first passages with the question and sorts the passages
 pack         hits -> the context within the budget
+copies       whether a passage only repeats another passage
 neighbours   adjacent passages -> one passage
 explain      the trace: the fate of every candidate
 expand       the packed context -> the context shown: neighbours, whole documents, a whole collection

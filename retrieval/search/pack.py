@@ -1,43 +1,42 @@
-"""Pack hits into a context: best first, no near-duplicates, within a token budget."""
+"""Pack hits into a context: best first, no copies, within a token budget."""
 
 import re
 from collections.abc import Sequence
 
 from retrieval.records.documents import Passage
 from retrieval.records.search import Context, Hit
+from retrieval.search.copies import Said, repeats, said_in, said_words
 from retrieval.search.neighbours import Place, place_of, tokens_saved
 from retrieval.traces import Fate
 
-# Two chunks of 200 words that differ in a version number share about 95 % of their words, two neighbours with the usual
-# overlap about 30 %.
-_NEAR_DUPLICATE = 0.8
+_SHARED_WORDS = 0.5  # of the shorter passage: with fewer, the slower comparison is not needed
 _WORD = re.compile(r"\w+")
 _GAPS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 
 
-def pack(hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False) -> Context:
+def pack(hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False, question: str = "") -> Context:
     """The first passages of `hits` (best first) that fit: at most `k` passages and `budget_tokens` tokens in all.
 
     A passage over the budget is skipped; a later, shorter passage may still fit. merge: count adjacent passages as
-    joined (`neighbours`). `dropped` counts the hits left out.
+    joined (`neighbours`). question: a passage with a word of the question that a better passage lacks is no copy.
+    `dropped` counts the hits left out.
     """
-    return pack_with_fates(hits, k=k, budget_tokens=budget_tokens, merge=merge)[0]
+    return pack_with_fates(hits, k=k, budget_tokens=budget_tokens, merge=merge, question=question)[0]
 
 
 def pack_with_fates(
-    hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False
+    hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False, question: str = ""
 ) -> tuple[Context, dict[str, Fate]]:
     """As `pack`, with the fate of each examined hit by id."""
     chosen: list[Passage] = []
     places: dict[Place, Passage] = {}  # of the chosen passages, if adjacent passages are joined
-    word_sets: list[frozenset[str]] = []
+    copies = _Copies(question)
     fates: dict[str, Fate] = {}
     used = 0
     for hit in hits:
         if len(chosen) == k or used >= budget_tokens:
             break
-        words = word_set(hit.passage.text)
-        if any(_near_duplicates(words, other) for other in word_sets):
+        if copies.is_copy(hit.passage):
             fates[hit.id] = "duplicate"
             continue
         tokens = hit.passage.tokens - (tokens_saved(hit.passage, places) if merge else 0)
@@ -46,11 +45,38 @@ def pack_with_fates(
             continue
         fates[hit.id] = "kept"
         chosen.append(hit.passage)
-        word_sets.append(words)
+        copies.add(hit.passage)
         used += tokens
         if merge:
             places[place_of(hit.passage)] = hit.passage
     return Context(tuple(chosen), used, len(hits) - len(chosen)), fates
+
+
+class _Copies:
+    """The chosen passages, to compare further passages with. Most pairs share few words, which ends the comparison."""
+
+    def __init__(self, question: str) -> None:
+        self._asked = frozenset(said_words(question))
+        self._chosen: list[tuple[frozenset[str], Passage]] = []
+        self._said: dict[int, Said] = {}
+
+    def add(self, passage: Passage) -> None:
+        self._chosen.append((word_set(passage.text), passage))
+
+    def is_copy(self, passage: Passage) -> bool:
+        words = word_set(passage.text)
+        alike = [
+            other for known, other in self._chosen if len(words & known) >= _SHARED_WORDS * min(len(words), len(known))
+        ]
+        if not alike:
+            return False
+        said = said_in(passage)
+        return any(repeats(said, self._said_by(other), self._asked) for other in alike)
+
+    def _said_by(self, passage: Passage) -> Said:
+        if id(passage) not in self._said:
+            self._said[id(passage)] = said_in(passage)
+        return self._said[id(passage)]
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -58,14 +84,3 @@ def word_set(text: str) -> frozenset[str]:
     text = text.lower()
     # Twelve passages by the pattern take .3 ms of each question; splitting ASCII text takes half the time.
     return frozenset(text.translate(_GAPS).split() if text.isascii() else _WORD.findall(text))
-
-
-def _near_duplicates(a: frozenset[str], b: frozenset[str]) -> bool:
-    """Whether the Jaccard index of two sets of words is at least the threshold for near-duplicates.
-
-    The index: shared words / all words; 1 for two empty sets.
-    """
-    if min(len(a), len(b)) < _NEAR_DUPLICATE * max(len(a), len(b)):
-        return False  # the common words are at most the smaller set; most pairs end here
-    either, common = len(a) + len(b), len(a & b)
-    return not either or common / (either - common) >= _NEAR_DUPLICATE

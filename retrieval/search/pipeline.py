@@ -329,10 +329,14 @@ class Retriever:
         clock.lap("search")
         hits, notes = await self._reorder(query, hits, clock)
         while True:
-            context, fates = pack_with_fates(hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours)
+            context, fates = pack_with_fates(
+                hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours, question=query.text
+            )
             clock.lap("pack")
             if not rest or len(context.passages) >= k or context.tokens >= budget_tokens:
                 context = replace(context, dropped=context.dropped + len(rest))
+                if copies := list(fates.values()).count("duplicate"):
+                    notes = [*notes, f"{copies} {'copy' if copies == 1 else 'copies'} left out"]
                 return _Packed(hits, context, notes, fates, candidates[: len(candidates) - len(rest)])
             # Some hits were duplicates, or too long for the budget.
             hits += await self._read_current(rest[:k], reader)

@@ -16,6 +16,7 @@ from retrieval.lexical.terms import (
     language_of,
     query_vector,
     query_vectors,
+    visible,
     words,
 )
 
@@ -48,6 +49,68 @@ def test_finds_identifiers_numbers_and_inflected_words(question: str, text: str)
 
 def test_does_not_find_javascript_for_java() -> None:
     assert not found_by("Java", "JavaScript and TypeScript")
+
+
+INVISIBLE = [
+    *"\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202c\u2060\u2061\u2066\u2069\ufe00\ufe0e\ufe0f\ufeff",
+    *"\u032b\u0483\U000e0020\U000e0100",  # accents without a composed letter, tags, variants
+]
+
+
+@pytest.mark.parametrize("sign", INVISIBLE, ids=ascii)
+def test_an_invisible_character_ends_no_word(sign: str) -> None:
+    written = f"the turp{sign}entine store"
+    assert document_vector(written) == document_vector("the turpentine store")
+    assert query_vector([(written, 1.0)]) == query_vector([("the turpentine store", 1.0)])
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("مُحَمَّد", "محمد"),
+        ("كـــتاب", "كتاب"),
+        ("שָׁלוֹם", "שלום"),
+        ("می‌خواهم", "میخواهم"),
+        ("за́мок", "замок"),
+        ("**lock**smith", "locksmith"),
+        ("un**believ**able", "unbelievable"),
+        ("*lock*smith", "locksmith"),
+        ("**l**ocksmith", "locksmith"),
+    ],
+)
+def test_points_vowel_signs_and_emphasis_end_no_word(written: str, plain: str) -> None:
+    assert document_vector(written) == document_vector(plain)
+
+
+@pytest.mark.parametrize("text", ["ที่พัก", "हिन्दी", "ສະບາຍດີ", "မြန်မာ", "ខ្មែរ", "が", "தமிழ்"])
+def test_the_marks_of_scripts_that_need_them_stay(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize("text", ["a * b", "width*height", "x ** 2", "**bold** words", "2**3"])
+def test_emphasis_around_whole_words_and_products_still_end_words(text: str) -> None:
+    assert document_vector(text) == document_vector(text.replace("*", " "))
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Where is IT?", "IT sits on the third floor."),
+        ("Who runs the WHO?", "The WHO has its seat in Geneva."),
+        ("Which foods have vitamin A?", "Carrots are rich in vitamin A."),
+        ("Where is Will?", "Keys: please ask Will."),
+    ],
+)
+def test_capitals_inside_a_sentence_mark_a_name(question: str, text: str) -> None:
+    assert found_by(question, text)
+    assert not found_by(question.lower(), text.lower()) or "vitamin" in text
+
+
+@pytest.mark.parametrize(
+    "text", ["WHERE IS IT", "Where is it?", "It is here. The end.", "What Is It About", "and I am"]
+)
+def test_capitals_of_a_sentence_or_a_title_mark_no_name(text: str) -> None:
+    assert set(document_vector(text).indices) <= set(document_vector(text.lower()).indices)
 
 
 def test_leaves_stop_words_out() -> None:

@@ -41,7 +41,7 @@ async def test_every_candidate_is_told_by_rank_and_score_of_each_arm(library: Li
 
 
 async def test_fates_say_why(library: Library) -> None:
-    await library.put([TWINS, TWINS + " again", "tls in java", "tls in kotlin", "tls in python", "tls in go"])
+    await library.put([TWINS, TWINS.upper(), "tls in java", "tls in kotlin", "tls in python", "tls in go"])
     found, trace = await traced(library, "tls", k=3)
     assert len(of_fate(trace, "kept")) == len(found.context.passages) == 3
     assert len(of_fate(trace, "duplicate")) + len(of_fate(trace, "surplus")) == 3
