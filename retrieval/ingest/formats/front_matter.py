@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from string import ascii_lowercase
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -92,8 +92,6 @@ class Front:
 class _Loader(yaml.CSafeLoader):
     """YAML 1.2's core schema, without octal and hexadecimal numbers; refuses a repeated name."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # without those of YAML 1.1
-
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         if len(mapping) < len(node.value):
@@ -102,6 +100,7 @@ class _Loader(yaml.CSafeLoader):
         return mapping
 
 
+_Loader.yaml_implicit_resolvers = {}  # without those of YAML 1.1
 for _kind, _pattern, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
