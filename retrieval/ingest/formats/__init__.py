@@ -2,5 +2,5 @@
 
 decode        bytes -> text                       front_matter  a document's attributes and readers
 markdown      Markdown -> first lines of blocks   rst           reStructuredText -> first lines of blocks
-webpage       HTML -> Markdown
+webpage       HTML -> Markdown                    page_tree      what of a page belongs to the text
 """

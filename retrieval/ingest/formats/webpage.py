@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from bs4 import BeautifulSoup, Tag
 from bs4.element import NavigableString
@@ -23,8 +24,10 @@ from markdownify import MarkdownConverter
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.blocks import plain_heading
+from retrieval.ingest.formats.page_tree import DROPPED, tidy
 
 _UNREAD = re.compile(r"<!--|<[!?]|<(script|style)\b[^>]*>", re.IGNORECASE)
+_XHTML = re.compile(r"\s*(?:<\?xml\b|.{0,1000}?<html\b[^>]{0,1000}\bxmlns\s*=)", re.DOTALL | re.IGNORECASE)
 _UNREAD_ENDS = {
     "script": re.compile(r"</script\b[^>]*>?", re.IGNORECASE),
     "style": re.compile(r"</style\b[^>]*>?", re.IGNORECASE),
@@ -32,18 +35,15 @@ _UNREAD_ENDS = {
     "<!": re.compile(">"),
     "<?": re.compile(">"),
 }
-_SURROUNDINGS = frozenset(
-    "head script style noscript template nav footer aside iframe svg canvas button select input".split()
-)
+_NO_TEXT = frozenset("head script style noscript template iframe svg canvas button select input".split()) | {DROPPED}
 _OWN_METHODS = frozenset({"soup", "fn_cache"})  # convert_soup and convert_fn_cache do not handle tags
 _LANGUAGE = re.compile(r"(?:language|lang|highlight)-([\w+#.-]+)")
-_NUMBER = re.compile(r"[0-9]{1,6}")
-_MAX_COLUMNS = 20  # a wider cell is layout; each column costs characters
 _MAX_DEPTH = 200  # the converter uses three of Python's 1,000 frames per level; real pages stay under 60
 _MAX_CLASSES = 16  # examined per element
-_INDENTING = frozenset({"blockquote", "dd", "li"})
-_MAX_INDENTS = 12  # deeper elements are not indented further: each level adds two characters to every line
 _BLANKS = re.compile(r"[\t ]{9,}")
+_FENCES = re.compile("`{3,}")
+_NEWLINE = "\n"
+_LIKE_HEADING = re.compile(r"^#{1,6}(?=\s)")
 _LOOK_BACK = 20  # elements between a tag and the open element that the tag ends: limits the work on unclosed elements
 
 _TABLE_PARTS = {"tbody", "thead", "tfoot"}
@@ -74,7 +74,7 @@ def to_markdown(html: str) -> tuple[str, str]:
         # The doctype keeps bs4 from warning that a page without tags looks like a file name.
         soup = PageParser("<!DOCTYPE html>\n" + _read_parts(html))
         page = _page(soup)
-        number_items(page)
+        tidy(page)
         text = str(Converter(page).convert_soup(page))
     except RecursionError:
         raise Unreadable("the HTML is nested too deeply to convert") from None
@@ -84,12 +84,19 @@ def to_markdown(html: str) -> tuple[str, str]:
 
 
 def _read_parts(html: str) -> str:
-    """Return the page without scripts, styles, comments and declarations; an unclosed part ends the page."""
+    """Return the page without scripts, styles, comments and declarations; an unclosed part ends the page.
+
+    In XHTML, `<script/>` is closed.
+    """
+    xhtml = _XHTML.match(html) is not None
     last = html.rfind(">") + 1  # no tag after this place can be complete
     parts: list[str] = []
     at = 0
     while match := _UNREAD.search(html, at, last):
         parts.append(html[at : match.start()])
+        if xhtml and match[0].endswith("/>"):
+            at = match.end()
+            continue
         end = _UNREAD_ENDS[(match[1] or match[0]).lower()].search(html, match.end())
         if end is None:
             return "".join(parts)
@@ -139,12 +146,13 @@ class Converter(MarkdownConverter):
     """Elements to Markdown: the page's text without navigation. Links to other sites stay links."""
 
     def __init__(self, page: Tag) -> None:
-        self._titled = _ancestors_of(page, "h1")
-        self._headed = _ancestors_of(page, "thead")
-        self._with_data = _ancestors_of(page, "td")
-        self._columns = Counter[int]()
+        self._columns = Counter[int]()  # by the row's id
+        self._with_data = set[int]()  # rows
         for cell in page.find_all(["td", "th"]):
-            self._columns.update({id(row): int(str(cell["colspan"])) for row in cell.parents if row.name == "tr"})
+            self._columns[id(cell.parent)] += int(str(cell["colspan"]))
+            if cell.name == "td":
+                self._with_data.add(id(cell.parent))
+        self._first_rows = {id(table.find("tr")) for table in page.find_all("table")}
         super().__init__(
             heading_style="atx",
             escape_asterisks=False,
@@ -154,20 +162,20 @@ class Converter(MarkdownConverter):
         )
 
     def get_conv_fn(self, tag_name: str) -> Callable[..., str] | None:
-        if tag_name in _SURROUNDINGS:
+        if tag_name in _NO_TEXT:
             return lambda *_, **__: ""
         if tag_name in _OWN_METHODS:
             return None
         result: Callable[..., str] | None = super().get_conv_fn(tag_name)  # type: ignore[misc]  # not in its stubs
         return result
 
-    def convert_header(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        return text if id(el) in self._titled else ""  # an article's header holds the article's title
-
     def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         if "headerlink" in el.get_attribute_list("class"):  # Sphinx's "¶" beside each heading
             return ""
         href = str(el.get("href", ""))
+        if href.startswith(("mailto:", "tel:")):
+            address = unquote(href.partition(":")[2].partition("?")[0])
+            return text if _plain_address(address) in _plain_address(text) else f"{text} ({address})"
         if not href.startswith(("http://", "https://")) or "_noformat" in parent_tags or not text.strip():
             return text
         return f"[{text.strip()}]({href})"
@@ -180,20 +188,31 @@ class Converter(MarkdownConverter):
         lines = text.strip().split("\n")
         return bullet + "\n".join([lines[0], *(line and " " * len(bullet) + line for line in lines[1:])]) + "\n"
 
+    def convert_td(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        cell: str = super().convert_td(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]
+        return cell
+
+    convert_th = convert_td
+
     def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         """Return a row; the first row gets a rule below to become the head, or an empty head above."""
-        row, parent = f"|{text}\n", el.parent
-        if el.find_previous_sibling() is not None or parent is None:
+        row = f"|{text}\n"
+        if id(el) not in self._first_rows:
             return row
         columns = self._columns[id(el)]
         rule = "| " + " | ".join(["---"] * columns) + " |\n"
-        in_body = parent.name == "tbody"
-        only_row = parent.name == "thead" and len(parent.find_all("tr", limit=2)) == 1
-        is_head = only_row or id(el) not in self._with_data
-        if is_head or not in_body or id(parent.parent) not in self._headed:
-            return row + rule
-        is_first = parent.find_previous_sibling() is None
-        return "| " + " | ".join([""] * columns) + " |\n" + rule + row if is_first else row
+        in_body = el.parent is not None and el.parent.name == "tbody"
+        if in_body and id(el) in self._with_data:
+            return "| " + " | ".join([""] * columns) + " |\n" + rule + row
+        return row + rule
+
+    def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        block: str = super().convert_pre(el, text, parent_tags)  # type: ignore[misc]
+        longest = max(map(len, _FENCES.findall(text)), default=0)
+        if longest:  # a fence within the code must not end the block
+            fence = "`" * (longest + 1)
+            block = f"\n\n{fence}{block.strip(_NEWLINE)[3:-3]}{fence}\n\n"
+        return block
 
     def process_text(self, el: NavigableString, parent_tags: set[str] | None = None) -> str:
         if _BLANKS.search(el) and "pre" not in (parent_tags or ()):
@@ -205,37 +224,13 @@ class Converter(MarkdownConverter):
             )
             el = shortened
         text: str = super().process_text(el, parent_tags)  # type: ignore[misc]  # not in its stubs
+        if parent_tags is None or not parent_tags & {"_noformat", "_inline"}:
+            text = _LIKE_HEADING.sub(r"\\\g<0>", text)
         return text
 
 
-def _ancestors_of(page: Tag, name: str) -> set[int]:
-    """Return the ids of all elements that contain an element `name`."""
-    result: set[int] = set()
-    for element in page.find_all(name):
-        for outer in element.parents:
-            if id(outer) in result:
-                break
-            result.add(id(outer))
-    return result
-
-
-def number_items(page: Tag) -> None:
-    """Give each item of a numbered list a number, and each table cell a drawable width, in place.
-
-    Elements indented too often become a <div>.
-    """
-    for numbered in page.find_all("ol"):
-        start = _NUMBER.fullmatch(str(numbered.get("start", "")))
-        for n, item in enumerate(numbered.find_all("li", recursive=False), int(start[0]) if start else 1):
-            item["value"] = str(n)
-    for cell in page.find_all(["td", "th"]):
-        span = _NUMBER.fullmatch(str(cell.get("colspan", "")))
-        cell["colspan"] = str(max(1, min(_MAX_COLUMNS, int(span[0]) if span else 1)))
-    indents = {id(page): 0}
-    for element in page.find_all(True):
-        indents[id(element)] = indents[id(element.parent)] + (element.name in _INDENTING)
-        if element.name in _INDENTING and indents[id(element)] > _MAX_INDENTS:
-            element.name = "div"
+def _plain_address(text: str) -> str:
+    return re.sub(r"[\s()+/-]", "", text).lower()
 
 
 def _language(pre: Tag) -> str:

@@ -472,7 +472,7 @@ PAGE = """<?xml version="1.0"?>
 </pre></div>
 <table><tr><th>name</th><th>value</th></tr><tr><td>tls</td><td>on</td></tr></table>
 <ol start="3"><li>three<li>four</ol>
-<aside>Advertisement</aside>
+<aside><a href="/other">Related page</a></aside>
 </main><footer>Imprint</footer></body></html>"""
 
 
