@@ -9,6 +9,7 @@ the conversation, and a later request may continue the response by `previous_res
 the item's text (`item_reference`).
 """
 
+import contextlib
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -25,11 +26,12 @@ from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT, ChatRequest
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.replies import json_bytes
-from proxy.dialects.responses import RESPONSES
+from proxy.dialects.responses import RESPONSES, ResponsesRequest
 from proxy.dialects.responses_reply import OWN_ID, response_of_item
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
+from proxy.upstream.bridges.responses_request import has_custom_tools
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
@@ -49,7 +51,7 @@ class ClientChat:
     body: bytes | None = None  # of another dialect, for the bridge; None: the client's own request
     items: Sequence[Any] | None = None  # of a response that is stored: the whole conversation
     continues: bool = False  # continues a response that only the gateway has stored
-    narrowed: bool = False  # the client names the tools that the model may call
+    narrowed: bool = False  # the client says which tools the model may call, or must call
     custom: bool = False  # the client has custom tools, such as Codex's `apply_patch`
 
 
@@ -122,13 +124,14 @@ def _names_own_item(item: Any) -> bool:
 def _knows_chat(request: ModelRequest, target: Target, actions: Actions) -> bool:
     """Whether the upstream may know chat completions with the tools of the request."""
     stated = not target.dialects or DIALECT_NAMES[CHAT.path] in target.dialects
-    needed = [CHAT.path, *([_CUSTOM] if _has_custom_tools(request.fields) else [])]
+    needed = [CHAT.path, *([_CUSTOM] if _has_custom_tools(request) else [])]
     return stated and not any(actions.lacking.knows(target, name, model=target.model) for name in needed)
 
 
-def _has_custom_tools(fields: Mapping[str, Any]) -> bool:
-    tools = fields.get("tools")
-    return isinstance(tools, list) and any(isinstance(one, dict) and one.get("type") == "custom" for one in tools)
+def _has_custom_tools(request: ModelRequest) -> bool:
+    with contextlib.suppress(ApiError):  # the bridge says what is wrong
+        return isinstance(request, ResponsesRequest) and has_custom_tools(request.fields)
+    return False
 
 
 def _translated(
@@ -151,6 +154,7 @@ def _translated(
     body = json_bytes(fields)
     chat = TranslatedRequest.of(exchange.dialect, body, target, actions.lacking).chat
     choice = fields.get("tool_choice")
+    choice = choice.get("type") if isinstance(choice, dict) else choice
     return ClientChat(
         ChatRequest.parse(chat),
         # As in the client's dialect, where passages never stand before the client's own instructions.
@@ -158,8 +162,8 @@ def _translated(
         body,
         items if request.stored else None,
         continues=earlier is not None,
-        narrowed=isinstance(choice, dict) and choice.get("type") == "allowed_tools",
-        custom=exchange.dialect is RESPONSES and _has_custom_tools(fields),
+        narrowed=choice not in (None, "auto"),
+        custom=_has_custom_tools(request),
     )
 
 

@@ -19,13 +19,33 @@ _WEB_SEARCH = {"type": "web_search", "external_web_access": False}
 _LARK = 'start: begin_patch hunk+ end_patch\nbegin_patch: "*** Begin Patch" LF\nend_patch: "*** End Patch" LF?\n'
 
 
+_AGENTS: Json = {
+    "type": "namespace",
+    "name": "multi_agent_v1",
+    "description": "Tools for other agents.",
+    "tools": [
+        {
+            "type": "function",
+            "name": name,
+            "description": f"{name}: {description}.",
+            "strict": False,
+            "parameters": {
+                "type": "object",
+                "properties": {"message": {"type": "string"}},
+                "additionalProperties": False,
+            },
+        }
+        for name, description in (("spawn_agent", "begin a task"), ("wait_agent", "wait for a task"))
+    ],
+}
+
+
 def codex_body(seed: int, *, model: str = MODEL, own_tools: bool = False) -> bytes:
     """A request of Codex for a streamed response. own_tools: without `local_shell` and the provider's web search."""
     draw = random.Random(seed)
-    kinds = ["function", "custom"] if own_tools else ["function", "custom", "local_shell", "web_search"]
+    kinds = ["function", "custom", "namespace"] + ([] if own_tools else ["local_shell", "web_search"])
     body: Json = {
         "model": model,
-        "instructions": _prose(draw, 20_000),
         "input": _codex_input(draw, kinds),
         "tools": _codex_tools(draw, kinds),
         "tool_choice": "auto",
@@ -35,6 +55,7 @@ def codex_body(seed: int, *, model: str = MODEL, own_tools: bool = False) -> byt
         "stream": True,
         "include": ["reasoning.encrypted_content"],
         "prompt_cache_key": _uuid(draw),
+        "client_metadata": {"x-codex-installation-id": _uuid(draw), "x-codex-window-id": f"{_uuid(draw)}:0"},
     }
     if draw.random() < 0.5:
         body["text"] = {"verbosity": draw.choice(["low", "medium", "high"])}
@@ -46,12 +67,12 @@ def codex_headers(seed: int) -> dict[str, str]:
     session = _uuid(random.Random(seed))
     return {
         "accept": "text/event-stream",
-        "user-agent": "codex_cli_rs/0.98.0 (Debian 12.0.0; x86_64) xterm-256color",
+        "user-agent": "codex_cli_rs/0.169.0 (Debian 12.0.0; x86_64) xterm-256color",
         "originator": "codex_cli_rs",
-        "version": "0.98.0",
+        "version": "0.169.0",
         "openai-beta": "responses=experimental",
-        "session_id": session,
-        "conversation_id": session,
+        "session-id": session,
+        "x-codex-window-id": f"{session}:0",
         "authorization": "Bearer any",
     }
 
@@ -59,6 +80,7 @@ def codex_headers(seed: int) -> dict[str, str]:
 def _codex_input(draw: random.Random, kinds: list[str]) -> list[Json]:
     context = "<environment_context>\n  <cwd>/home/me/code</cwd>\n  <shell>bash</shell>\n</environment_context>"
     items = [
+        _codex_message("developer", _prose(draw, 20_000)),  # the base instructions
         _codex_message("developer", "<permissions instructions>\nYou may read files.\n</permissions instructions>"),
         _codex_message("user", f"# AGENTS.md instructions for /home/me/code\n\n{_prose(draw, 500)}"),
         _codex_message("user", context),
@@ -75,7 +97,14 @@ def _codex_input(draw: random.Random, kinds: list[str]) -> list[Json]:
 
 
 def _codex_message(role: str, text: str) -> Json:
-    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+    content = [{"type": "input_text", "text": text}]
+    kinds = {"content_item_kinds": ["text"]}
+    return {
+        "type": "message",
+        "role": role,
+        "content": content,
+        "internal_chat_message_metadata_passthrough": kinds,
+    }
 
 
 def _codex_answer(draw: random.Random) -> Json:
@@ -97,6 +126,14 @@ def _codex_round(draw: random.Random, kinds: list[str]) -> list[Json]:
     if kind == "function":
         arguments = _compact({"command": draw.choice(_COMMANDS), "workdir": "/home/me/code"}).decode()
         call: Json = {"type": "function_call", "name": "shell", "arguments": arguments, "call_id": call_id}
+    elif kind == "namespace":
+        call = {
+            "type": "function_call",
+            "name": "spawn_agent",
+            "namespace": _AGENTS["name"],
+            "arguments": _compact({"message": _prose(draw, 40)}).decode(),
+            "call_id": call_id,
+        }
     elif kind == "custom":
         patch = (
             f"*** Begin Patch\n*** Update File: src/a.rs\n@@\n-{_prose(draw, 30)}\n+{_prose(draw, 30)}\n*** End Patch"
@@ -147,6 +184,7 @@ def _codex_tools(draw: random.Random, kinds: list[str]) -> list[Json]:
     tools: dict[str, Json] = {
         "function": shell,
         "custom": patch,
+        "namespace": _AGENTS,
         "local_shell": {"type": "local_shell"},
         "web_search": _WEB_SEARCH,
     }

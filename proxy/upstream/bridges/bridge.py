@@ -175,8 +175,9 @@ class _Reply:
         self._before_end = before_end
         self._hints = request.hints
         self._streamed = bool(request.fields.get("stream"))
-        repeated = exchange.fields or request.fields  # without the passages
-        self._writer = request.writer(repeated, streamed=self._streamed)
+        repeated = exchange.fields or request.fields  # without the passages; `input` with the items before
+        given = {name: request.fields[name] for name in ("input",) if name in request.fields}
+        self._writer = request.writer({**repeated, **given}, streamed=self._streamed)
         self._status = 0
         self._headers: Headers = []
         self._stream = False  # an event stream comes

@@ -1,5 +1,6 @@
 """The members of a client's objects, read strictly: an unknown member may change the meaning, and is refused."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -8,12 +9,19 @@ from proxy.errors import ApiError
 Json = dict[str, Any]
 
 _LONGEST_NAME = 200  # in an error
+# Members that identify the client, for the provider's records: the answer is the same without. An id of a stored
+# conversation is no such member.
+ABOUT_CLIENT = re.compile(
+    r"client(_\w+)?|(\w+_)?metadata(_passthrough)?|originator|user_agent|"
+    r"(session|request|trace|turn|installation|device)_id"
+)
 
 
 def members_of(value: object, at: str, known: str, ignored: str = "") -> Json:
     """The known members of an object, without members that are null. at: the place of the object, "" for the body.
 
-    ignored: members that may be left out without a change of the answer. Raises ApiError 400 for any other member.
+    ignored: members that may be left out without a change of the answer. Data about the client is left out, too.
+    Raises ApiError 400 for any other member.
     """
     if not isinstance(value, dict):
         wrong(at, "must be an object")
@@ -22,6 +30,8 @@ def members_of(value: object, at: str, known: str, ignored: str = "") -> Json:
         if member is None or name in left_out:
             continue
         if name not in known.split():
+            if ABOUT_CLIENT.fullmatch(name):
+                continue
             unsupported(f"{at}.{name}" if at else name, "leave the member out")
         members[name] = member
     return members

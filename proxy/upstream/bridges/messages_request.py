@@ -5,10 +5,12 @@ lists what is left out. Members that only Claude models know (`thinking`, signed
 model with "claude" in the name: litellm knows these members of chat completions.
 """
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from proxy.dialects.replies import json_bytes
+from proxy.upstream.bridges.conversation import arranged
 from proxy.upstream.bridges.members import Json, by_type, members_of, objects_in, text_in, unsupported, wrong
 
 _SAME = "model max_tokens temperature top_p top_k stream"
@@ -20,6 +22,7 @@ _LEFT_OUT = "context_management cache_control service_tier"
 _NO_THREAD = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
 _OWN_TOOLS = "send tools of your own, or ask a model whose upstream has /v1/messages"
 _SEND_TEXT = "send text, images, PDF files, tool calls and tool results"
+_LONGEST_USER = 64  # characters of `user` that every provider takes; Claude Code's `user_id` has 150
 _EFFORTS = {"max": "xhigh"}  # the highest effort of each API
 
 
@@ -35,17 +38,19 @@ def chat_of(fields: Mapping[str, Any]) -> Json:
         chat["stop"] = sent["stop_sequences"]
     if "metadata" in sent:
         user = members_of(sent["metadata"], "metadata", "user_id")
-        chat.update({"user": user["user_id"]} if "user_id" in user else {})
+        chat.update({"user": _user(user["user_id"])} if "user_id" in user else {})
     if claude and "thinking" in sent:
         chat["thinking"] = sent["thinking"]
     chat.update(_output(sent))
-    if "tools" in sent:
-        chat["tools"] = [_tool(tool, at) for at, tool in objects_in(sent["tools"], "tools")]
-    if "tool_choice" in sent:
-        chat.update(_tool_choice(sent["tool_choice"]))
+    choice = _tool_choice(sent["tool_choice"]) if "tool_choice" in sent else {}
+    if tools := [_tool(tool, at) for at, tool in objects_in(sent.get("tools", []), "tools")]:
+        chat |= {"tools": tools, **choice}  # OpenAI refuses a choice without tools
     if chat.get("stream"):
         chat["stream_options"] = {"include_usage": True}  # a message always reports usage
-    return chat if claude else _without_claudes(chat)
+    if not claude:
+        _leave_out_claudes(chat)
+    chat["messages"] = arranged(chat["messages"])
+    return chat
 
 
 def _output(sent: Json) -> Json:
@@ -63,15 +68,20 @@ def _output(sent: Json) -> Json:
     return chat
 
 
-def _without_claudes(chat: Json) -> Json:
-    """The request without the members that only Claude models know."""
+def _user(id: Any) -> Any:
+    """The id, or a shorter id of the same user."""
+    long = isinstance(id, str) and len(id) > _LONGEST_USER
+    return hashlib.sha256(id.encode("utf-8", "replace")).hexdigest() if long else id
+
+
+def _leave_out_claudes(chat: Json) -> None:
+    """Leave out the members that only Claude models know."""
     for message in chat["messages"]:
         message.pop("thinking_blocks", None)
         for each in (message, *_objects(message["content"]), *message.get("tool_calls", [])):
             each.pop("cache_control", None)
     for tool in chat.get("tools", []):
         tool.pop("cache_control", None)
-    return chat
 
 
 def _objects(content: Any) -> list[Json]:
@@ -139,8 +149,6 @@ def _result(block: Json, at: str) -> Json:
     content: Any = result.get("content", "")
     if not isinstance(content, str):
         content = [_block(each, place) for place, each in objects_in(content, f"{at}.content")]
-        if len(content) == 1 and set(content[0]) == {"type", "text"}:
-            content = content[0]["text"]
     return {"role": "tool", "tool_call_id": text_in(result, "tool_use_id", at), "content": content, **_cached(result)}
 
 

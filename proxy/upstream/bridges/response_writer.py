@@ -6,7 +6,7 @@ from typing import Any
 from proxy.dialects.responses_reply import envelope, item_id, usage_of
 from proxy.upstream.bridges.members import Json
 from proxy.upstream.bridges.reply_writer import ReplyWriter
-from proxy.upstream.bridges.responses_request import packed
+from proxy.upstream.bridges.responses_request import namespaces_of, packed
 
 # Kind of a part -> (event, the member with the text, further members of the part, further members of the text's events)
 _PARTS: Mapping[str, tuple[str, str, Json, Json]] = {
@@ -24,6 +24,7 @@ class ResponseWriter(ReplyWriter):
         """fields: of the client's request, which a response repeats."""
         super().__init__(streamed=streamed)
         self._response = {**envelope(fields), "truncation": "disabled"}
+        self._namespaces = namespaces_of(fields)
         self._output: list[Json] = []
         self._number = 0
         self._item: Json = {}  # the item that is written; empty: none
@@ -62,6 +63,8 @@ class ResponseWriter(ReplyWriter):
         kind, member = ("custom_tool_call", "input") if custom else ("function_call", "arguments")
         status = {} if custom else {"status": "in_progress"}
         item = {"id": self._new_id("ctc" if custom else "fc"), "type": kind, "call_id": id, "name": name}
+        if name in self._namespaces:
+            item["namespace"], item["name"] = self._namespaces[name]
         self._add_item({**item, member: "", **status})
         self._kind = "custom_tool_call_input" if custom else "function_call_arguments"
 

@@ -6,12 +6,14 @@ the same without the member; docs/translated-lane.md lists what is left out.
 
 import base64
 import binascii
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from proxy.dialects.json_body import check_size
+from proxy.upstream.bridges.conversation import arranged
 from proxy.upstream.bridges.members import Json, by_type, members_of, objects_in, text_in, unsupported, wrong
 
 _SAME = "model temperature top_p stream user moderation safety_identifier prompt_cache_key prompt_cache_options"
@@ -22,8 +24,12 @@ _TRANSLATED = (
 )
 # `prompt_cache_retention` makes a provider's cache cheaper, and litellm never sends the member. `truncation`: a
 # conversation too long for the model is the upstream's error, as with "disabled". `max_tool_calls` limits the
-# provider's own tools, which the bridge refuses.
-_LEFT_OUT = "store metadata truncation max_tool_calls stream_options prompt_cache_retention"
+# provider's own tools, which the bridge refuses. `context_management` shortens a conversation, `access_programs`
+# chooses among the rights of an account at OpenAI, and `generate: false` only warms a connection.
+_LEFT_OUT = (
+    "store metadata truncation max_tool_calls stream_options prompt_cache_retention context_management "
+    "access_programs generate"
+)
 _STATE = {
     "previous_response_id": "send the whole conversation in `input`",
     "conversation": "send the whole conversation in `input`",
@@ -54,12 +60,14 @@ def chat_of(fields: Mapping[str, Any]) -> Json:
         chat.update({"reasoning_effort": reasoning["effort"]} if "effort" in reasoning else {})
     if "text" in sent:
         chat.update(_text_options(sent["text"]))
-    if "top_logprobs" in sent or "message.output_text.logprobs" in _names(sent.get("include", []), "include"):
-        unsupported("top_logprobs" if "top_logprobs" in sent else "include", "ask without logprobs")
-    tools = [_tool(tool, at) for at, tool in objects_in(sent.get("tools", []), "tools")]
-    chosen, tools = _tool_choice(sent.get("tool_choice"), tools)
-    chat.update({"tools": tools} if tools else {})
-    chat.update({"tool_choice": chosen} if chosen is not None else {})
+    if sent.get("top_logprobs") or "message.output_text.logprobs" in _names(sent.get("include", []), "include"):
+        unsupported("top_logprobs" if sent.get("top_logprobs") else "include", "ask without logprobs")
+    chosen, tools = _tool_choice(sent.get("tool_choice"), _tools(sent))
+    if tools:
+        chat["tools"] = tools
+        chat.update({"tool_choice": chosen} if chosen is not None else {})
+    else:
+        chat.pop("parallel_tool_calls", None)  # OpenAI refuses a choice without tools, and this member, too
     if chat.get("stream"):
         chat["stream_options"] = {"include_usage": True}  # a response always reports usage
     return chat
@@ -96,7 +104,7 @@ def _messages(sent: Json) -> list[Json]:
         messages.append({"role": "system", "content": text_in(sent, "instructions", "")})
     given = sent.get("input")
     if isinstance(given, str):
-        return [*messages, {"role": "user", "content": given}]
+        return arranged([*messages, {"role": "user", "content": given}])
     items = objects_in(given if given is not None else [], "input")
     check_size(b",".join(_unpacked(item) for _, item in items))  # the check of the body has seen texts in base64
     for at, item in items:
@@ -112,9 +120,11 @@ def _messages(sent: Json) -> list[Json]:
             _add_to_turn(messages, {"content": _content(item, at)})
         elif kind == "message":
             messages.append({"role": text_in(item, "role", at), "content": _content(item, at)})
+        elif kind == _ADDITIONAL_TOOLS:
+            pass  # with the other tools
         else:
             unsupported(f"{at}.type", "leave the item out, or send the text of the item in a message", value=kind)
-    if not messages:
+    if not (messages := arranged(messages)):
         wrong("input", "must be a text or a list of at least one item")
     return messages
 
@@ -135,15 +145,14 @@ def _add_to_turn(messages: list[Json], part: Json) -> None:
 
 def _content(item: Json, at: str) -> Any:
     message = members_of(item, at, "role content", f"type {_OF_REPLIES}")
-    content = message.get("content")
-    return content if isinstance(content, str) else _parts(content, f"{at}.content")
+    return _parts(message.get("content", ""), f"{at}.content")
 
 
 def _parts(value: object, at: str) -> Any:
-    """The parts of a content; a single text becomes a plain text, which every upstream reads."""
-    remedy = "send text, an image or a file"
-    parts = [by_type(part, place, _PARTS, remedy) for place, part in objects_in(value, at)]
-    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
+    """A text, or the parts of a content."""
+    if isinstance(value, str):
+        return value
+    return [by_type(part, place, _PARTS, "send text, an image or a file") for place, part in objects_in(value, at)]
 
 
 def _text_part(part: Json, at: str) -> Json:
@@ -184,14 +193,14 @@ _PARTS = {
 
 
 def _function_call(item: Json, at: str) -> Json:
-    call = members_of(item, at, "call_id name arguments", f"type {_OF_REPLIES}")
-    function = {name: text_in(call, name, at) for name in ("name", "arguments")}
+    call = members_of(item, at, "call_id name namespace arguments", f"type {_OF_REPLIES}")
+    function = {"name": _name_of(call, at), "arguments": text_in(call, "arguments", at)}
     return {"id": text_in(call, "call_id", at), "type": "function", "function": function}
 
 
 def _custom_call(item: Json, at: str) -> Json:
-    call = members_of(item, at, "call_id name input", f"type {_OF_REPLIES}")
-    custom = {name: text_in(call, name, at) for name in ("name", "input")}
+    call = members_of(item, at, "call_id name namespace input", f"type {_OF_REPLIES}")
+    custom = {"name": _name_of(call, at), "input": text_in(call, "input", at)}
     return {"id": text_in(call, "call_id", at), "type": "custom", "custom": custom}
 
 
@@ -199,9 +208,8 @@ _CALLS = {"function_call": _function_call, "custom_tool_call": _custom_call}
 
 
 def _result(item: Json, at: str) -> Json:
-    result = members_of(item, at, "call_id output", f"type {_OF_REPLIES}")
-    output = result.get("output")
-    content = output if isinstance(output, str) else _parts(output, f"{at}.output")
+    result = members_of(item, at, "call_id output", f"type name {_OF_REPLIES}")
+    content = _parts(result.get("output", ""), f"{at}.output")
     return {"role": "tool", "tool_call_id": text_in(result, "call_id", at), "content": content}
 
 
@@ -235,15 +243,69 @@ def _thinking(item: Json) -> list[Any]:
     return blocks if isinstance(blocks, list) else []
 
 
-# --- Tools
+# --- Tools: a chat completion has one list of tools, so a tool of a namespace has the name NAMESPACE__TOOL there.
+
+_ADDITIONAL_TOOLS = "additional_tools"  # an item of `input`
+_LONGEST_TOOL_NAME = 64
 
 
-def _tool(tool: Json, at: str) -> Json:
-    return by_type(tool, at, {"function": _function, "custom": _custom}, _FUNCTIONS_ONLY)
+def namespaces_of(fields: Mapping[str, Any]) -> Mapping[str, tuple[str, str]]:
+    """Name of each tool of a namespace in the chat completion -> namespace and name. fields: of a sound request."""
+    named = [(space, tool.get("name")) for space, _, tool in _declared(fields) if space]
+    return {_flat_name(space, name): (space, name) for space, name in named if isinstance(name, str)}
+
+
+def has_custom_tools(fields: Mapping[str, Any]) -> bool:
+    """Whether the request has custom tools. Raises ApiError 400."""
+    return any(tool.get("type") == "custom" for _, _, tool in _declared(fields))
+
+
+def _declared(fields: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:
+    """Namespace ("": none), place and members of each tool. Raises ApiError 400."""
+    given = fields.get("input")
+    lists = [("tools", fields.get("tools") or [])]
+    for index, item in enumerate(given if isinstance(given, list) else ()):
+        if isinstance(item, dict) and item.get("type") == _ADDITIONAL_TOOLS:
+            at = f"input[{index}]"
+            lists.append((f"{at}.tools", members_of(item, at, "tools", "type id role").get("tools", [])))
+    for place, tools in lists:
+        for at, tool in objects_in(tools, place):
+            if tool.get("type") != "namespace":
+                yield "", at, tool
+                continue
+            space = members_of(tool, at, "name tools", "type description")
+            for inner_at, inner in objects_in(space.get("tools", []), f"{at}.tools"):
+                yield text_in(space, "name", at), inner_at, inner
+
+
+def _tools(sent: Json) -> list[Json]:
+    """The tools of the chat completion; an item may repeat a tool. Raises ApiError 400."""
+    tools: dict[str, tuple[tuple[str, str], Json]] = {}
+    for space, at, tool in _declared(sent):
+        chat = by_type(tool, at, {"function": _function, "custom": _custom}, _FUNCTIONS_ONLY)
+        named = chat[chat["type"]]
+        own = str(named.get("name"))
+        if space:
+            named["name"] = _flat_name(space, text_in(named, "name", at))
+        if tools.setdefault(str(named.get("name")), ((space, own), chat))[0] != (space, own):
+            wrong(f"{at}.name", f"with its namespace is {named['name']!r}, the name of another tool: rename one")
+    return [chat for _, chat in tools.values()]
+
+
+def _name_of(call: Json, at: str) -> str:
+    name = text_in(call, "name", at)
+    return _flat_name(text_in(call, "namespace", at), name) if "namespace" in call else name
+
+
+def _flat_name(namespace: str, name: str) -> str:
+    flat = f"{namespace}__{name}"
+    if len(flat) <= _LONGEST_TOOL_NAME:
+        return flat
+    return f"{flat[: _LONGEST_TOOL_NAME - 9]}_{hashlib.sha256(flat.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 def _function(tool: Json, at: str) -> Json:
-    function = members_of(tool, at, "type name description parameters strict")
+    function = members_of(tool, at, "type name description parameters strict", "output_schema")
     return {"type": "function", "function": {name: value for name, value in function.items() if name != "type"}}
 
 
@@ -267,10 +329,11 @@ def _tool_choice(choice: object, tools: list[Json]) -> tuple[Any, list[Json]]:
         wrong(at, "must be a text or an object")
     if choice.get("type") == "allowed_tools":
         allowed = members_of(choice, at, "type mode tools")
-        names = [(tool.get("type"), tool.get("name")) for _, tool in objects_in(allowed.get("tools"), f"{at}.tools")]
+        listed = objects_in(allowed.get("tools"), f"{at}.tools")
+        names = [(tool.get("type"), _name_of(tool, place)) for place, tool in listed if "name" in tool]
         return allowed.get("mode"), [tool for tool in tools if (tool["type"], tool[tool["type"]].get("name")) in names]
-    named = members_of(choice, at, "type name")
+    named = members_of(choice, at, "type name namespace")
     kind = named.get("type")
     if kind not in ("function", "custom"):
         unsupported(f"{at}.type", _FUNCTIONS_ONLY, value=kind)
-    return {"type": kind, kind: {"name": text_in(named, "name", at)}}, tools
+    return {"type": kind, kind: {"name": _name_of(named, at)}}, tools

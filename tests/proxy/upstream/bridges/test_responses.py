@@ -277,7 +277,6 @@ class TestErrors:
             ({"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
              "input[0].content[0].file_id"),
             ({"include": ["message.output_text.logprobs"]}, "include"),
-            ({"context_management": [{"type": "compaction"}]}, "context_management"),
             ({"reasoning": {"mode": "pro"}}, "reasoning.mode"),
             ({"mock_response": "x"}, "mock_response"),
         ],
