@@ -45,6 +45,7 @@ _MINIFIED = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
 _PEEK_BYTES = 65_536
 # The line ends of Unicode besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
 _TITLE_WITHIN_CHARS = 20_000  # a heading further down is not the document's title
 
@@ -209,6 +210,7 @@ def parse(
         case "text":
             if is_json:
                 text = questions.pairs_from_json(text, rights=groups is None)
+    text = _SURROGATES.sub("\ufffd", text)  # of JSON; no tokenizer and no database takes half a character
     if not text.strip():
         raise Unreadable("empty: the file holds no text")
     title = printable(named or title or _readable(shown_as.stem))

@@ -96,8 +96,9 @@ def with_wiki_headings(text: str, marks: Sequence[Mark], starts: Sequence[int]) 
 
 
 def table_head(cells: Sequence[str]) -> str:
-    """Return the names of a table's columns as one heading: "name | price"."""
-    names = " | ".join(" ".join(cell.split()) for cell in cells if cell.strip())
+    """Return the names of a table's columns as one heading: "name | price"; a column without a name keeps its place."""
+    last = max((n for n, cell in enumerate(cells, 1) if cell.strip()), default=0)
+    names = " | ".join(" ".join(cell.split()) for cell in cells[:last])
     return names if len(names) <= _HEAD_CHARS else names[: _HEAD_CHARS - 1].rstrip() + "…"
 
 

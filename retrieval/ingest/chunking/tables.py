@@ -6,14 +6,19 @@ that the head is embedded, searched and shown with every row, and the text stays
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from retrieval.ingest.chunking.blocks import Block, line_starts, table_head
 from retrieval.ingest.chunking.sections import Section
 from retrieval.records.documents import Document
 
 _DELIMITERS = ",;\t|"
-_HEAD_WITHIN_CHARS = 100_000  # a longer line is no head
+_SAMPLE_ROWS = 20  # decide on the delimiter and the head
+_SAMPLE_CHARS = 100_000
+_SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?\s*', re.IGNORECASE)  # Excel's first line
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _NUMBER = re.compile(r"[-+$€£]?[\d.,:/-]+%?")
 _QUESTIONS = frozenset({"question", "questions", "q", "prompt", "query", "frage", "pregunta"})
 _ANSWERS = frozenset({"answer", "answers", "a", "response", "reply", "antwort", "respuesta"})
@@ -22,21 +27,24 @@ _ANSWERS = frozenset({"answer", "answers", "a", "response", "reply", "antwort", 
 def table_sections(document: Document) -> list[Section]:
     """Return one section with a block per row of a CSV or TSV document; for questions and answers, a section per row.
 
-    The first line decides which of , ; tab and | separates cells. The first row is the head unless a cell is empty or
-    a number. Text that the csv module refuses is read line by line.
+    The first rows decide which of , ; tab and | separates cells, unless a line `sep=;` says so, and which row is the
+    head: titles, comments and blank lines may stand above. Text that the csv module refuses is read line by line.
     """
     text = document.text
     starts = line_starts(text)
-    first = text[: starts[1] if len(starts) > 1 else len(text)][:_HEAD_WITHIN_CHARS]
-    delimiter = "\t" if document.source.lower().endswith(".tsv") else max(_DELIMITERS, key=first.count)
-    cells = next(iter(_parsed([first], delimiter)), ([], 0))[0]
-    column_names = table_head(cells) if _is_table_head(cells) else ""
+    sample = text[:_SAMPLE_CHARS].splitlines(keepends=True)
+    stated = _SEPARATOR_LINE.fullmatch(sample[0]) if sample else None
+    of_name = "\t" if document.source.lower().endswith(".tsv") else ""
+    delimiter = stated[1] if stated else of_name or _delimiter(sample)
+    head, cells = _head(_rows(sample, delimiter))
+    column_names = table_head(cells)
     begins = _row_lines(text, starts, delimiter)
     bounds = zip(begins, [*begins[1:], len(starts)], strict=True)
     spans = [(starts[line], starts[end] if end < len(starts) else len(text)) for line, end in bounds]
     # Marked as cut, so that a row is never repeated as overlap.
     blocks = [
-        Block("table", start, end, cut=1, heading=column_names if n else "") for n, (start, end) in enumerate(spans)
+        Block("table", start, end, cut=1, heading=column_names if n > head else "")
+        for n, (start, end) in enumerate(spans)
     ]
     blocks = [block for block in blocks if block.start < block.end]
     if not blocks:
@@ -47,8 +55,54 @@ def table_sections(document: Document) -> list[Section]:
     return [Section(block.start, block.start, block.end, 1, (), (block,), own_chunk=True) for block in blocks]
 
 
-def _is_table_head(cells: Sequence[str]) -> bool:
-    return len(cells) > 1 and all(cell.strip() and not _NUMBER.fullmatch(cell.strip()) for cell in cells)
+def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    """The cells of the first rows."""
+    return [[cell.strip() for cell in cells] for cells, _ in islice(_parsed(lines, delimiter), _SAMPLE_ROWS)]
+
+
+def _delimiter(lines: Sequence[str]) -> str:
+    """The delimiter that gives the most rows the same number of cells; of several, the one that respects quotes and
+    gives more cells.
+    """
+
+    def agreement(delimiter: str) -> tuple[int, int, int]:
+        rows = _rows(lines, delimiter)
+        width, agreeing = _common_width(rows)
+        return agreeing, -sum('"' in cell for cells in rows for cell in cells), width
+
+    return max(_DELIMITERS, key=agreement)
+
+
+def _common_width(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """The number of cells that most rows have, of two at least, and the number of these rows; (0, 0) without one."""
+    widths = Counter(len(cells) for cells in rows if len(cells) > 1)
+    return max(widths.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
+
+
+def _head(rows: Sequence[Sequence[str]]) -> tuple[int, Sequence[str]]:
+    """The place of the head among the rows, and its cells; (0, []) without a head.
+
+    The head is the first row as wide as most rows, if its cells are names.
+    """
+    width, _ = _common_width(rows)
+    for at, cells in enumerate(rows):
+        if len(cells) != width or cells[0].startswith("#"):
+            continue
+        below = [other for other in rows[at + 1 :] if len(other) == width]
+        return (at, cells) if _are_names(cells, below) else (0, [])
+    return 0, []
+
+
+def _are_names(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether a row names columns: texts, and years above other values; the first or last name may be missing."""
+    if len(cells) < 2 or not any(cells) or not all(cells[1:-1]):
+        return False
+    years = [n for n, cell in enumerate(cells) if _YEAR.fullmatch(cell)]
+    if any(_NUMBER.fullmatch(cell) and n not in years for n, cell in enumerate(cells) if cell):
+        return False
+    return not years or (
+        bool(below) and len(years) < len(cells) and any(not _YEAR.fullmatch(row[n]) for row in below for n in years)
+    )
 
 
 def _row_lines(text: str, starts: Sequence[int], delimiter: str) -> list[int]:

@@ -456,6 +456,12 @@ def test_a_title_of_a_page_of_words_is_shortened() -> None:
     assert title.endswith("word…")
 
 
+def test_half_a_character_in_json_is_replaced() -> None:
+    text = '[{"question": "Is \\ud83d\\ude00 one?", "answer": "Half: \\ud800."}]'
+    for name in ("a.json", "a.jsonl"):
+        assert document(text, name).text == "Q: Is \U0001f600 one?\nA: Half: \ufffd.\n"
+
+
 # Pages
 
 PAGE = """<?xml version="1.0"?>

@@ -51,6 +51,32 @@ def test_a_first_row_with_a_number_is_no_head() -> None:
     assert {piece.headings for piece in split("\n".join(ROWS))} == {()}
 
 
+@pytest.mark.parametrize(
+    ("top", "row", "head"),
+    [
+        ("sep=;\nItem;Name;Price", "A{n};lamp;{n},50", "Item | Name | Price"),
+        ("Stock of the north depot\n\nItem;Name;Price", "A{n};lamp;{n},50", "Item | Name | Price"),
+        ("Stock, all depots, 2024\nItem;Name;Price", "A{n};lamp;{n},50", "Item | Name | Price"),
+        ("# made by a program, v2\nItem,Name,Price", "A{n},lamp,{n}", "Item | Name | Price"),
+        ('"Name, full";"Price, EUR"', "lamp {n};{n},50", "Name, full | Price, EUR"),
+        (",Jan,Feb", "{n},1.5,2.5", " | Jan | Feb"),
+        ("Country,2019,2020", "land {n},4,5", "Country | 2019 | 2020"),
+        ("Name;Price;", "lamp {n};{n};", "Name | Price"),
+        ("Name\tPrice", "lamp {n}\t{n},50", "Name | Price"),
+    ],
+)
+def test_the_head_is_found_below_titles_and_with_any_delimiter(top: str, row: str, head: str) -> None:
+    text = "\n".join([top, *(row.format(n=n) for n in range(60))])
+    chunks = split(text)
+    assert chunks[0].text.startswith(top)
+    assert {piece.headings for piece in chunks[1:]} == {(head,)}
+
+
+@pytest.mark.parametrize("row", ["{n},lamp", "lamp,2019", "lamp,,on", "a{n}", "2019,2020", "lamp;{n},5"])
+def test_rows_without_a_head_have_none(row: str) -> None:
+    assert {piece.headings for piece in split("\n".join(row.format(n=n) for n in range(99)))} == {()}
+
+
 def test_a_quoted_cell_of_several_lines_stays_in_its_row() -> None:
     rows = [f'lamp {n},"first line\nsecond ""quoted"", line"' for n in range(20)]
     chunks = split("\n".join(["name,text", *rows]))
