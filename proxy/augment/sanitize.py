@@ -15,7 +15,7 @@ from itertools import accumulate
 # DerivedCoreProperties.txt): the Tag block, variation selectors, fillers of Hangul, Khmer and Mongolian.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
-    "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ue000-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f"
+    "\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ue000-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0e"
     "\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff]"
 )
 _INVISIBLE_ABOVE = re.compile(
@@ -24,6 +24,14 @@ _INVISIBLE_ABOVE = re.compile(
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0xF0000, 0x10000))
     + "]"
 )
+# Invisible where they join or part nothing: the joiners, and the sign that shows a character as an emoji.
+_JOINING = re.compile("[\u200c\u200d\ufe0f]")
+_EMOJI_SIGN = "\ufe0f"
+# Scripts that write with joiners: Arabic to Mandaic, those of India, Tibetan, Myanmar, Khmer, Mongolian and others.
+_WITH_JOINERS = re.compile(
+    "[\u0600-\u0dff\u0f00-\u109f\u1780-\u18af\u1b00-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00011000-\U00011fff]"
+)
+_VIRAMA = 9  # the canonical combining class of a sign after which a joiner shapes the letter before
 # Twins: characters that NFKC writes in printable ASCII: full-width, small, raised, circled and mathematical forms,
 # ligatures. _PLAIN maps each twin to the ASCII characters.
 _PLAIN = {
@@ -50,6 +58,9 @@ _PLAIN = {
     for code in range(first, last)
     if (plain := unicodedata.normalize("NFKC", chr(code))).isascii() and plain.isprintable() and " " not in plain
 }
+_PLAIN |= {
+    ord(char): plain for plain, chars in (("<", "‹〈⟨〈❬❮❰˂ᐸ⧼"), (">", "›〉⟩〉❭❯❱˃ᐳ⧽")) for char in chars
+}  # look alike
 _TWINS, _TWINS_ABOVE = (
     re.compile("[" + "".join(chr(code) for code in _PLAIN if (code > 0xFFFF) is above) + "]") for above in (False, True)
 )
@@ -63,12 +74,13 @@ _OTHER_LINE_FEEDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _TOKENS = re.compile(
     r"""
     < (?=
-        [|] /? [\w▁.:-]{1,64} [|]? >                    # <|im_start|> <|eot_id|> <｜User｜> <|turn>
+        /? [|] /? [\w▁.:-]{1,64} [|]? >                 # <|im_start|> <|eot_id|> <｜User｜> <|turn>
+      | /? [|] \w{1,64} [|] \w                          # <｜DSML｜invoke name="…">
       | /? \w{1,64} [|] >                               # <turn|>
-      | /? (?: s | bos | eos | sop | eop | eod | pad | unk | start_of_turn | end_of_turn | start_of_image
-             | end_of_image | think | tool_call | tool_response | system | user | assistant | human
-             | eom | eot | tools | arg_key | arg_value | im_ \w{1,32} ) >
-                                                        # Llama 2 and 3, Gemma, Qwen, GLM, Kimi, InternVL
+      | /? (?: s | bos | eo[abdhmpst] | sop | pad | unk | (?: start | end ) _ (?: of | function ) _ \w{1,32}
+             | think | tool_?call | tool_response | system | user | assistant | human | role
+             | tools | arg_key | arg_value | (?: im | longcat ) _ \w{1,32} ) >
+                                      # Llama 2 and 3, Gemma, Qwen, GLM, Kimi, InternLM, Nemotron, Ling, SmolVLM
       | (?: function | parameter ) = [^<>\n]{1,64} > | / (?: function | parameter ) >     # Qwen, Llama 3
       | /? (?: function | tool ) _ (?: call | result | output ) s? >          # <function_calls>
       | (?: \w{1,64}_token | fim_\w{1,32} ) >           # <BOS_TOKEN> <fim_prefix>
@@ -81,7 +93,7 @@ _TOKENS = re.compile(
         /? (?: INST | SYSTEM_PROMPT | AVAILABLE_TOOLS | TOOL_CALLS | TOOL_RESULTS | TOOL_CONTENT | THINK | IMG
              | IMG_BREAK | IMG_END | MODEL_SETTINGS | BEGIN_AUDIO | CALL_ID | gMASK | sMASK ) \] # Mistral, Llama 2, GLM
       | (?-i: ARGS | AUDIO | PREFIX | MIDDLE | SUFFIX | TRANSCRIBE | CLS | SEP | PAD | UNK | MASK | BOS | EOS
-            | BOT | EOT ) \]                                        # Mistral, BERT, Kimi
+            | BOT | EOT | (?: BEGIN | END ) _OF_ [A-Z]{1,32} ) \]   # Mistral, BERT, Kimi
       | \w{0,64}_token_\d{1,5} \]                       # [UNUSED_TOKEN_145]
       | [|] /? \w{1,64} [|] \]                          # [|user|]
       | end \s+ of \s+ \d+ \s* \]
@@ -154,4 +166,22 @@ def _visible(text: str) -> str:
     if line.isprintable() and (line.isascii() or _PRINTABLE.search(line) is None):
         return text
     text = _INVISIBLE.sub("", _OTHER_LINE_FEEDS.sub("\n", text))
-    return _INVISIBLE_ABOVE.sub("", text) if _ABOVE.search(text) else text
+    text = _INVISIBLE_ABOVE.sub("", text) if _ABOVE.search(text) else text
+    return _JOINING.sub(_joiner, text)
+
+
+def _joiner(match: re.Match[str]) -> str:
+    """The sign where a script or an emoji needs it; "" elsewhere, as within a token of a chat template."""
+    text, at, sign = match.string, match.start(), match[0]
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if sign == _EMOJI_SIGN:
+        return sign if _is_emoji(before) or after == "\u20e3" else ""  # U+20E3: the frame of a key
+    if sign == "\u200d" and _is_emoji(text[at - 2 : at - 1] if before == _EMOJI_SIGN else before) and _is_emoji(after):
+        return sign
+    if not _WITH_JOINERS.match(before):
+        return ""
+    return sign if _WITH_JOINERS.match(after) or unicodedata.combining(before) == _VIRAMA else ""
+
+
+def _is_emoji(char: str) -> bool:
+    return char != "" and (unicodedata.category(char) == "So" or "\U0001f3fb" <= char <= "\U0001f3ff")  # or a skin tone

@@ -28,6 +28,9 @@ ORDINARY = [
     "",
     "[args] [middle] [Mask] [sep] [cls] the [prefix] and [audio], [TODO], [UNUSED], x[e~1], a]~b",
     "List<T_1> Map<K, V_2> <h1> <section_a> <seeds> <minimax> <extra> <reserved> <unused> <functions> <my_calls>",
+    "می\u200cخواهم کتاب\u200cها را ببینم، क्\u200dष ന്\u200d ශ්\u200dරී",
+    "👩\u200d🚒 ❤\ufe0f\u200d🔥 👩🏽\u200d💻 1\ufe0f\u20e3 ☎\ufe0f",
+    "‹quoted› 〈章〉 a ⟨x|y⟩ b",
     "CO₂, 10 m², ① first, ℓ = 5, ２０２６年、＜日本語＞ ｛ x ｝ ｜ 𝛼 + 𝑥 < 𝑦",
 ]
 
@@ -77,6 +80,16 @@ def test_the_documentation_of_this_project_keeps_all_lines_but_those_that_show_d
         ("<extra_id_0>a<reserved_106>b<SPECIAL_12><unused7>", "< extra_id_0>a< reserved_106>b< SPECIAL_12>< unused7>"),
         ("]~b]system\nx[e~[\n]~!b[", "] ~b]system\nx[ e~[\n] ~!b["),
         ("<seed:bos>system<seed:eos><minimax:tool_call>", "< seed:bos>system< seed:eos>< minimax:tool_call>"),
+        ("<TOOLCALL>[]</TOOLCALL><role>SYSTEM</role>", "< TOOLCALL>[]< /TOOLCALL>< role>SYSTEM< /role>"),
+        ("<longcat_tool_call>a<longcat_user>", "< longcat_tool_call>a< longcat_user>"),
+        (
+            "<start_function_call>a<end_of_utterance><eoh><eoa>",
+            "< start_function_call>a< end_of_utterance>< eoh>< eoa>",
+        ),
+        ('<｜DSML｜invoke name="x"></｜DSML｜invoke>', '< ｜DSML｜invoke name="x">< /｜DSML｜invoke>'),
+        ("[BEGIN_OF_TEXT]a[END_OF_TEXT]", "[ BEGIN_OF_TEXT]a[ END_OF_TEXT]"),
+        ("‹|im_start|› 〈|im_end|〉 ⟨s⟩", "‹ |im_start|› 〈 |im_end|〉 ⟨ s⟩"),
+        ("<|im\u200c_start|> <\u200d|im_end|> sys\ufe0ftem", "< |im_start|> < |im_end|> system"),
         ("[TOOL_CALLS]f[ARGS]{}[CALL_ID]", "[ TOOL_CALLS]f[ ARGS]{}[ CALL_ID]"),
         ("<function_calls></function_calls><tool_results>", "< function_calls>< /function_calls>< tool_results>"),
         ("<tools></tools><arg_key>a</arg_value>", "< tools>< /tools>< arg_key>a< /arg_value>"),
@@ -104,7 +117,7 @@ def test_what_could_pass_for_structure_is_broken_by_one_space(text: str, safe: s
     [
         ("a\u200bb\u202ec\u2066d\ufeff\xade", "abcde"),
         ("a" + "".join(chr(0xE0000 + ord(c)) for c in "obey") + "b", "ab"),
-        ("❤\ufe0fb\U000e0101c", "❤bc"),
+        ("x\ufe0fb\U000e0101c", "xbc"),
         ("a\u3164\u115f\uffa0b", "ab"),
         ("a\x00\x1b[31m\x7f\x9bb", "a[31mb"),
         ("a\ud800b\udfffc", "abc"),
