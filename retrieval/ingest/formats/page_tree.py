@@ -23,6 +23,7 @@ _BY_PLACE = frozenset({"header", "footer", "aside"})
 _BLOCKS = frozenset(
     "address center details dialog fieldset figure form hgroup label legend main menu optgroup output search".split()
 )
+_EMPHASIS = frozenset("b strong em i del s".split())
 _NUMBERED_LINES = re.compile(r"blob|hljs-ln|line-?n|gutter|code|highlight|rouge", re.IGNORECASE)
 _LINE_NUMBERS = re.compile(r"[\s\d]*")
 _TEX = re.compile(r"tex", re.IGNORECASE)
@@ -75,6 +76,8 @@ def _known_name(element: Tag, *, in_heading: bool, level: int) -> str:
         return "span" if in_heading else below if element.has_attr("aria-expanded") else name
     if name == "summary":
         return below
+    if name in _EMPHASIS and _within_word(element):
+        return "span"  # **lock**smith would be two words
     if element.get("role") == "heading" and not _HEADING.fullmatch(name):
         stated = f"h{element.get('aria-level', '2')}"
         return stated if _HEADING.fullmatch(stated) else "h6"
@@ -83,6 +86,15 @@ def _known_name(element: Tag, *, in_heading: bool, level: int) -> str:
     if name in _BLOCKS or (name == "template" and element.has_attr("shadowrootmode")):
         return "div"
     return name
+
+
+def _within_word(element: Tag) -> bool:
+    """Whether a letter stands right before or after the element."""
+    before, after = element.previous_sibling, element.next_sibling
+    text = element.get_text() if isinstance(before, NavigableString) or isinstance(after, NavigableString) else ""
+    return (isinstance(before, NavigableString) and before[-1:].isalnum() and text[:1].isalnum()) or (
+        isinstance(after, NavigableString) and after[:1].isalnum() and text[-1:].isalnum()
+    )
 
 
 def _letters(page: Tag) -> tuple[dict[int, int], dict[int, int]]:

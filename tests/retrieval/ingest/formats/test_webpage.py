@@ -32,6 +32,7 @@ def main(content: str) -> str:
         ("<details><summary>Q?</summary>A.</details><details>B.</details>", "## Q?\n\nA.\n\nB."),
         ("<fieldset><legend>L</legend><label>M</label><output>O</output></fieldset>", "L\n\nM\n\nO"),
         ("<address>Quay 4</address><dialog open>Open</dialog>", "Quay 4\n\nOpen"),
+        ("<b>lock</b>smith, <b>two</b> words, H<i>x</i>", "locksmith, **two** words, Hx"),
         ("<x-tab>One</x-tab><x-tab>Two</x-tab>", "One Two"),
         (
             "<math><mi>E=mc2</mi><annotation encoding='application/x-tex'>E=mc^2</annotation></math>"
