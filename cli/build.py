@@ -4,7 +4,7 @@ import asyncio
 import functools
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -151,6 +151,7 @@ def gateway(
     knowledge: Knowledge,
     *,
     ready: Callable[[], str],
+    warnings: Callable[[], Sequence[str]] = tuple,
     begun: Callable[[], Awaitable[None]] = already,
     metrics: Metrics | None = None,
     environ: Mapping[str, str] | None = None,
@@ -246,7 +247,8 @@ def gateway(
         ),
         upstream=ways.app,
         routes=routes,
-        ready=ready,
+        ready=lambda: ready() or _unusable(keyring.trouble or ledger.trouble),
+        warnings=lambda: [*warnings(), *(one.trouble for one in (receipts, histories) if one.trouble)],
         begun=begun,
         metrics=metrics,
         keyring=keyring,
@@ -260,6 +262,10 @@ def gateway(
     return Gateway(
         application(parts), ways.client, translated, routes, keyring, mcp, ledger, receipts, histories, shadow, actions
     )
+
+
+def _unusable(trouble: str) -> str:
+    return trouble and f"the accounts cannot be used: {trouble}"
 
 
 def _ledger(settings: Settings, keys: SqlAccounts, metrics: Metrics) -> Ledger:
@@ -510,8 +516,9 @@ def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
         languages=settings.ingest.languages,
         enrichments=enrichments(settings),
         context_tokens=settings.ingest.context_tokens,
-        qdrant_url=qdrant.url,
+        qdrant_urls=qdrant.url,
         qdrant_api_key=environ.get(qdrant.api_key_env, ""),
+        qdrant_ca_file=qdrant.ca_file,
         qdrant_collection=qdrant.collection,
         qdrant_timeout_s=qdrant.timeout_s,
         qdrant_shards=qdrant.shards,

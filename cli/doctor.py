@@ -10,11 +10,13 @@ import click
 
 from cli.common import echo, echo_json, options, progress_bar, run, settings_of
 from config.settings import Settings
-from retrieval.errors import DataInUse, RetrievalError
+from retrieval.errors import DataInUse, IndexDown, RetrievalError
 
 if TYPE_CHECKING:
-    from retrieval.index.audit import Points
-    from retrieval.index.index import Index
+    from collections.abc import Awaitable, Callable
+
+    from retrieval.knowledge import EmbedderChoice, Knowledge
+    from retrieval.records.points import PointFaults
 
 _LEAST_FREE_MB = 128  # minimum for the index, see `stores.edge_shard`
 _AWAY = "see to the server of catalog.url"
@@ -54,8 +56,8 @@ class Examination:
 def command(repair: bool, as_json: bool, config_file: Path | None, data: str | None) -> None:
     """Check settings, data folder, databases, every point of the index, and action sets; name problems and remedies.
 
-    Exit code 0: no problem, or all problems repaired. The index is checked only while no `ragway serve` uses the data
-    folder.
+    Exit code 0: no problem, or all problems repaired. While `ragway serve` uses the data folder, its index is checked
+    through it, but for points without a document and interrupted rebuilds.
     """
     run(_doctor(Examination(settings_of(config_file, data=data), repair), as_json=as_json))
 
@@ -197,53 +199,81 @@ async def _index(seen: Examination) -> None:
     try:
         index = await Index.open(plan(seen.settings), serving=False)
     except DataInUse as error:
-        seen.found(
-            "the index", f"not checked, for {error.holder} has it open", "end the process and run `ragway doctor` again"
-        )
+        await _served_index(seen, error.holder)
         return
     except RetrievalError as error:
         seen.found("the index", error, "search works only after the repair")
         return
     try:
         for row in await index.library.collections():
-            await _collection(seen, index, row.name)
+            await _collection(seen, index, row.name, index.clear, index.choice)
     finally:
         await index.close()
 
 
-async def _collection(seen: Examination, index: "Index", name: str) -> None:
+async def _served_index(seen: Examination, holder: str) -> None:
+    """Check the index through the process that has the data folder open."""
+    from retrieval.rpc.client import IndexClient
+
+    client = IndexClient(Path(seen.settings.data))
+    try:
+        await client.search.check()
+        for row in await client.library.collections(None):
+            await _collection(seen, client, row.name)
+    except IndexDown as error:
+        advice = "wait and run `ragway doctor` again, or read the log of that process"
+        seen.found(
+            "the index", f"not checked, for {holder} has it open and its index does not answer ({error})", advice
+        )
+    except RetrievalError as error:
+        seen.found("the index", error, "until then, chats go on without passages")
+    finally:
+        await client.close()
+
+
+async def _collection(
+    seen: Examination,
+    knowledge: "Knowledge",
+    name: str,
+    clear: "Callable[[str, PointFaults], Awaitable[None]] | None" = None,
+    choice: "Callable[[str], EmbedderChoice | None]" = lambda _name: None,
+) -> None:
+    """clear, choice: of an index that no other process uses. Beside a running `ragway serve`, points without a
+    document may belong to a document that is being written, and a rebuild may be running.
+    """
     subject = f"collection {name}"
     try:
-        points = await index.audit(name)
+        points = await knowledge.library.audit(name)
+    except IndexDown:
+        raise
     except RetrievalError as error:  # of another embedder
         seen.found(subject, error, "set embedder.model back, or reindex the collection")
         return
+    alone = clear is not None
     stray = len(points.orphaned) + len(points.tenants)
     before = len(seen.findings)
     if points.missing:
         seen.found(subject, f"{points.missing} of its points are missing", f"`ragway rebuild {name}`")
     if points.damaged:
         seen.found(subject, f"{points.damaged} of its points are damaged", f"`ragway rebuild {name}`")
-    if stray:
+    if stray and alone:
         problem = f"{len(points.orphaned)} points and {len(points.tenants)} generations belong to no document"
         seen.found(subject, problem, "`ragway doctor --repair` deletes these points")
-    if points.unfinished:
+    if points.unfinished and alone:
         advice = f"it is searched as before; give the command again, or `ragway rebuild {name}`"
         seen.found(subject, "a rebuild or reindex was interrupted", advice)
-    if seen.repair and len(seen.findings) > before:
-        healed = await _repaired(seen, index, name, points)
-        for finding in seen.findings[before:]:
-            finding.repaired = healed
-
-
-async def _repaired(seen: Examination, index: "Index", name: str, points: "Points") -> bool:
-    """Whether a second check finds no problem."""
+    if not seen.repair or len(seen.findings) == before:
+        return
+    healed = False
     try:
-        await index.clear(name, points)
-        if points.unfinished or not points.searchable:
-            await index.writing.rebuild(name, progress_bar(f"rebuild {name}"), embedder=index.choice(name))
-        after = await index.audit(name)
+        if clear is not None:
+            await clear(name, points)
+        if not points.searchable or (points.unfinished and alone):
+            await knowledge.writing.rebuild(name, progress_bar(f"rebuild {name}"), embedder=choice(name))
+        after = await knowledge.library.audit(name)
+        strays = after.orphaned or after.tenants or after.unfinished
+        healed = after.searchable and not (strays and alone)
     except RetrievalError as error:
-        seen.found(f"collection {name}", error, "the repair failed")
-        return False
-    return after.searchable and not after.orphaned and not after.tenants and not after.unfinished
+        seen.found(subject, error, "the repair failed")
+    for finding in seen.findings[before:]:
+        finding.repaired = healed and finding.advice != "the repair failed"

@@ -65,6 +65,7 @@ command.add_command(key_credentials.command)
 )
 @click.option("--model", "models", multiple=True, help="Model that the key may call; may be repeated.")
 @click.option("--admin", is_flag=True, help="Allow calls for the whole gateway: metrics, keys, usage of all keys.")
+@click.option("--metrics", is_flag=True, help="Allow to read /metrics and all of /readyz, e.g. for Prometheus.")
 @click.option("--expires", help="Lifetime of the key, e.g. 90d (default: no end).")
 @_limits
 @options
@@ -157,6 +158,7 @@ def _rights_text(key: Key) -> str:
     parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]
     parts += [f"in {','.join(key.rights.group_names)}"] if key.rights.group_names else []
     parts += ["admin"] if key.rights.admin else []
+    parts += ["metrics"] if key.rights.metrics else []
     parts += [_limited(key)] if key.limits.given() else []
     if key.revoked_s is not None:
         parts.append(f"revoked {_date(key.revoked_s)}")

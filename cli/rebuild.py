@@ -1,5 +1,6 @@
 """ragway rebuild: a collection's index made anew from the catalog alone."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,20 +11,22 @@ from config.settings import Settings
 
 
 @click.command("rebuild")
-@click.argument("collection")
+@click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
 @options
-def command(collection: str, yes: bool, config_file: Path | None, data: str | None) -> None:
-    """Chunk and embed a collection again from the catalog's text: after a lost index or with another embedder.
+def command(collections: tuple[str, ...], yes: bool, config_file: Path | None, data: str | None) -> None:
+    """Chunk and embed collections again from the catalog's text: after a lost index or with another embedder.
 
     The new index is built beside the one in use, then takes its place at once.
     """
-    run(_rebuild(settings_of(config_file, data=data), as_text(collection), yes=yes))
+    names = [as_text(collection) for collection in collections]
+    run(_rebuild(settings_of(config_file, data=data), names, yes=yes))
 
 
-async def _rebuild(settings: Settings, collection: str, *, yes: bool) -> int:
+async def _rebuild(settings: Settings, names: Sequence[str], *, yes: bool) -> int:
     async with knowledge(settings) as documents:
-        await write_contexts(settings, documents, [], collection, yes=yes)
-        chunks = await documents.writing.rebuild(collection, progress_bar(f"rebuild {collection}"))
-    echo(f"{collection}: {chunks} chunks written")
+        for name in names:
+            await write_contexts(settings, documents, [], name, yes=yes)
+            chunks = await documents.writing.rebuild(name, progress_bar(f"rebuild {name}"))
+            echo(f"{name}: {chunks} chunks written")
     return 0

@@ -95,6 +95,7 @@ async def _serve(settings: Settings) -> int:
                             index_ready.set()
 
                     index.on_change(changed)
+                    index.on_problems(front.set_warnings)
                     topic = await _topic(settings, index)
                     changed(index.unavailable_reason)
                 else:

@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import orjson
@@ -41,12 +41,14 @@ class Serving:
         Raises SettingsError, RetrievalError.
         """
         self._missing = "starting"
+        self._warnings: Sequence[str] = ()
         self._knowledge = IndexClient(Path(settings.data))
         self._knowledge.expect_start(_PATIENCE_S)
         self._made = gateway(
             settings,
             self._knowledge,
             ready=lambda: self._missing,
+            warnings=lambda: self._warnings,
             begun=self._knowledge.until_started,
             metrics=metrics,
         )
@@ -81,6 +83,10 @@ class Serving:
         self._missing = missing
         if missing != "starting":
             self._knowledge.end_start()
+
+    def set_warnings(self, warnings: Sequence[str]) -> None:
+        """Set the problems that /readyz tells of."""
+        self._warnings = warnings
 
     async def drain(self, patience_s: float) -> None:
         """Accept no more connections, let running requests finish, cut after `patience_s` or on cancellation, close
@@ -202,6 +208,8 @@ class _WorkerProcess:
         elif word == "missing":
             if not self.leave.is_set():
                 self._serving.set_status(rest)
+        elif word == "warnings":
+            self._serving.set_warnings(orjson.loads(rest))
         elif word == "ping":
             self._send("pong")
         elif word == "drain":

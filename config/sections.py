@@ -172,8 +172,9 @@ class CatalogSettings:
 
 @dataclass(frozen=True, slots=True)
 class QdrantSettings:
-    url: str
+    url: tuple[str, ...]
     api_key_env: str
+    ca_file: str
     collection: str
     timeout_s: float
     shards: int

@@ -21,7 +21,7 @@ from starlette.routing import Route, Router
 from proxy.access import admin
 from proxy.access.admin import Admin
 from proxy.access.auth import Guard, must_be_no_page, origin_refused
-from proxy.access.keys import Keyring
+from proxy.access.keys import Keyring, secret_of
 from proxy.access.ledger import Ledger
 from proxy.access.metering import Metering, Record
 from proxy.access.rights import Rights
@@ -54,6 +54,7 @@ _EXPOSED = [
     "x-rag-patterns",
     "server-timing",
 ]
+_WITHHELD = "there are problems: send a key made with --metrics or --admin, or read the log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Parts:
     upstream: App
     routes: Routes
     ready: Callable[[], str]  # "" when ready, else the missing part
+    warnings: Callable[[], Sequence[str]]  # problems of a ready gateway
     begun: Callable[[], Awaitable[None]]  # returns once the index can be searched
     metrics: Metrics
     keyring: Keyring
@@ -105,8 +107,8 @@ def application(parts: Parts) -> App:
         Route("/v1/models/{name:path}", _Only(models.one, "GET", "HEAD")),
         *(Route(route.path, _NoPage(route.app)) for route in guarded),
         Route("/metrics", _Only(_MetricsPage(parts.metrics, parts.ready), "GET", "HEAD")),
-        Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),
-        Route("/readyz", _Only(_Status("ready", parts.ready), "GET", "HEAD")),
+        Route("/healthz", _Only(_health, "GET", "HEAD")),
+        Route("/readyz", _Only(_Readiness(parts), "GET", "HEAD")),
     ]
     relays = _below([*MODEL_CALLS, *ACCOUNT, *listed])
     advice = Advice([*BY_PATH, COUNT_PATH, *WITH_MODEL, *relays, *(one.path for one in ours)])
@@ -174,16 +176,35 @@ class _Chats:
         return self._calls.get(scope["path"], self._others)(scope, receive, send)
 
 
-class _Status:
-    """200 while nothing is missing, else 503 with the missing part."""
+async def _health(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send_json(send, 200, b'{"status":"ok"}')
 
-    def __init__(self, well: str, missing: Callable[[], str]) -> None:
-        self._well = well
-        self._missing = missing
+
+class _Readiness:
+    """200 while nothing is missing, else 503 with the missing part; and problems that leave the gateway ready.
+
+    The path takes no key. Once keys exist, only callers with a key for the metrics read names, paths and addresses.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        missing = self._missing()
-        await send_json(send, 503 if missing else 200, orjson.dumps({"status": missing or self._well}))
+        missing, warnings = self._parts.ready(), list(self._parts.warnings())
+        if not self._trusted(scope):
+            missing = missing.partition(":")[0]
+            warnings = [_WITHHELD] if warnings else []
+        said: dict[str, object] = {"status": missing or "ready"}
+        if warnings:
+            said["warnings"] = warnings
+        await send_json(send, 503 if missing else 200, orjson.dumps(said))
+
+    def _trusted(self, scope: Scope) -> bool:
+        keyring = self._parts.keyring
+        if not keyring.closed:
+            return True
+        key = keyring.key_of(secret_of(scope["headers"]))
+        return key is not None and (key.rights.admin or key.rights.metrics)
 
 
 class _MetricsPage:
@@ -194,8 +215,9 @@ class _MetricsPage:
         self._missing = missing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not exchange_of(scope).rights.admin:
-            message = "This key may not read the gateway's metrics: that takes one made with --admin."
+        rights = exchange_of(scope).rights
+        if not (rights.admin or rights.metrics):
+            message = "This key may not read the gateway's metrics: that takes one made with --metrics or --admin."
             raise ApiError(403, message, code="forbidden", type="permission_error")
         await send_whole(send, 200, self._metrics.text(ready=not self._missing()), CONTENT_TYPE)
 

@@ -10,6 +10,7 @@ RetrievalError            any error below; the message says the fault and the re
 ├── UnknownFile           an uploaded file does not exist
 ├── CollectionExists      a collection to create already exists
 ├── WrongEmbedder         a collection was built with another embedder than the loaded embedder
+├── Incomplete            the index lacks points of a collection
 ├── Busy                  another process has been writing to the collection for too long
 ├── DataInUse             another process holds the data folder
 ├── DiskFull              the data folder's disk has less free room than the engine needs
@@ -61,6 +62,10 @@ class UnknownFile(RetrievalError):
 
 class WrongEmbedder(RetrievalError):
     """The collection's vectors were made by another model: a search would return nonsense."""
+
+
+class Incomplete(RetrievalError):
+    """The index lacks points of the collection: a search would miss documents without a word."""
 
 
 class Busy(RetrievalError):

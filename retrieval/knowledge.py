@@ -17,6 +17,7 @@ from retrieval.records.documents import CollectionInfo, DocumentInfo, DocumentLo
 from retrieval.records.files import UploadedFile
 from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
+from retrieval.records.points import PointFaults
 from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 
 Backend = Literal["auto", "onnx", "torch", "remote"]
@@ -126,8 +127,9 @@ class Plan:
     max_file_bytes: int
     follow_links: bool  # out of the ingested folders
     reading: ReadingLimits
-    qdrant_url: str  # "" = the embedded engine
+    qdrant_urls: tuple[str, ...]  # of one cluster; () = the embedded engine
     qdrant_api_key: str
+    qdrant_ca_file: str  # "" = the usual authorities
     qdrant_collection: str
     qdrant_timeout_s: float
     qdrant_shards: int
@@ -248,6 +250,17 @@ class Library(Protocol):
 
     async def file_part(self, id: str, owner: str, start: int, length: int) -> bytes:
         """At most `length` bytes of a file, from the offset `start`. Raises UnknownFile."""
+        ...
+
+    async def problems(self) -> list[str]:
+        """A sentence for each collection that cannot be searched, with the remedy; looks for at most a second.
+
+        Raises IndexDown.
+        """
+        ...
+
+    async def audit(self, collection: str) -> PointFaults:
+        """The faults of a collection's points. Raises UnknownCollection, WrongEmbedder, IndexDown."""
         ...
 
 

@@ -111,4 +111,4 @@ def scratch_plan(plan: Plan, folder: Path) -> Plan:
     models = Path(plan.data) / "models"
     models.mkdir(parents=True, exist_ok=True)
     (folder / "models").symlink_to(models)
-    return replace(plan, data=str(folder), qdrant_url="", lexical="bm25")
+    return replace(plan, data=str(folder), qdrant_urls=(), lexical="bm25")

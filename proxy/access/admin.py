@@ -85,7 +85,7 @@ class Admin:
         return 200, {"object": "list", "data": [_row(key) for key in keys]}
 
     async def _create(self, scope: Scope, receive: Receive) -> Reply:
-        names = ("name", "team", "read", "write", "groups", "models", "admin", "expires", "limits")
+        names = ("name", "team", "read", "write", "groups", "models", "admin", "metrics", "expires", "limits")
         grant = grant_of(await self._fields(scope, receive, *names))
         key, secret = await self._change(lambda: grant.make(self._accounts))
         return 201, {**_row(_changed(scope, key, "created")), "secret": secret}

@@ -41,18 +41,19 @@ class Grant:
 
 
 def grant_of(fields: Mapping[str, object]) -> Grant:
-    """A grant from foreign JSON: name, and some of team, read, write, groups, models, admin, expires (90d), limits.
+    """A grant from foreign JSON: name, and some of team, read, write, groups, models, admin, metrics, limits,
+    and expires (90d).
 
     Raises BadGrant.
     """
     read, write, models = (_names(fields.get(of), of) for of in ("read", "write", "models"))
-    admin, lasts_s = fields.get("admin"), duration_s(fields.get("expires"), "expires")
-    if not isinstance(admin, bool | None):
-        raise BadGrant("admin must be true or false", "admin")
-    if not (read or write or models or admin):
-        raise BadGrant("such a key could do nothing: give it read, write, models or admin", "read")
+    admin, metrics = (_yes(fields.get(of), of) for of in ("admin", "metrics"))
+    lasts_s = duration_s(fields.get("expires"), "expires")
+    if not (read or write or models or admin or metrics):
+        raise BadGrant("such a key could do nothing: give it read, write, models, metrics or admin", "read")
     name, team = _text(fields.get("name"), "name", least=1), _text(fields.get("team", ""), "team")
-    rights = Rights(Names(read), Names(write), Names(models), _groups(fields.get("groups")), admin=admin is True)
+    groups = _groups(fields.get("groups"))
+    rights = Rights(Names(read), Names(write), Names(models), groups, admin=admin, metrics=metrics)
     expires_s = None if lasts_s is None else time.time() + lasts_s
     return Grant(name, team, rights, expires_s, limits_of(changed_limits(fields.get("limits", {}))))
 
@@ -90,6 +91,7 @@ def key_json(key: Key) -> dict[str, object]:
         "groups": rights.group_names,
         "models": rights.models.granted,
         "admin": rights.admin,
+        "metrics": rights.metrics,
         "created_s": key.created_s,
         "expires_s": key.expires_s,
         "revoked_s": key.revoked_s,
@@ -107,6 +109,12 @@ def _names(value: object, of: str) -> tuple[str, ...]:
         if not name or "*" in name[:-1] or not name.isprintable():
             raise BadGrant(f"{of} {name!r}: the name of a model, with * at the end only", of)
     return tuple(value or ())
+
+
+def _yes(value: object, of: str) -> bool:
+    if not isinstance(value, bool | None):
+        raise BadGrant(f"{of} must be true or false", of)
+    return value is True
 
 
 def _groups(value: object) -> tuple[str, ...] | None:

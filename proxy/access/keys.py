@@ -111,7 +111,7 @@ class Keyring:
         self._accounts = accounts
         self._version = 0
         self._locks: Mapping[bytes, KeyHash] = {}
-        self._trouble = ""
+        self.trouble = ""  # why the keys cannot be read now
         self.closed = required  # a key is needed
         self.refresh()
 
@@ -136,8 +136,8 @@ class Keyring:
             await asyncio.sleep(_LOOK_S)
             try:
                 await asyncio.to_thread(self.refresh)
-                self._trouble = ""
+                self.trouble = ""
             except RetrievalError as error:
-                if str(error) != self._trouble:
+                if str(error) != self.trouble:
                     log.error("keys are as they were: %s", error)
-                self._trouble = str(error)
+                self.trouble = str(error)

@@ -76,7 +76,7 @@ class Ledger:
         self._wake = asyncio.Event()
         self._next: asyncio.Future[None] | None = None  # the next synchronisation, awaited by requests
         self._leaving = False
-        self._trouble = ""
+        self.trouble = ""  # why the accounts cannot be written now
 
     # --- for a request ----------------------------------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ class Ledger:
         self._holding = bool(claimed)
         self._keep_s = _KEEP_ALONE_S if alone else _KEEP_S
         self._metrics.usage_rows(written=sum(row.kept for row in rows))
-        self._trouble = ""
+        self.trouble = ""
 
     def _failed(self, claimed: Sequence[tuple[Share, Claim]], rows: list[UsageRow], error: RetrievalError) -> None:
         """Take the report back. Returned shares stay returned: the accounts may have got the report."""
@@ -284,9 +284,9 @@ class Ledger:
         self._metrics.usage_rows(lost=len(kept[_MOST_ROWS:]))
         self._rows = kept[:_MOST_ROWS]
         self._failed_until_s = self._clock_s() + _EVERY_S
-        if str(error) != self._trouble:
+        if str(error) != self.trouble:
             log.error("cannot write usage; limits hold with the shares that this process has: %s", error)
-        self._trouble = str(error)
+        self.trouble = str(error)
 
 
 def _requests(exchange: Exchange) -> int:

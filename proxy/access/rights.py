@@ -57,6 +57,7 @@ class Rights:
     models: Names = field(default_factory=Names)
     groups: tuple[str, ...] | None = ()  # groups whose documents may be read; None: all documents
     admin: bool = False  # the metrics, keys and usage of the whole gateway
+    metrics: bool = False  # the metrics alone
 
     @property
     def group_names(self) -> tuple[str, ...]:

@@ -188,13 +188,25 @@ def _columns(key: Key) -> dict[str, object]:
 def _granted(key: Key) -> str:
     rights = key.rights
     granted = {"read": rights.read.granted, "write": rights.write.granted, "models": rights.models.granted}
-    more = {"groups": rights.group_names, "admin": rights.admin, "limits": key.limits.given()}
+    more = {
+        "groups": rights.group_names,
+        "admin": rights.admin,
+        "metrics": rights.metrics,
+        "limits": key.limits.given(),
+    }
     return orjson.dumps({**granted, **more}).decode()
 
 
 def _key(row: "Row[Any]") -> Key:
     granted = orjson.loads(row.rights)
     read, write, models = (Names(granted.get(of, ())) for of in ("read", "write", "models"))
-    rights = Rights(read, write, models, groups_of(granted.get("groups", ())), admin=granted.get("admin") is True)
+    rights = Rights(
+        read,
+        write,
+        models,
+        groups_of(granted.get("groups", ())),
+        admin=granted.get("admin") is True,
+        metrics=granted.get("metrics") is True,
+    )
     limits = limits_of(granted.get("limits", {}))
     return Key(row.id, row.name, row.team, rights, row.created_s, row.expires_s, row.revoked_s, limits)

@@ -10,7 +10,7 @@ import dataclasses
 import errno
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import orjson
@@ -47,11 +47,18 @@ class IndexProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._on_change: Callable[[str], None] = lambda _reason: None
+        self._on_problems: Callable[[Sequence[str]], None] = lambda _problems: None
+        self._problems: Sequence[str] = ()
         self._unavailable_reason = "index is starting"
 
     def on_change(self, callback: Callable[[str], None]) -> None:
         """Call `callback` with the new `unavailable_reason` at each change."""
         self._on_change = callback
+
+    def on_problems(self, callback: Callable[[Sequence[str]], None]) -> None:
+        """Call `callback` with the collections that cannot be searched, now and at each change."""
+        self._on_problems = callback
+        callback(self._problems)
 
     @property
     def unavailable_reason(self) -> str:
@@ -84,6 +91,10 @@ class IndexProcess:
         except IndexDown as error:
             self._start_failed(error)
             log.warning("chats go on without passages until the index works; ragway starts the index process again")
+        else:
+            with contextlib.suppress(RetrievalError):  # the watcher asks again
+                await self._look_for_problems()
+            await self._client.close()  # the watcher's first ping shall find out whether others can connect
         self._watcher = asyncio.create_task(self._watch())
 
     async def stop_watching(self) -> None:
@@ -233,11 +244,22 @@ class IndexProcess:
         try:
             async with asyncio.timeout(patience_s):
                 await self._client.search.check()
+                await self._look_for_problems()
         except TimeoutError:
             return "index does not answer"
         except RetrievalError as error:
             return f"index cannot be searched: {error}"
         return ""
+
+    async def _look_for_problems(self) -> None:
+        """Log new problems of collections. Raises RetrievalError."""
+        problems = await self._client.library.problems()
+        for problem in problems:
+            if problem not in self._problems:
+                log.warning("%s", problem)
+        if problems != self._problems:
+            self._problems = problems
+            self._on_problems(problems)
 
 
 async def _exit_status(process: asyncio.subprocess.Process, patience_s: float = _STOP_S) -> int:

@@ -9,7 +9,8 @@ and replaces the worker like a dead worker. So a single worker has a parent, too
 A worker is `python -m cli.worker` with one end of a socket pair as standard input. Lines go both ways:
 
     parent -> worker    the worker's number, the metrics folder and the settings as JSON, then:
-                        missing TEXT (for /readyz; empty: ready)   connection (with a descriptor)   ping   drain   cut
+                        missing TEXT (for /readyz; empty: ready)   warnings JSON (for /readyz, too)
+                        connection (with a descriptor)   ping   drain   cut
     worker -> parent    up (accepts connections)   warm BYTES (memory)   error TEXT   gone N (closed connections)
                         pong (the event loop runs)   leaving (accepts no more)
 
@@ -21,6 +22,7 @@ import contextlib
 import logging
 import socket
 import tempfile
+from collections.abc import Sequence
 
 import orjson
 
@@ -196,6 +198,7 @@ class Workers:
         self._out_of_descriptors = False
         self._paused: asyncio.TimerHandle | None = None
         self._missing = "starting"
+        self._warnings = b"[]"
 
     async def start(self, listener: socket.socket) -> None:
         """Start all workers; return when all are warm. Connections are accepted earlier. Raises WorkerFailed."""
@@ -226,6 +229,12 @@ class Workers:
         self._missing = " ".join(missing.split())
         for worker in self._workers:
             worker.send_line(f"missing {self._missing}".encode())
+
+    def set_warnings(self, warnings: Sequence[str]) -> None:
+        """Set the problems that /readyz tells of while the gateway is ready."""
+        self._warnings = orjson.dumps(warnings)
+        for worker in self._workers:
+            worker.send_line(b"warnings " + self._warnings)
 
     async def drain(self, patience_s: float) -> None:
         """Stop accepting, let the workers drain, and kill the workers after `patience_s` or when cancelled."""
@@ -363,6 +372,7 @@ class Workers:
         worker = await Worker.launch(dead.number, self._settings, self._metrics_folder.name)
         self._workers[dead.number - 1] = worker
         worker.send_line(f"missing {self._missing}".encode())
+        worker.send_line(b"warnings " + self._warnings)
         await worker.wait_for(worker.warm)  # the other workers serve meanwhile
         worker.accepting = True
         _log_start(worker)

@@ -1,7 +1,7 @@
 """Audit: whether a store holds exactly the points of the catalog, undamaged."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from sqlalchemy import select
@@ -9,56 +9,65 @@ from sqlalchemy import select
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, Revision, tenant_of
 from retrieval.catalog.tables import documents, revisions
-from retrieval.errors import RetrievalError
+from retrieval.errors import Incomplete, IndexDown, RetrievalError
 from retrieval.records.documents import Passage
-from retrieval.records.points import Vector
+from retrieval.records.points import PointFaults, Vector
 from retrieval.stores.base import Store
 
 _SAMPLED = 4  # documents, before a collection is searched for the first time
 _ROUNDING = 1e-2  # of a unit vector's length
-_AT_ONCE = 500  # vectors
+_AT_ONCE = 500  # points
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
-    """The faults of a collection's points."""
+async def audited(catalog: Catalog, store: Store, collection: Collection, *, unfinished: bool) -> PointFaults:
+    """Compare every point of a collection with the catalog. unfinished: the next generation is being built.
 
-    missing: int  # points of the catalog that the store lacks
-    orphaned: Sequence[str]  # ids of points of no current document
-    damaged: int  # points with a text that is not the document's, or with an invalid vector
-    tenants: Sequence[str]  # of unused generations that still have points
-    unfinished: bool  # whether the build of the next generation was begun and not finished
-
-    @property
-    def searchable(self) -> bool:
-        """Whether the collection can stay as it is, orphans aside."""
-        return not self.missing and not self.damaged
-
-
-async def audited(catalog: Catalog, store: Store, collection: Collection, *, unfinished: bool) -> Points:
-    """Compare every point of a collection with the catalog. unfinished: the next generation is being built."""
-    due = {id: revision for revision in current(catalog, collection) for id in revision.point_ids()}
+    A page of points at a time, so that searches go on, and documents may be replaced meanwhile.
+    """
+    due = _due(catalog, collection)
     try:
-        there = dict(await store.passages(collection.tenant))
-        vectors = {}
-        for start in range(0, len(there), _AT_ONCE):
-            vectors.update(await store.vectors(list(there)[start : start + _AT_ONCE]))
+        missing, damaged = await _compare(catalog, store, due)
+        if missing or damaged:
+            due = _due(catalog, collection)
+            suspect = {id: due[id] for id in missing | damaged if id in due}
+            missing, damaged = await _compare(catalog, store, suspect)
+        orphaned: list[str] = []
+        count = await store.count(collection.tenant)
+        if count != len(due) - len(missing):
+            there = {id for id, _ in await store.passages(collection.tenant)}
+            due = _due(catalog, collection)
+            orphaned, missing = sorted(there - due.keys()), missing | due.keys() - there
+    except IndexDown:
+        raise
     except RetrievalError:  # the points cannot be read
-        return Points(0, (), len(due), (), unfinished)
-    spans = [(one.document, one.revision, one.start, one.end) for id, one in there.items() if id in due]
-    texts = catalog.spans(spans)
-    ours = [id for id in there if id in due]
-    damaged = sum(
-        not _is_as_written(there[id], text, due[id], vectors.get(id)) for id, text in zip(ours, texts, strict=True)
-    )
+        return PointFaults(0, (), len(due), (), unfinished)
     lasting = {collection.generation, collection.generation + 1} if unfinished else {collection.generation}
     tenants = []
     for generation in range(1, collection.generation + 2):
         tenant = tenant_of(collection.name, generation, catalog.language(collection.name, generation))
         if generation not in lasting and tenant != collection.tenant and await store.count(tenant):
             tenants.append(tenant)
-    missing, orphaned = len(due.keys() - there.keys()), sorted(there.keys() - due.keys())
-    return Points(missing, orphaned, damaged, tenants, unfinished)
+    return PointFaults(len(missing & due.keys()), tuple(orphaned), len(damaged), tuple(tenants), unfinished)
+
+
+def _due(catalog: Catalog, collection: Collection) -> dict[str, Revision]:
+    return {id: revision for revision in current(catalog, collection) for id in revision.point_ids()}
+
+
+async def _compare(catalog: Catalog, store: Store, due: Mapping[str, Revision]) -> tuple[set[str], set[str]]:
+    """The missing points and the damaged points."""
+    missing: set[str] = set()
+    damaged: set[str] = set()
+    ids = list(due)
+    for start in range(0, len(ids), _AT_ONCE):
+        page = ids[start : start + _AT_ONCE]
+        there, vectors = await store.read(page), await store.vectors(page)
+        missing |= set(page) - there.keys()
+        spans = [(one.document, one.revision, one.start, one.end) for one in there.values()]
+        for id, text in zip(there, await asyncio.to_thread(catalog.spans, spans), strict=True):
+            if not _is_as_written(there[id], text, due[id], vectors.get(id)):
+                damaged.add(id)
+    return missing, damaged
 
 
 def _is_as_written(passage: Passage, text: str, due: Revision, vector: Vector | None) -> bool:
@@ -68,7 +77,7 @@ def _is_as_written(passage: Passage, text: str, due: Revision, vector: Vector | 
     )
 
 
-async def cleared(store: Store, collection: Collection, points: Points) -> None:
+async def cleared(store: Store, collection: Collection, points: PointFaults) -> None:
     """Delete the points of no document."""
     await store.delete(collection.tenant, points.orphaned)
     for tenant in points.tenants:
@@ -89,7 +98,7 @@ def current(catalog: Catalog, collection: Collection, *, most: int | None = None
 
 
 async def check_there(catalog: Catalog, store: Store, collection: Collection) -> None:
-    """Raise RetrievalError if the store lacks points, or holds points of another catalog or of an older copy.
+    """Raise Incomplete if the store lacks points, or holds points of another catalog or of an older copy.
 
     Counts all points and looks for a few points by id. Replacing or deleting a document meanwhile deletes the
     document's points: then the check runs again.
@@ -99,7 +108,7 @@ async def check_there(catalog: Catalog, store: Store, collection: Collection) ->
         before, expected = expected, _expected(catalog, collection)
         if expected == before:
             name = collection.name
-            raise RetrievalError(f"the index of collection {name!r} is incomplete: run `ragway rebuild {name}`")
+            raise Incomplete(f"the index of collection {name!r} is incomplete: run `ragway rebuild {name}`")
 
 
 def _expected(catalog: Catalog, collection: Collection) -> tuple[int, list[str]]:

@@ -39,12 +39,13 @@ async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool
     data = Path(plan.data)
     store: Store
     shard = shard_name(embedder, dimension)
-    if plan.qdrant_url:
+    if plan.qdrant_urls:
         from retrieval.stores.qdrant import Layout, QdrantStore
 
         store = await QdrantStore.connect(
-            plan.qdrant_url,
+            *plan.qdrant_urls,
             api_key=plan.qdrant_api_key,
+            ca_file=plan.qdrant_ca_file,
             collection=f"{plan.qdrant_collection}-{shard}",
             dimension=dimension,
             timeout_s=plan.qdrant_timeout_s,

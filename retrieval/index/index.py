@@ -15,7 +15,8 @@ from retrieval.catalog.changes import Change
 from retrieval.catalog.writers import Writers
 from retrieval.embedding.embed import check_same_model, label, probe
 from retrieval.index import spool
-from retrieval.index.audit import Points, audited, cleared
+from retrieval.index.audit import audited, cleared
+from retrieval.index.completeness import Completeness
 from retrieval.index.data_folder import hold, remove_unused_shards, shard_name, with_okapi
 from retrieval.index.library import IndexLibrary
 from retrieval.index.pairing import Pairing
@@ -24,6 +25,7 @@ from retrieval.index.search import IndexSearch
 from retrieval.index.vector_spaces import Opener, VectorSpaces, choice_of, from_text
 from retrieval.index.writing import IndexWriting
 from retrieval.knowledge import EmbedderChoice, Plan, SearchOptions
+from retrieval.records.points import PointFaults
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import open_reranker
 
@@ -48,7 +50,10 @@ class Index:
         self._spaces = spaces
         self.writing = IndexWriting(plan, catalog, spaces, opener.shared, opener.removal)
         self.search = IndexSearch(catalog, spaces, plan.search)
-        self.library = IndexLibrary(catalog, self.writing.jobs, self.writing.job_runner)
+        completeness = Completeness(catalog, spaces, on_server=bool(plan.qdrant_urls))
+        self.library = IndexLibrary(
+            catalog, self.writing.jobs, self.writing.job_runner, completeness.problems, self._audit
+        )
 
     @staticmethod
     async def open(plan: Plan, *, serving: bool, scratch: Path | None = None, holder: str | None = None) -> "Index":
@@ -71,7 +76,7 @@ class Index:
             replicas = Replicas(catalog)
             writers = Writers(catalog, replicas)
             undone.callback(writers.close)
-            writers.declare_index(shared=bool(plan.qdrant_url))
+            writers.declare_index(shared=bool(plan.qdrant_urls))
             reranker = await open_reranker(plan.search.rerank_model)
             opener = Opener(plan, catalog, writers, reranker, serving=serving, scratch=scratch)
             spaces = VectorSpaces(opener, catalog, await opener.open(choice_of(plan)), pairing)
@@ -81,7 +86,7 @@ class Index:
             undone.pop_all()
         await opener.removal.recover_all()
         spool.sweep(data)
-        alone = not (catalog.shared and plan.qdrant_url)
+        alone = not (catalog.shared and plan.qdrant_urls)
         jobs, job_runner = index.writing.jobs, index.writing.job_runner
         for collection in jobs.recover(only_process=alone) if serving else ():
             job_runner.schedule(collection)
@@ -111,14 +116,15 @@ class Index:
         space = self._spaces.configured
         return space.retriever.with_options(options, with_okapi(space.store) if okapi else None, questions)
 
-    async def audit(self, name: str) -> Points:
-        """The faults of a collection's points. Raises UnknownCollection, WrongEmbedder."""
-        row, space = self._catalog.collection(name), self._spaces.of(name)
+    async def _audit(self, collection: str) -> PointFaults:
+        row, space = self._catalog.collection(collection), self._spaces.of(collection)
         probes = await asyncio.to_thread(probe, space.embedder)
-        check_same_model(name, row.embedder, row.probes, probes, label(space.embedder))
-        return await audited(self._catalog, space.store, row, unfinished=name in Builds(self._catalog).unfinished())
+        check_same_model(collection, row.embedder, row.probes, probes, label(space.embedder))
+        return await audited(
+            self._catalog, space.store, row, unfinished=collection in Builds(self._catalog).unfinished()
+        )
 
-    async def clear(self, name: str, points: Points) -> None:
+    async def clear(self, name: str, points: PointFaults) -> None:
         """Delete the points without a document, as found by an audit."""
         await cleared(self._spaces.of(name).store, self._catalog.collection(name), points)
 

@@ -10,6 +10,7 @@ from retrieval.catalog.documents import DocumentReader
 from retrieval.catalog.files import UploadedFiles
 from retrieval.catalog.jobs import Jobs
 from retrieval.ingest.job_runner import JobRunner
+from retrieval.records.points import PointFaults
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -32,9 +33,18 @@ def _in_thread(read: Callable[_P, _T]) -> _Operation[_P, _T]:
 
 
 class IndexLibrary:
-    """Implements `Library`: each operation is a read of the catalog."""
+    """Implements `Library`: nearly each operation is a read of the catalog."""
 
-    def __init__(self, catalog: Catalog, jobs: Jobs, job_runner: JobRunner) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        jobs: Jobs,
+        job_runner: JobRunner,
+        problems: _Operation[[], list[str]],
+        audit: _Operation[[str], PointFaults],
+    ) -> None:
+        self.problems = problems
+        self.audit = audit
         documents, files = DocumentReader(catalog), UploadedFiles(catalog)
         self.collections = _at_once(documents.collections)
         self.documents = _at_once(documents.page)

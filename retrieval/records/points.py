@@ -30,3 +30,19 @@ class Point:
     passage: Passage
     dense: Vector  # (d,) float32, unit length
     sparse: Sparse  # BM25 term weights of `lexical_text`
+
+
+@dataclass(frozen=True, slots=True)
+class PointFaults:
+    """The faults of a collection's points in a store."""
+
+    missing: int  # points of the catalog that the store lacks
+    orphaned: tuple[str, ...]  # ids of points of no current document
+    damaged: int  # points with a text that is not the document's, or with an invalid vector
+    tenants: tuple[str, ...]  # of unused generations that still have points
+    unfinished: bool  # whether the build of the next generation was begun and not finished
+
+    @property
+    def searchable(self) -> bool:
+        """Whether the collection can stay as it is, orphans aside."""
+        return not self.missing and not self.damaged

@@ -78,7 +78,6 @@ class Retriever:
         self._loaded_reranker = reranker
         self._expander = Expander(catalog, store, options)
         self._questions = QueryBatcher(embedder)
-        self._complete: set[str] = set()  # tenants with all points present
         self._sizes: dict[tuple[str, Groups], int] = {}  # tenant and reader's groups -> chunks
         self._null: NullDistribution | None = None  # measured for the first question
         self._by_options: dict[SearchOptions, Retriever] = {}  # retrievers made for hit options
@@ -182,24 +181,24 @@ class Retriever:
         sizes = {}
         for name in dict.fromkeys(collections):
             row = self._catalog.collection(name)
-            await self._check(row)
+            await self.check(row)
             key = row.tenant, groups
             if key not in self._sizes:
                 self._sizes[key] = self._catalog.chunks(name, groups)
             sizes[row.tenant] = self._sizes[key]
         return sizes
 
-    async def _check(self, row: Collection) -> None:
+    async def check(self, row: Collection) -> None:
         """Check once that the index holds the whole collection, embedded by this embedder.
 
         An index without some points (deleted, restored from an old copy, of another collection) must not pass for an
         empty collection.
         """
-        if row.tenant in self._complete:
+        if row.tenant in self._store.verified:
             return
         check_same_model(row.name, row.embedder, row.probes, self._probes, label(self._embedder))
         await check_there(self._catalog, self._store, row)
-        self._complete.add(row.tenant)
+        self._store.verified.add(row.tenant)
 
     def _described(self, collections: Sequence[str]) -> tuple[SearchedCollection, ...]:
         rows = [self._catalog.collection(name) for name in dict.fromkeys(collections)]
@@ -396,7 +395,8 @@ class Retriever:
 
     def collections_changed(self, collection: str | None = None) -> None:
         """Forget the counts of one collection, or of all collections. Call after every ingest and rebuild."""
-        self._complete = {tenant for tenant in self._complete if collection not in (None, collection_of(tenant))}
+        verified = self._store.verified
+        verified -= {tenant for tenant in verified if collection in (None, collection_of(tenant))}
         self._sizes = {
             key: size for key, size in self._sizes.items() if collection not in (None, collection_of(key[0]))
         }

@@ -31,6 +31,11 @@ from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 class Store(Protocol):
     """Points of many tenants, searched by a dense vector and by weighted words at the same time."""
 
+    @property
+    def verified(self) -> set[str]:
+        """Tenants whose points were found complete; a store that learns of a loss empties the set."""
+        ...
+
     async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
         """Write the points. Raises ValueError if a vector has the wrong dimension, is not finite or is zero."""
         ...

@@ -89,6 +89,7 @@ class EdgeStore:
     """Points in one Qdrant Edge shard; see `retrieval.stores.base.Store` for the promises."""
 
     def __init__(self, opened: "EdgeShard", home: Path, folder: Path, *, dimension: int) -> None:
+        self.verified: set[str] = set()
         self._shard = opened
         self._home = home
         self._folder = folder  # the shard's folder: `home` or a generation in `home`

@@ -86,6 +86,10 @@ class OkapiStore:
         self._writes: Counter[str] = Counter()
         self._building: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
+    @property
+    def verified(self) -> set[str]:
+        return self._inner.verified
+
     async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
         try:
             await self._inner.upsert(tenant, points)

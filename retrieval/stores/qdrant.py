@@ -5,15 +5,22 @@ one Qdrant collection, as Qdrant recommends: a tenant index, no HNSW graph over 
 tenant (`payload_m`), because no query spans tenants. Separate BM25 statistics per tenant need `idf.corpus`, which
 came with Qdrant 1.19. Older servers are refused, because older servers would silently mix the statistics.
 
+A cluster has several addresses: a request goes to the address that answered last, and in turn to the others if that
+one does not answer. If somebody deletes the Qdrant collection, the next request makes an empty one; which of our
+collections lost their points is then found by `retrieval.index.audit.check_there`, before a search may use them.
+
 `local` opens qdrant-client's own imitation of a server, in memory or in a folder, for tests. The results are the same
 (`idf.corpus` included), but the search is brute force in Python on the event loop, and the client unpickles the
 folder.
 """
 
 import asyncio
+import contextlib
+import logging
 import math
 import re
-from collections.abc import Coroutine, Mapping, Sequence
+import ssl
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from json import JSONDecodeError
@@ -55,9 +62,19 @@ from retrieval.stores.schema import (
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
     from qdrant_client.http.exceptions import UnexpectedResponse
-    from qdrant_client.models import CollectionInfo, Filter, QueryRequest, SparseVector, VectorParams
+    from qdrant_client.models import (
+        CollectionInfo,
+        Filter,
+        PointStruct,
+        QueryRequest,
+        Record,
+        SparseVector,
+        VectorParams,
+    )
 
+log = logging.getLogger("ragway")
 Answer = TypeVar("Answer")
+Call = Callable[["AsyncQdrantClient"], Coroutine[Any, Any, Answer]]
 
 OLDEST_SERVER = (1, 19)  # the first version with idf.corpus
 LINKS = 16  # edges of a point in a tenant's HNSW graph: Qdrant's default `m`
@@ -78,12 +95,20 @@ class Layout:
 ONE_SERVER = Layout(shards=1, replicas=1, quantisation="none")  # the only layout of local mode
 
 
+class _Gone(RetrievalError):
+    """The server has no such collection."""
+
+
+class _Exists(RetrievalError):
+    """The server has the collection already."""
+
+
 class QdrantStore:
     """Points in one collection of a Qdrant server; see `retrieval.stores.base.Store` for the promises."""
 
     def __init__(
         self,
-        client: "AsyncQdrantClient",
+        clients: Sequence["AsyncQdrantClient"],
         *,
         collection: str,
         dimension: int,
@@ -91,40 +116,51 @@ class QdrantStore:
         timeout_s: float | None,
         layout: Layout = ONE_SERVER,
     ) -> None:
-        self._client = client
+        """clients: one for each address."""
+        self.verified: set[str] = set()
+        self._clients = clients
+        self._at = 0  # the client that answered last
         self._collection = collection
         self._dimension = dimension
-        self._where = where  # host and port, for messages: a URL may hold a password
+        self._where = where  # hosts and ports, for messages: a URL may hold a password
         self._timeout_s = timeout_s
         self._layout = layout
         self._server = False  # the imitation has no payload indexes and warns
         self._indexed_fields: set[str] = set()  # numeric and date fields that this process has indexed
         self._running: set[asyncio.Task[Any]] = set()
+        self._preparing = asyncio.Lock()
 
     @classmethod
     async def connect(
         cls,
-        url: str,
-        *,
+        *urls: str,
         api_key: str | None,
         collection: str,
         dimension: int,
         timeout_s: float,
+        ca_file: str = "",
         layout: Layout = ONE_SERVER,
     ) -> Self:
-        """Open or create the store in `collection` of the server at `url`. timeout_s holds for each request.
+        """Open or create the store in `collection` of the server at the first of `urls` that answers.
 
-        Raises IndexDown if the server does not answer, RetrievalError if the server is too old or refuses the key, or
-        if a collection of the same name is not ours or has another dimension.
+        timeout_s holds for each request to an address. ca_file: the certificates to trust, "" for the usual ones.
+
+        Raises IndexDown if no server answers, RetrievalError if the server is too old or refuses the key, or if a
+        collection of the same name is not ours or has another dimension.
         """
         from qdrant_client import AsyncQdrantClient
 
-        client = AsyncQdrantClient(  # None, not "": the client warns about any key over plain http
-            url=url, api_key=api_key or None, timeout=math.ceil(timeout_s), check_compatibility=False
+        trusted: dict[str, Any] = {"verify": _trusting(ca_file)} if ca_file else {}
+        clients = [
+            AsyncQdrantClient(  # None, not "": the client warns about any key over plain http
+                url=url, api_key=api_key or None, timeout=math.ceil(timeout_s), check_compatibility=False, **trusted
+            )
+            for url in urls
+        ]
+        where = ", ".join(map(_host_of, urls))
+        store = cls(
+            clients, collection=collection, dimension=dimension, where=where, timeout_s=timeout_s, layout=layout
         )
-        parts = urlsplit(url if "//" in url else f"//{url}")
-        where = f"{parts.hostname}:{parts.port or 6333}"
-        store = cls(client, collection=collection, dimension=dimension, where=where, timeout_s=timeout_s, layout=layout)
         try:
             await store._check_version()
             await store._prepare(server=True)
@@ -146,7 +182,7 @@ class QdrantStore:
             )
             raise DataInUse(message) from error
         where = Path(location).name
-        store = cls(client, collection=collection, dimension=dimension, where=where, timeout_s=None)
+        store = cls([client], collection=collection, dimension=dimension, where=where, timeout_s=None)
         try:
             await store._prepare(server=False)
         except BaseException:  # release the folder's lock
@@ -170,7 +206,7 @@ class QdrantStore:
                 words = models.SparseVector(indices=list(point.sparse.indices), values=list(point.sparse.values))
                 payload = payload_of(tenant, point)
                 batch.append(models.PointStruct(id=point.id, vector={DENSE: numbers, BM25: words}, payload=payload))
-            await self._request("write", self._client.upsert(self._collection, batch, wait=True))
+            await self._write(batch)
 
     async def delete(self, tenant: str, ids: Sequence[str]) -> None:
         from qdrant_client import models
@@ -203,40 +239,53 @@ class QdrantStore:
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         if not ids:
             return {}
-        records = await self._request("read", self._client.retrieve(self._collection, list(ids), with_payload=True))
+        records = await self._request(
+            "read", lambda client: client.retrieve(self._collection, list(ids), with_payload=True)
+        )
         return {str(record.id): passage_of(record.payload or {}) for record in records}
 
     async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         if not ids:
             return {}
-        call = self._client.retrieve(self._collection, list(ids), with_payload=False, with_vectors=[DENSE])
-        return vectors_of(await self._request("read", call))
+        records = await self._request(
+            "read",
+            lambda client: client.retrieve(self._collection, list(ids), with_payload=False, with_vectors=[DENSE]),
+        )
+        return vectors_of(records)
 
     async def count(self, tenant: str) -> int:
-        call = self._client.count(self._collection, count_filter=_tenant_filter(tenant), exact=True)
-        return (await self._request("count points", call)).count
+        counted = await self._request(
+            "count points",
+            lambda client: client.count(self._collection, count_filter=_tenant_filter(tenant), exact=True),
+        )
+        return counted.count
 
     async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
         passages: list[tuple[str, Passage]] = []
         offset = None
         while True:
-            call = self._client.scroll(
-                self._collection,
-                scroll_filter=_tenant_filter(tenant, view),
-                limit=PAGE,
-                offset=offset,
-                with_payload=True,
-            )
-            records, offset = await self._request("read", call)
+            records, offset = await self._page(_tenant_filter(tenant, view), offset)
             passages += [(str(record.id), passage_of(record.payload or {})) for record in records]
             if offset is None:
                 return sorted(passages, key=lambda pair: pair[0])
+
+    async def _write(self, batch: "list[PointStruct]") -> None:
+        await self._request("write", lambda client: client.upsert(self._collection, batch, wait=True))
+
+    async def _page(self, condition: "Filter", offset: Any) -> "tuple[list[Record], Any]":
+        return await self._request(
+            "read",
+            lambda client: client.scroll(
+                self._collection, scroll_filter=condition, limit=PAGE, offset=offset, with_payload=True
+            ),
+        )
 
     async def close(self) -> None:
         """Wait for running requests, then close the connections; a second call does nothing."""
         if self._running:
             await asyncio.wait(self._running, timeout=self._timeout_s)
-        await self._client.close()
+        for client in self._clients:
+            await client.close()
 
     async def _query_lists(
         self,
@@ -260,17 +309,19 @@ class QdrantStore:
                 requests.append(_lexical_query(words, _tenant_filter(tenant, view), readable, limit))
         if not requests:
             return {}
-        answers = await self._request("search", self._client.query_batch_points(self._collection, requests))
+        answers = await self._request(
+            "search", lambda client: client.query_batch_points(self._collection, requests), after_loss=False
+        )
         return {of: with_ties(answer.points, k) for of, answer in zip(lengths, answers, strict=True)}
 
     async def _delete(self, condition: "Filter") -> None:
         from qdrant_client import models
 
         selected = models.FilterSelector(filter=condition)
-        await self._request("delete", self._client.delete(self._collection, selected, wait=True))
+        await self._request("delete", lambda client: client.delete(self._collection, selected, wait=True))
 
     async def _check_version(self) -> None:
-        version = (await self._request("report the version", self._client.info())).version
+        version = (await self._send("report the version", lambda client: client.info())).version
         numbers = re.match(r"(\d+)\.(\d+)", version)
         if numbers and tuple(map(int, numbers.groups())) < OLDEST_SERVER:
             oldest = ".".join(map(str, OLDEST_SERVER))
@@ -278,48 +329,53 @@ class QdrantStore:
                 f"Qdrant at {self._where} has version {version}, but ragway needs {oldest} or later: update the server"
             )
 
-    async def _prepare(self, *, server: bool) -> None:
-        """Create the collection and the tenant index if missing; several gateways may do so at the same time."""
+    async def _prepare(self, *, server: bool) -> bool:
+        """Create the collection and the tenant index if missing; several gateways may do so at the same time.
+
+        Returns whether the collection was missing.
+        """
         from qdrant_client import models
 
-        if not await self._request("look up the collection", self._client.collection_exists(self._collection)):
-            await self._request("make the collection", self._create())
-        self._check(await self._request("describe the collection", self._client.get_collection(self._collection)))
+        name = self._collection
+        missing = not await self._send("look up the collection", lambda client: client.collection_exists(name))
+        if missing:
+            await self._create()
+        self._check(await self._send("describe the collection", lambda client: client.get_collection(name)))
         self._server = server
         if server:
             tenants = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-            call = self._client.create_payload_index(self._collection, TENANT, tenants, wait=True)
-            await self._request("index the tenants", call)
+            await self._index(TENANT, tenants)
             for field in (GROUPS, MARKS, SOURCE, MODIFIED_S):
                 await self._index(field)
+        return missing
 
-    async def _index(self, field: str) -> None:
+    async def _index(self, field: str, schema: Any = None) -> None:
         """Index the field, so that filters find points quickly."""
         from qdrant_client import models
 
-        schema: Any = models.PayloadSchemaType.FLOAT
-        if field in (GROUPS, MARKS, SOURCE):
+        if schema is None and field in (GROUPS, MARKS, SOURCE):
             schema = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, prefix=field == SOURCE)
-        call = self._client.create_payload_index(self._collection, field, schema, wait=True)
-        await self._request(f"index {field}", call)
+        schema = schema or models.PayloadSchemaType.FLOAT
+        await self._send(
+            f"index {field}",
+            lambda client: client.create_payload_index(self._collection, field, schema, wait=True),
+        )
 
     async def _create(self) -> None:
         from qdrant_client import models
-        from qdrant_client.http.exceptions import UnexpectedResponse
 
-        try:
-            await self._client.create_collection(
-                self._collection,
-                vectors_config={DENSE: _vector_params(self._dimension, self._layout.quantisation)},
-                sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-                hnsw_config=models.HnswConfigDiff(m=0, payload_m=LINKS),
-                shard_number=self._layout.shards,
-                replication_factor=self._layout.replicas,
+        with contextlib.suppress(_Exists):  # another gateway was faster: the next step checks the collection
+            await self._send(
+                "make the collection",
+                lambda client: client.create_collection(
+                    self._collection,
+                    vectors_config={DENSE: _vector_params(self._dimension, self._layout.quantisation)},
+                    sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+                    hnsw_config=models.HnswConfigDiff(m=0, payload_m=LINKS),
+                    shard_number=self._layout.shards,
+                    replication_factor=self._layout.replicas,
+                ),
             )
-        except UnexpectedResponse as error:
-            # another gateway was faster: the next step checks the collection
-            if error.status_code != HTTPStatus.CONFLICT:
-                raise
 
     def _check(self, info: "CollectionInfo") -> None:
         from qdrant_client import models
@@ -335,19 +391,68 @@ class QdrantStore:
                 "configure the collection's embedder, or set another qdrant.collection and run `ragway rebuild`"
             )
 
-    async def _request(self, doing: str, call: Coroutine[Any, Any, Answer]) -> Answer:
+    async def _request(self, doing: str, call: Call[Answer], *, after_loss: bool = True) -> Answer:
         """Return the server's answer to one request; raise the server's errors as our classes.
 
-        The request runs in a task of its own, and neither the caller nor our timeout cancels the task: a cancelled
-        request makes httpx lose a slot of the connection pool. httpx's own timeout ends the request.
+        If the collection is gone, an empty one is made. after_loss: the request makes sense for an empty collection,
+        and is sent again. A search is not: the caller has checked the collection before.
         """
-        task = asyncio.create_task(call)
+        try:
+            return await self._send(doing, call)
+        except _Gone:
+            await self._make_again()
+            if after_loss:
+                return await self._send(doing, call)
+            raise
+
+    async def _make_again(self) -> None:
+        async with self._preparing:
+            self.verified.clear()
+            self._indexed_fields.clear()
+            if await self._prepare(server=self._server):
+                log.warning(
+                    "the Qdrant collection %r at %s was gone: ragway made an empty one; `ragway rebuild COLLECTION` "
+                    "writes the points of a collection again",
+                    self._collection,
+                    self._where,
+                )
+
+    async def _send(self, doing: str, call: Call[Answer]) -> Answer:
+        """Send the request in a task of its own, which neither the caller nor our timeout cancels.
+
+        A cancelled request makes httpx lose a slot of the connection pool. httpx's own timeout ends the request.
+        """
+        at = self._at
+        task = asyncio.create_task(self._attempt(call))
         self._running.add(task)
         task.add_done_callback(self._on_done)
         failure = f"Qdrant at {self._where} did not {doing}"
-        if not (await asyncio.wait({task}, timeout=self._timeout_s))[0]:
-            raise IndexDown(f"{failure} within {self._timeout_s} s: check the server's load, or raise qdrant.timeout_s")
+        timeout_s = None if self._timeout_s is None else self._timeout_s * len(self._clients)
+        if not (await asyncio.wait({task}, timeout=timeout_s))[0]:
+            self._leave(at)
+            raise IndexDown(f"{failure} within {timeout_s} s: check the server's load, or raise qdrant.timeout_s")
         return _result_of(task, failure)
+
+    async def _attempt(self, call: Call[Answer]) -> Answer:
+        """The first answer, from the address in use or another one."""
+        from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+        for _ in self._clients[1:]:
+            at = self._at
+            try:
+                return await call(self._clients[at])
+            except ResponseHandlingException:
+                pass
+            except UnexpectedResponse as error:
+                if (error.status_code or 0) < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    raise
+            self._leave(at)
+        return await call(self._clients[self._at])
+
+    def _leave(self, at: int) -> None:
+        """Use the next address, unless another request has already done so."""
+        if self._at == at:
+            self._at = (at + 1) % len(self._clients)
 
     def _on_done(self, task: "asyncio.Task[Any]") -> None:
         self._running.discard(task)
@@ -363,7 +468,10 @@ def _result_of(task: "asyncio.Task[Answer]", failure: str) -> Answer:
         return task.result()
     except ResponseHandlingException as error:
         cause = f"{type(error.source).__name__}: {error.source}".rstrip(": ")
-        raise IndexDown(f"{failure} ({cause}): check that Qdrant runs, and check qdrant.url and the network") from error
+        check = "check that Qdrant runs, and check qdrant.url and the network"
+        if "CERTIFICATE_VERIFY_FAILED" in cause:
+            check = "name the file with the authority's certificate in qdrant.ca_file"
+        raise IndexDown(f"{failure} ({cause}): {check}") from error
     except JSONDecodeError as error:
         raise IndexDown(
             f"{failure} but sent no JSON: check that qdrant.url is the address of a Qdrant server"
@@ -381,11 +489,33 @@ def _result_of(task: "asyncio.Task[Answer]", failure: str) -> Answer:
 def _error_of_response(failure: str, error: "UnexpectedResponse") -> RetrievalError:
     status = error.status_code or 0
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return RetrievalError(f"{failure}: the server refused the API key ({status}). Check qdrant.api_key")
+        return RetrievalError(
+            f"{failure}: the server refused the API key ({status}). Check the key in the environment variable that "
+            "qdrant.api_key_env names (QDRANT_API_KEY by default), and the key's rights"
+        )
     reason = f"{status} {error.content[:300].decode('utf-8', 'replace')}".strip()
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return IndexDown(f"{failure}: {reason}. See the server's log")
-    return RetrievalError(f"{failure}: {reason}. If the collection was deleted, run `ragway rebuild`")
+    if status == HTTPStatus.NOT_FOUND:
+        return _Gone(f"{failure}: {reason}. The collection was deleted: run `ragway rebuild` for each collection")
+    if status == HTTPStatus.CONFLICT:
+        return _Exists(f"{failure}: {reason}")
+    return RetrievalError(f"{failure}: {reason}. See the server's log")
+
+
+def _host_of(url: str) -> str:
+    parts = urlsplit(url if "//" in url else f"//{url}")
+    return f"{parts.hostname}:{parts.port or 6333}"
+
+
+def _trusting(ca_file: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        raise RetrievalError(
+            f"qdrant.ca_file: cannot read certificates from {ca_file}: {error.strerror or error}; name a file with "
+            "certificates in PEM form"
+        ) from error
 
 
 def _tenant_filter(tenant: str, view: View = ALL) -> "Filter":

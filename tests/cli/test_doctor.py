@@ -16,6 +16,7 @@ from retrieval.records.search import Turn
 from tests.support.copies import copied
 from tests.support.gateway import ragway, serving
 from tests.support.plans import plan_for
+from tests.wire.test_index_process import until
 
 pytestmark = pytest.mark.models
 ASKED = [Turn("user", "How do I use Zephyr from Kotlin?")]
@@ -156,11 +157,18 @@ def test_a_qdrant_server_that_is_away_is_named(data: Path, tmp_path: Path) -> No
     assert "127.0.0.1:1" in done.stdout
 
 
-def test_beside_a_gateway_the_index_is_left_alone(data: Path, tmp_path: Path) -> None:
+def test_beside_a_gateway_the_index_is_checked_and_repaired_through_it(data: Path, tmp_path: Path) -> None:
+    with_index(data, lose)
     with serving(data, tmp_path, "models: {echo: {lane: echo}}") as gateway:
-        done = doctor(data, "--repair")
+        problem = "the index of collection 'docs' is incomplete: run `ragway rebuild docs`"
+        assert problem in gateway.log.read_text()
+        ready = gateway.get("/readyz")
+        assert (ready.status_code, ready.json()) == (200, {"status": "ready", "warnings": [problem]})
+        done = doctor(data)
         assert done.returncode == 1
-        (line,) = done.stdout.splitlines()
-        who = f"process {gateway.process.pid} (ragway serve)"
-        assert line == f"the index: not checked, for {who} has it open: end the process and run `ragway doctor` again"
-        assert gateway.ask("How do I use Zephyr from Kotlin?").headers["x-rag-status"] == "augmented"
+        assert done.stdout == "collection docs: 1 of its points are missing: `ragway rebuild docs`\n"
+        done = doctor(data, "--repair")
+        assert (done.returncode, done.stdout) == (0, "collection docs: 1 of its points are missing: repaired\n")
+        done = doctor(data)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing is wrong\n")
+        until("no warning", lambda: gateway.get("/readyz").json() == {"status": "ready"})

@@ -24,9 +24,14 @@ from tests.contracts.points import DIMENSION, id_of, passage_of, point_of, point
 Open = Callable[[], Awaitable[Store]]
 
 SERVER = os.environ.get("QDRANT_URL", "")
-KINDS = ["edge", "local", "okapi over edge", "okapi over local"]
-if SERVER:
-    KINDS += ["server", "okapi over server"]
+_ON_A_SERVER = [  # `-m qdrant` runs the whole suite on the server, and nothing else
+    pytest.mark.qdrant,
+    pytest.mark.skipif(not SERVER, reason="QDRANT_URL names no Qdrant server; this suite ran on the others"),
+]
+KINDS = [
+    *("edge", "local", "okapi over edge", "okapi over local"),
+    *(pytest.param(kind, marks=_ON_A_SERVER) for kind in ("server", "okapi over server")),
+]
 
 
 @asynccontextmanager
@@ -96,12 +101,6 @@ def same(one: Mapping[str, list[ScoredId]], other: Mapping[str, list[ScoredId]])
         and [hit.score for hit in one[arm]] == pytest.approx([hit.score for hit in other[arm]], abs=1e-6)
         for arm in ("dense", "bm25")
     )
-
-
-@pytest.mark.qdrant
-@pytest.mark.skipif(not SERVER, reason="QDRANT_URL names no Qdrant server; this suite ran on the others")
-def test_runs_on_a_server_too() -> None:
-    assert {"server", "okapi over server"} <= set(KINDS)
 
 
 # 0, 1, 2 and many

@@ -64,6 +64,7 @@ def _app(listed: tuple[str, ...] = ()) -> App:
             upstream=refusing,
             routes=routes,
             ready=lambda: "",
+            warnings=tuple,
             begun=already,
             knowledge=_NONE,
             check_sets=None,

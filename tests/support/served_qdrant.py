@@ -36,6 +36,11 @@ class SharedQdrant:
         if path == "/":
             said: Any = {"title": "qdrant - vector search engine", "version": "1.19.1"}
         else:
+            name = path.split("/")[2]
+            if path.count("/") > 2 + path.endswith("/exists") and not await self._client.collection_exists(name):
+                missing = {"status": {"error": f"Not found: Collection `{name}` doesn't exist!"}, "time": 0.0}
+                await wire.send(reply(orjson.dumps(missing), _JSON, status=b"404 Not Found"))
+                return
             said = {"result": await self._result(method, path, received.body), "status": "ok", "time": 0.0}
         await wire.send(reply(orjson.dumps(said, default=_plain), _JSON))
 
@@ -54,6 +59,8 @@ class SharedQdrant:
                 result = await client.create_collection(
                     name, vectors_config=wanted.vectors, sparse_vectors_config=wanted.sparse_vectors
                 )
+            case "DELETE", "":
+                result = await client.delete_collection(name)
             case "GET", "":
                 result = await client.get_collection(name)
             case "PUT", "/index":  # the local mode has none

@@ -96,7 +96,7 @@ class WriteBehindQueue(Generic[One]):
         self._waiting: dict[str, One] = {}
         self._writing: dict[str, One] = {}
         self._wake, self._left = asyncio.Event(), asyncio.Event()
-        self._trouble = ""
+        self.trouble = ""  # why records cannot be written now
 
     def add(self, one: One) -> bool:
         """Add a record to the queue; returns whether the queue had room."""
@@ -142,7 +142,7 @@ class WriteBehindQueue(Generic[One]):
         while not self._left.is_set():
             await _within(_PRUNE_S, self._wake)
             if self._waiting:
-                await _within(_AGAIN_S if self._trouble else self._every_s, self._left)
+                await _within(_AGAIN_S if self.trouble else self._every_s, self._left)
                 await self._write()
             else:
                 await self._done(self._store.prune)
@@ -187,11 +187,11 @@ class WriteBehindQueue(Generic[One]):
         try:
             await asyncio.to_thread(work)
         except RetrievalError as error:
-            if str(error) != self._trouble:
+            if str(error) != self.trouble:
                 log.error("%s are not written: %s", self._store.what, error)
-            self._trouble = str(error)
+            self.trouble = str(error)
             return False
-        self._trouble = ""
+        self.trouble = ""
         return True
 
 

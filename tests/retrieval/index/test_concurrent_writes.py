@@ -149,7 +149,7 @@ async def test_a_put_that_was_read_before_a_rebuild_is_written_to_the_new_genera
     await index.writing.rebuild("docs", silent)
     await put
     assert await found(index, "Which pump is red?")
-    faults = await index.audit("docs")
+    faults = await index.library.audit("docs")
     assert faults.searchable, faults
     assert not faults.orphaned
 

@@ -38,7 +38,7 @@ def address() -> Iterator[Callable[[], str]]:
 @pytest.fixture
 def plans(tmp_path: Path, tiny_model: Path, postgres: Postgres, address: Callable[[], str]) -> list[Plan]:
     """Two gateways that share everything but their data folders."""
-    shared = {"catalog_url": postgres.database(), "qdrant_url": address(), "model": str(tiny_model)}
+    shared = {"catalog_url": postgres.database(), "qdrant_urls": (address(),), "model": str(tiny_model)}
     made = [plan_for(tmp_path / name, **shared) for name in ("one", "two")]
     return [replace(plan, search=replace(plan.search, min_relevance=0.0)) for plan in made]  # the model knows nothing
 
@@ -372,7 +372,7 @@ async def test_a_writer_that_lost_its_lock_writes_no_more(plans: list[Plan]) -> 
 
 
 async def test_an_index_in_a_data_folder_is_no_replica(plans: list[Plan]) -> None:
-    alone = replace(plans[1], qdrant_url="")
+    alone = replace(plans[1], qdrant_urls=())
     async with opened(plans[0]):
         with pytest.raises(RetrievalError, match="set the same qdrant.url for both gateways"):
             await Index.open(alone, serving=False)

@@ -1,9 +1,11 @@
 """The server store's own promises: what it says of a server that is away, silent or somebody else's, and no secrets."""
 
 import asyncio
+import contextlib
 import gc
 import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,14 @@ import pytest
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.stores.qdrant import ONE_SERVER, Layout, QdrantStore, Quantisation
 from tests.contracts.points import DIMENSION, vector_of
+from tests.support.certificates import self_signed
 from tests.support.qdrant_server import Qdrant
-from tests.support.recording_upstream import recording
-from tests.support.upstream_servers import Received, Wire, reply
+from tests.support.recording_upstream import Answer, recording
+from tests.support.recording_upstream import answering as always
+from tests.support.upstream_servers import Received, Wire, reply, upstream
 
 KEY = "sk-very-secret"
+answer_503 = always(reply(b"", status=b"503 Service Unavailable"))
 
 
 async def connect(port: int, *, timeout_s: float = 5.0) -> QdrantStore:
@@ -66,8 +71,8 @@ async def answering(status: str, body: str) -> asyncio.Server:
 @pytest.mark.parametrize(
     ("status", "body", "kind", "said"),
     [
-        ("401 Unauthorized", "no", RetrievalError, "qdrant.api_key"),
-        ("403 Forbidden", "no", RetrievalError, "qdrant.api_key"),
+        ("401 Unauthorized", "no", RetrievalError, "qdrant.api_key_env"),
+        ("403 Forbidden", "no", RetrievalError, "qdrant.api_key_env"),
         ("500 Internal Server Error", "disk full", IndexDown, "disk full"),
         ("503 Service Unavailable", "", IndexDown, "503"),
         ("404 Not Found", "Collection `c` doesn't exist!", RetrievalError, "Collection `c`.*ragway rebuild"),
@@ -82,8 +87,72 @@ async def test_a_refusal_says_what_to_check(status: str, body: str, kind: type[R
             await QdrantStore.connect(
                 f"http://127.0.0.1:{port}", api_key=None, collection="c", dimension=DIMENSION, timeout_s=5
             )
-    assert type(raised.value) is kind
+    assert isinstance(raised.value, kind)
+    assert isinstance(raised.value, IndexDown) == (kind is IndexDown)
     check_message(raised.value, port)
+
+
+@contextlib.contextmanager
+def node(server: Qdrant) -> Iterator[str]:
+    with recording() as recorder:
+        recorder.answer = server.answer
+        yield recorder.url
+
+
+async def _silent(wire: Wire, _received: Received) -> None:
+    await wire.gone()
+
+
+async def _closing(wire: Wire, _received: Received) -> None:
+    await wire.close()
+
+
+@pytest.mark.parametrize("fault", [_silent, _closing, answer_503])
+async def test_another_node_answers_for_a_node_that_does_not(fault: Answer) -> None:
+    first, second = Qdrant(dimension=DIMENSION), Qdrant(dimension=DIMENSION)
+    with node(first) as one, node(second) as other:
+        store = await QdrantStore.connect(one, other, api_key=None, collection="c", dimension=DIMENSION, timeout_s=1.0)
+        assert await store.count("a@1") == 0
+        assert not second.asked
+        first.fault = fault
+        assert await store.count("a@1") == 0
+        asked = len(first.asked)
+        assert await store.count("a@1") == 0  # the node that answered is asked first from now on
+        assert len(first.asked) == asked
+        first.fault, second.fault = None, fault
+        assert await store.count("a@1") == 0
+        await store.close()
+
+
+async def test_without_any_node_the_message_names_all() -> None:
+    with socket.socket() as unused, socket.socket() as too:
+        urls = []
+        for each in (unused, too):
+            each.bind(("127.0.0.1", 0))
+            urls.append(f"http://127.0.0.1:{each.getsockname()[1]}")
+        with pytest.raises(IndexDown) as raised:
+            await QdrantStore.connect(*urls, api_key=None, collection="c", dimension=DIMENSION, timeout_s=5.0)
+    assert all(url.removeprefix("http://") in str(raised.value) for url in urls)
+
+
+async def test_a_server_of_a_private_authority_is_trusted_by_its_file(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    server = Qdrant(dimension=DIMENSION)
+
+    async def script(wire: Wire) -> None:
+        while True:
+            await server.answer(wire, await wire.request())
+
+    async with upstream(script, tls=self_signed(authority)) as running:
+        url = f"https://127.0.0.1:{running.port}"
+        named = {"api_key": KEY, "collection": "c", "dimension": DIMENSION, "timeout_s": 5.0}
+        with pytest.raises(IndexDown, match="CERTIFICATE_VERIFY_FAILED.*qdrant.ca_file"):
+            await QdrantStore.connect(url, **named)  # type: ignore[arg-type]
+        store = await QdrantStore.connect(url, **named, ca_file=str(authority))  # type: ignore[arg-type]
+        assert await store.count("a@1") == 0
+        await store.close()
+    with pytest.raises(RetrievalError, match=r"qdrant\.ca_file.*absent\.pem.*PEM"):
+        await QdrantStore.connect(url, **named, ca_file=str(tmp_path / "absent.pem"))  # type: ignore[arg-type]
 
 
 async def test_a_collection_of_another_dimension_is_refused(tmp_path: Path) -> None:
