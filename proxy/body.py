@@ -1,17 +1,34 @@
-"""A request's body, read whole and unpacked within a limit; work on a large body happens in a thread."""
+"""A request's body, read whole and unpacked within a limit; work on a large body happens in a thread.
+
+The large bodies of a worker share a budget of memory: a body, its values and the edited copy take three times its size.
+A request beyond the budget waits, and no key takes more than half. The upstream has the request soon, and then the
+gateway forgets a large body (`Exchange.sent`), because the answer may take minutes.
+"""
 
 import asyncio
+import functools
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from proxy.asgi import Receive, Scope
-from proxy.content_encoding import content_encoding, unpacked
+from proxy.content_encoding import content_encoding, most_unpacked, unpacked
 from proxy.dialects.json_body import LARGE_BYTES, JsonBody
 from proxy.errors import ApiError
+from proxy.exchange import Exchange, exchange_of
+from runtime.fair_slots import FairSlots
 
 _T = TypeVar("_T")
 _SETTING = "server.max_body_mb"
+_COPIES = 3  # of a large body: the bytes, the values, the edited bytes
+_MEMORY_MB, _MEMORY_MB_OF_KEY = 384, 192
+_WAIT_S = 20.0  # for memory
+_RETRY_AFTER_S = 5
+_UNPACKERS = 2  # threads
+_memory = FairSlots(_MEMORY_MB, _MEMORY_MB_OF_KEY)  # a slot is 1 MB
+_unpackers = FairSlots(_UNPACKERS, 1)
+_threads = ThreadPoolExecutor(_UNPACKERS, "unpack")  # apart: other work never waits for a body that unpacks slowly
 DEPLOYMENT = "ragway.deployment"  # in the ASGI scope: the model that a path of Azure's form names
 
 
@@ -22,7 +39,10 @@ class ClientGone(Exception):
 async def json_body(scope: Scope, receive: Receive, *, max_bytes: int) -> JsonBody:
     """The request's body, which must be a JSON object. Raises as `whole_body` and `JsonBody.parse`."""
     raw = await whole_body(scope, receive, max_bytes=max_bytes)
-    return await by_size(raw, lambda: JsonBody.parse(raw))
+    try:
+        return await by_size(raw, lambda: JsonBody.parse(raw))
+    finally:
+        exchange_of(scope).end_grant()
 
 
 async def by_size(raw: bytes, work: Callable[[], _T]) -> _T:
@@ -33,21 +53,55 @@ async def by_size(raw: bytes, work: Callable[[], _T]) -> _T:
 async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
     """The request's body, unpacked; in a path of Azure's form, JSON with the path's model as `model`.
 
-    The limit holds for the received and for the unpacked bytes. Raises ApiError 400 (damaged encoding; Azure's form: no
-    JSON), 413 (too large), 415 (unknown encoding), ClientGone.
+    The limit holds for the received and for the unpacked bytes. A large body waits for memory, which the exchange gives
+    back. Raises ApiError 400 (damaged encoding; Azure's form: no JSON), 413 (too large), 415 (unknown encoding), 503
+    (no memory in time), ClientGone.
     """
     encoding = check_announced(scope, max_bytes=max_bytes)
     raw = await read_body(receive, max_bytes=max_bytes)
+    exchange = exchange_of(scope)
     if raw and encoding:
-        raw = await asyncio.to_thread(unpacked, raw, encoding, max_bytes + 1)
+        raw = await _unpacked(raw, encoding, max_bytes, exchange)
         if len(raw) > max_bytes:
             raise too_large(max_bytes)
+    elif len(raw) > LARGE_BYTES:
+        await _grant(exchange, len(raw))
     deployment = scope.get(DEPLOYMENT)
     if deployment is None or any(
         name == b"content-type" and b"multipart/" in value.lower() for name, value in scope["headers"]
     ):
         return raw
     return await by_size(raw, lambda: JsonBody.parse(raw).with_model(deployment))
+
+
+async def _unpacked(raw: bytes, encoding: bytes, max_bytes: int, exchange: Exchange) -> bytes:
+    """The content; the exchange keeps the memory of a large content."""
+    granted_mb = await _grant(exchange, min(max_bytes, most_unpacked(len(raw))))
+    async with _unpackers.slot(exchange.key):
+        loop = asyncio.get_running_loop()
+        content = await loop.run_in_executor(_threads, unpacked, raw, encoding, max_bytes + 1)
+    needed_mb = _megabytes(len(content)) if len(content) > LARGE_BYTES else 0
+    _memory.release(exchange.key, granted_mb - needed_mb)
+    exchange.give_back = functools.partial(_memory.release, exchange.key, needed_mb) if needed_mb else None
+    return content
+
+
+async def _grant(exchange: Exchange, size_bytes: int) -> int:
+    """Wait for the memory of a body, which the exchange gives back; returns the megabytes. Raises ApiError 503."""
+    megabytes = _megabytes(size_bytes)
+    try:
+        async with asyncio.timeout(_WAIT_S):
+            await _memory.acquire(exchange.key, megabytes)
+    except TimeoutError:
+        message = "The gateway works on other large requests at present: try again later, or send a smaller request."
+        again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
+        raise ApiError(503, message, code="busy", type="server_error", headers=again) from None
+    exchange.give_back = functools.partial(_memory.release, exchange.key, megabytes)
+    return megabytes
+
+
+def _megabytes(size_bytes: int) -> int:
+    return min(_MEMORY_MB_OF_KEY, -(-size_bytes * _COPIES // 2**20))
 
 
 def check_announced(scope: Scope, *, max_bytes: int, setting: str = _SETTING) -> bytes:

@@ -1,12 +1,14 @@
 """Request bodies with a content-encoding: gzip, deflate, zstd or br, unpacked within a limit.
 
-300 bytes can unpack to 200 MB, so each unpacker stops at the limit. One call in C unpacks the body, in a thread, and
-leaves the interpreter to other threads: the event loop goes on.
+300 bytes can unpack to 200 MB, so each unpacker stops at the limit. Calls in C unpack the body, in a thread, and leave
+the interpreter to other threads: the event loop goes on.
 """
 
+import functools
 import sys
 import zlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from proxy.errors import ApiError, Headers
 
@@ -14,6 +16,10 @@ Unpacker = Callable[[bytes, int], tuple[bytes, bool]]
 # Content-encoding -> the window bits of zlib. "deflate" is zlib's format (RFC 9110 §8.4.1.2).
 WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"x-gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
 _ZSTD_WINDOW_BITS = 23  # 8 MB, the most that HTTP allows (RFC 9659)
+_MOST_MEMBERS = 10_000  # of gzip, frames of zstd: programs that pack in parallel write one for 64 to 1,024 KB
+_PIECE_BYTES = 1 << 16
+# Text packs 3 to 20 times. 161 bytes of br unpack to 19 MB.
+_MOST_RATIO, _MOST_FREE_BYTES = 100, 1 << 20
 _KNOWN = ("gzip", "deflate", "zstd", "br")
 
 
@@ -38,8 +44,12 @@ def content_encoding(headers: Headers) -> bytes:
 
 
 def unpacked(raw: bytes, encoding: bytes, most_bytes: int) -> bytes:
-    """The content of a body, cut after most_bytes. encoding: of `content_encoding`. Raises ApiError 400."""
+    """The content of a body, cut after most_bytes. encoding: of `content_encoding`.
+
+    Raises ApiError 400, and 413 for more than `most_unpacked`: few bytes must not take much memory.
+    """
     name = encoding.decode()
+    most_bytes = min(most_bytes, most_unpacked(len(raw)) + 1)
     try:
         content, whole = _UNPACKERS[encoding](raw, most_bytes)
     except Damaged as error:
@@ -48,7 +58,18 @@ def unpacked(raw: bytes, encoding: bytes, most_bytes: int) -> bytes:
     if not whole and len(content) < most_bytes:
         message = f"The body is cut off, or goes on after the end of the {name} data: send one whole stream."
         raise ApiError(400, message, code="invalid_encoding")
+    if len(content) > most_unpacked(len(raw)):
+        message = (
+            f"The body unpacks to more than {_MOST_FREE_BYTES >> 20} MB and to more than {_MOST_RATIO} times its size: "
+            f"send the body without content-encoding."
+        )
+        raise ApiError(413, message, code="body_too_large")
     return content[:most_bytes]
+
+
+def most_unpacked(packed_bytes: int) -> int:
+    """The most bytes that so many packed bytes may unpack to."""
+    return max(_MOST_FREE_BYTES, _MOST_RATIO * packed_bytes)
 
 
 def unpacked_start(raw: bytes, encoding: bytes, most_bytes: int) -> bytes:
@@ -61,14 +82,12 @@ def unpacked_start(raw: bytes, encoding: bytes, most_bytes: int) -> bytes:
         return b""
 
 
-def _inflater(window_bits: int) -> Unpacker:
+def _inflater(window_bits: int, most_members: int) -> Unpacker:
     def inflate(raw: bytes, most_bytes: int) -> tuple[bytes, bool]:
-        unpacker = zlib.decompressobj(window_bits)
         try:
-            content = unpacker.decompress(raw, most_bytes)
+            return _joined(functools.partial(zlib.decompressobj, window_bits), raw, most_bytes, most_members)
         except zlib.error as error:
             raise Damaged(str(error)) from error
-        return content, unpacker.eof and not unpacker.unused_data
 
     return inflate
 
@@ -78,12 +97,28 @@ def _zstd(raw: bytes, most_bytes: int) -> tuple[bytes, bool]:
         from compression import zstd
     else:
         from backports import zstd
-    unpacker = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_BITS})
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_BITS}
     try:
-        content = unpacker.decompress(raw, most_bytes)
+        return _joined(lambda: zstd.ZstdDecompressor(options=options), raw, most_bytes, _MOST_MEMBERS)
     except zstd.ZstdError as error:
         raise Damaged(str(error)) from error
-    return content, unpacker.eof and not unpacker.unused_data
+
+
+def _joined(made: Callable[[], Any], raw: bytes, most_bytes: int, most_members: int) -> tuple[bytes, bool]:
+    """The content of one member after the other: RFC 1952 §2.2 and RFC 8878 §3 allow several."""
+    content, unpacker, members = bytearray(), made(), 1
+    for start in range(0, len(raw), _PIECE_BYTES):  # `unused_data` copies what is left of a piece
+        piece = raw[start : start + _PIECE_BYTES]
+        while piece and len(content) < most_bytes:
+            if unpacker.eof:
+                if members == most_members:
+                    return bytes(content), False
+                unpacker, members = made(), members + 1
+            content += unpacker.decompress(piece, most_bytes - len(content))
+            piece = unpacker.unused_data
+        if len(content) >= most_bytes:
+            break
+    return bytes(content), unpacker.eof
 
 
 def _brotli(raw: bytes, most_bytes: int) -> tuple[bytes, bool]:
@@ -99,7 +134,7 @@ def _brotli(raw: bytes, most_bytes: int) -> tuple[bytes, bool]:
 
 # An unpacker returns the content, cut at about the limit, and whether the bytes are exactly one whole stream.
 _UNPACKERS: Mapping[bytes, Unpacker] = {
-    **{encoding: _inflater(window_bits) for encoding, window_bits in WINDOW_BITS.items()},
+    **{name: _inflater(bits, 1 if name == b"deflate" else _MOST_MEMBERS) for name, bits in WINDOW_BITS.items()},
     b"zstd": _zstd,
     b"br": _brotli,
 }

@@ -89,6 +89,10 @@ class Exchange:
     listed: bool = False  # the path is one of `upstream.paths`
     body: bytes | None = field(default=None, repr=False)  # for the upstream; None: the body goes on as received
     fields: Mapping[str, Any] | None = field(default=None, repr=False)  # of the client's JSON body; None: not read
+    body_tokens: int = 0  # estimated, of a body that was forgotten
+    once: bool = False  # whether nothing needs `body` and `fields` after the upstream has the request
+    # Gives back the memory that a large body was granted; None: a small body.
+    give_back: Callable[[], object] | None = field(default=None, repr=False)
     rag_status: RagStatus = ""  # "": no readable request for a model
     rag_reason: str = ""
     searched: tuple[str, ...] = ()  # collections
@@ -103,6 +107,18 @@ class Exchange:
     def elapsed_ms(self) -> float:
         """Milliseconds since the request arrived."""
         return (time.perf_counter() - self.started) * 1000
+
+    def sent(self) -> None:
+        """Forget a large request, which the upstream has: the answer may take minutes."""
+        if self.once and self.give_back is not None:
+            self.body = self.fields = None
+            self.end_grant()
+
+    def end_grant(self) -> None:
+        """Give back the memory of a large body. Idempotent."""
+        if self.give_back is not None:
+            self.give_back()
+            self.give_back = None
 
     def ended_step(self, kind: str, began: float, detail: str = "") -> None:
         """Add a step that ends now. began: by `time.perf_counter`."""

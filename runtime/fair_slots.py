@@ -22,7 +22,8 @@ class FairSlots:
         self._free = slots
         self._share = max(1, slots // 2) if share is None else share
         self._held: Counter[str] = Counter()
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()  # the next owner in turn first
+        # The next owner in turn first; of each waiter the number of slots.
+        self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[None], int]]] = OrderedDict()
 
     @asynccontextmanager
     async def slot(self, owner: str = "") -> AsyncIterator[None]:
@@ -33,24 +34,24 @@ class FairSlots:
         finally:
             self.release(owner)
 
-    async def acquire(self, owner: str = "") -> None:
-        """Wait for a slot. Each call needs a `release` with the same owner."""
+    async def acquire(self, owner: str = "", slots: int = 1) -> None:
+        """Wait for slots, at most a share. They come together, and the caller gives all of them back by `release`."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(owner, deque()).append(turn)
+        self._waiting.setdefault(owner, deque()).append((turn, slots))
         self._hand_out()
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # the slot came in the same moment
-                self.release(owner)
+                self.release(owner, slots)
             else:
-                self._forget(owner, turn)
+                self._forget(owner, (turn, slots))
             raise
 
-    def release(self, owner: str = "") -> None:
-        """Give back a slot."""
-        self._free += 1
-        self._held[owner] -= 1
+    def release(self, owner: str = "", slots: int = 1) -> None:
+        """Give back slots."""
+        self._free += slots
+        self._held[owner] -= slots
         if not self._held[owner]:
             del self._held[owner]
         self._hand_out()
@@ -58,22 +59,24 @@ class FairSlots:
     def _hand_out(self) -> None:
         """Give the free slots to the waiting owners, one each in turn."""
         while self._free:
-            owner = next((name for name in self._waiting if self._held[name] < self._share), None)
-            if owner is None:
+            wanted = {name: waiters[0][1] for name, waiters in self._waiting.items()}
+            owner = next((name for name, slots in wanted.items() if self._held[name] + slots <= self._share), None)
+            if owner is None or wanted[owner] > self._free:  # nobody passes who waits for more slots
                 return
-            turn = self._waiting[owner].popleft()
+            turn, slots = self._waiting[owner].popleft()
             if self._waiting[owner]:
                 self._waiting.move_to_end(owner)
             else:
                 del self._waiting[owner]
             if turn.done():  # cancelled
                 continue
-            self._free -= 1
-            self._held[owner] += 1
+            self._free -= slots
+            self._held[owner] += slots
             turn.set_result(None)
 
-    def _forget(self, owner: str, turn: asyncio.Future[None]) -> None:
-        if owner in self._waiting and turn in self._waiting[owner]:
-            self._waiting[owner].remove(turn)
+    def _forget(self, owner: str, waiter: tuple[asyncio.Future[None], int]) -> None:
+        if owner in self._waiting and waiter in self._waiting[owner]:
+            self._waiting[owner].remove(waiter)
             if not self._waiting[owner]:
                 del self._waiting[owner]
+            self._hand_out()  # the waiter may have stood before others that want less

@@ -8,6 +8,7 @@ same function.
 import functools
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from proxy.access.ledger import Ledger
@@ -66,19 +67,7 @@ class Metering:
 
             _must_report_use(scope["path"], exchange)
 
-            # Reserve the tokens that the call may take; no tokens for a call with known tokens, as a count.
-            body = exchange.body or b""
-            if exchange.fields is not None and not exchange.fields:  # a form with a file: an attachment
-                body = body[: ATTACHMENT_TOKENS * BYTES_PER_TOKEN]
-            if admission is not None and exchange.tokens is None:
-                fields = exchange.fields or {}
-                answers = not scope["path"].endswith("/embeddings")
-                wanted_tokens, least_tokens = await by_size(
-                    body, lambda: tokens_to_reserve(body, fields, answers=answers)
-                )
-                await self._ledger.reserve(exchange, admission, wanted_tokens, least_tokens)
-                if exchange.action_trace is not None:
-                    exchange.reserve_next = functools.partial(self._reserve_next, exchange, admission)
+            body = await self._reserve(scope["path"], exchange, admission)
 
             # Call the model, and read the tokens of the call from the reply as the reply passes.
             tap = UsageTap(send, exchange.dialect)
@@ -88,13 +77,33 @@ class Metering:
                 exchange.tokens = Tokens(0, 0)
                 raise
             finally:
-                exchange.tokens = exchange.tokens or tap.tokens(body)
+                exchange.tokens = exchange.tokens or _with_prompt(tap.tokens(body), exchange.body_tokens)
         except ApiError as error:  # `Observe` sends the error after the settlement
             exchange.status = exchange.status or error.status
             raise
         finally:
             # Settle: count the tokens of the call in place of the reserved tokens, and write a row of usage.
             self._ledger.settle(exchange, admission, kept=kept)
+
+    async def _reserve(self, path: str, exchange: Exchange, admission: Admission | None) -> bytes:
+        """Reserve the tokens that the call may take; no tokens for a call with known tokens, as a count.
+
+        Returns the body for an estimate of the tokens; b"" for a large body, which may be forgotten.
+        """
+        body = exchange.body or b""
+        if exchange.fields is not None and not exchange.fields:  # a form with a file: an attachment
+            body = body[: ATTACHMENT_TOKENS * BYTES_PER_TOKEN]
+        if admission is not None and exchange.tokens is None:
+            fields = exchange.fields or {}
+            answers = not path.endswith("/embeddings")
+            wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=answers))
+            await self._ledger.reserve(exchange, admission, wanted_tokens, least_tokens)
+            if exchange.action_trace is not None:
+                exchange.reserve_next = functools.partial(self._reserve_next, exchange, admission)
+        if exchange.give_back is None:
+            return body
+        exchange.body_tokens = await by_size(body, lambda: estimated_tokens(body))
+        return b""
 
     async def _reserve_next(
         self, exchange: Exchange, admission: Admission, body: bytes, fields: Mapping[str, Any], used: Tokens
@@ -114,6 +123,11 @@ class Metering:
         if path.endswith(_SEARCH) or (path.startswith(_OPERATIONS) and path.endswith(_RUN)):
             return True
         return not any(covers(free, path) for free in _FREE)
+
+
+def _with_prompt(tokens: Tokens, body_tokens: int) -> Tokens:
+    """The tokens of a call; body_tokens: of a forgotten body, in place of the estimate from the body."""
+    return replace(tokens, prompt=body_tokens) if tokens.estimated and not tokens.prompt else tokens
 
 
 def _must_report_use(path: str, exchange: Exchange) -> None:

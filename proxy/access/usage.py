@@ -79,9 +79,10 @@ def _injected(prompt_tokens: int, exchange: Exchange) -> int:
     Only the upstream knows the tokens, and no upstream reports the tokens of the passages. The embedder counts with
     another tokenizer, and was seen to count more tokens for the passages than the upstream for the whole prompt.
     """
-    if not exchange.injected_bytes or not exchange.body:
+    tokens = exchange.body_tokens or (estimated_tokens(exchange.body) if exchange.body else 0)
+    if not exchange.injected_bytes or not tokens:
         return 0
-    share = exchange.injected_bytes / BYTES_PER_TOKEN / estimated_tokens(exchange.body)
+    share = exchange.injected_bytes / BYTES_PER_TOKEN / tokens
     return round(prompt_tokens * min(share, 1.0))
 
 

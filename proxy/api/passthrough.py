@@ -92,7 +92,7 @@ class Passthrough:
         target = self._target(model, exchange, path, asked)
         exchange.body = await by_size(raw, lambda: named.renamed(target.model)) if named.model else raw
         exchange.rag_status, exchange.rag_reason = "off", "path is not augmented"
-        exchange.upstream = self._upstream
+        exchange.upstream, exchange.once = self._upstream, True
 
     def _listed(self, path: str) -> str | None:
         """The model for a listed path or one below it."""

@@ -201,6 +201,7 @@ class Augment:
         """Set the app that calls the model. acting: makes the calls of APIs; None: a chat without operations."""
         options = self._options
         exchange.upstream = acting or self._upstream
+        exchange.once = acting is None
         # The translated lane stores no response; of a chat with actions, the gateway stores the response.
         stored = request.stored and (target.lane != "translated" or acting is not None)
         if decision.turns and stored and options.histories is not None:
@@ -213,6 +214,7 @@ class Augment:
             exchange.comparison = "not allowed" if decision.compare else ""
         elif options.shadow.selects(decision):
             scope[CHAT] = Chat(decision, request, target)
+            exchange.once = False
             exchange.upstream = options.shadow.app
 
     async def _with_history(

@@ -42,6 +42,7 @@ class Observe:
             if message["type"] == "http.response.start":
                 started = True
                 exchange.status = message["status"]
+                exchange.end_grant()
                 # An upstream may be a gateway of the same kind: two sets of headers would contradict each other.
                 theirs = [pair for pair in message.get("headers", ()) if not pair[0].startswith(b"x-rag-")]
                 message["headers"] = [*theirs, *_headers(exchange)]
@@ -67,11 +68,15 @@ class Observe:
                     send_with_headers, exchange, ApiError(500, message, code="internal_error", type="server_error")
                 )
         finally:
-            if exchange.at_end is not None:
-                exchange.at_end()
-            self._metrics.ended(exchange)
-            if path.startswith(("/v1/", "/mcp")):
-                logs.write_line(_line(exchange))
+            self._ended(exchange)
+
+    def _ended(self, exchange: Exchange) -> None:
+        exchange.end_grant()
+        if exchange.at_end is not None:
+            exchange.at_end()
+        self._metrics.ended(exchange)
+        if exchange.path.startswith(("/v1/", "/mcp")):
+            logs.write_line(_line(exchange))
 
 
 def _dialect_of(path: str) -> Dialect:

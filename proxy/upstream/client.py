@@ -19,7 +19,7 @@ import select
 import socket
 import ssl
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import urlsplit
@@ -132,8 +132,10 @@ class Connection(asyncio.Protocol):
 
     # --- called by `Client` ----------------------------------------------------------------------------------------
 
-    async def exchange(self, head: bytes, body: bytes, *, head_only: bool) -> None:
-        """Send a request and return when the reply's head is in `status` and `headers`.
+    async def exchange(
+        self, head: bytes, body: bytes, *, head_only: bool, sent: Callable[[], object] | None = None
+    ) -> None:
+        """Send a request and return when the reply's head is in `status` and `headers`. sent: called after sending.
 
         Raises FirstByteTimeout, Cut, BadReply. On any exception, cancellation too, the caller aborts the connection.
         """
@@ -148,6 +150,9 @@ class Connection(asyncio.Protocol):
             self._sent = True
         else:
             await self._upload(self._transport, head, body)
+        del body  # the answer may take minutes
+        if sent is not None:
+            sent()
         while not self._head_done:
             if self._error is not None:
                 raise self._error
@@ -524,9 +529,12 @@ class Client:
         self._tls: ssl.SSLContext | None = None
         self._closed = False
 
-    async def request(self, method: bytes, url: str, headers: Headers, body: bytes) -> Response:
+    async def request(
+        self, method: bytes, url: str, headers: Headers, body: bytes, sent: Callable[[], object] | None = None
+    ) -> Response:
         """Send one request and return when the head of the reply is received. Raises any UpstreamError but IdleTimeout.
 
+        sent: called after the last byte; nothing holds the body then.
         `headers` must not hold host, content-length, transfer-encoding or connection. ValueError: a header, method
         or url with a line break, a NUL or a space.
         """
@@ -546,7 +554,9 @@ class Client:
         try:
             self._must_be_open()  # `close` may have been called during the wait
             connection = self._idle(pool) or await self._connect(address, tls, deadline_s)
-            await connection.exchange(head, body, head_only=method == b"HEAD")
+            exchanged = connection.exchange(head, body, head_only=method == b"HEAD", sent=sent)
+            del body
+            await exchanged
         except BaseException as exc:
             if connection is not None:
                 if isinstance(exc, Cut):

@@ -62,10 +62,9 @@ class Relay:
         The server cancels this task when the client leaves, and the cancellation closes the upstream's connection.
         """
         exchange = exchange_of(scope)
-        body = exchange.body
-        if body is None:
-            body = await read_body(receive)
-        response = await self._ask(scope, exchange, body)
+        if exchange.body is None:
+            exchange.body = await read_body(receive)
+        response = await self._ask(scope, exchange)
         try:
             headers = end_to_end(response.headers, response.status)
             if response.until_eof:  # the end may be a cut: the client must see the same open end
@@ -81,7 +80,7 @@ class Relay:
         finally:
             response.close()
 
-    async def _ask(self, scope: Scope, exchange: Exchange, body: bytes) -> Response:
+    async def _ask(self, scope: Scope, exchange: Exchange) -> Response:
         """The upstream's reply, from the head on. Raises ApiError."""
         target = exchange.target
         if target is None:
@@ -91,7 +90,10 @@ class Relay:
         try:
             key_header = exchange.dialect.key_header
             headers = request_headers(scope["headers"], target, key_header=key_header, listed=exchange.listed)
-            response = await self._client.request(scope["method"].encode("ascii"), url, headers, body)
+            method, body = scope["method"].encode("ascii"), exchange.body or b""
+            asked = self._client.request(method, url, headers, body, exchange.sent)
+            del body
+            response = await asked
         except (UpstreamError, ValueError) as error:
             exchange.error = f"upstream: {error}"
             raise answer_to(error, target) from error

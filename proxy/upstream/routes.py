@@ -104,6 +104,7 @@ class Upstream:
         if target.key_of_client:
             exchange.target = target = replace(target, api_key=client_key(scope["headers"]))
         lanes = self._lanes if exchange.dialect is CHAT and not target.dialects else self._bridged
+        exchange.once = exchange.once and lanes is self._lanes  # a bridge may ask again
         lane, asked = lanes[target.lane], renamed(exchange, target, scope)
         return lane(scope, receive, send) if not asked else _answer_as(asked, lane, scope, receive, send)
 

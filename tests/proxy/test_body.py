@@ -1,5 +1,6 @@
 """Bodies with a content-encoding: unpacked within the limit, or refused with the reason."""
 
+import asyncio
 import contextlib
 import random
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ import pytest
 
 from proxy.body import whole_body
 from proxy.errors import ApiError
+from proxy.exchange import KEY, Exchange
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.encodings import COMPRESSORS, ENCODINGS
 
@@ -20,7 +22,11 @@ async def content_of(body: bytes, *encodings: str, limit_bytes: int = LIMIT_BYTE
     step = len(body) // pieces + 1
     call = Call([body[start : start + step] for start in range(0, len(body), step)] or [b""])
     scope = scope_of(headers=[(b"content-encoding", encoding.encode("latin-1")) for encoding in encodings])
-    return await whole_body(scope, call.receive, max_bytes=limit_bytes)
+    scope[KEY] = exchange = Exchange()
+    try:
+        return await whole_body(scope, call.receive, max_bytes=limit_bytes)
+    finally:
+        exchange.end_grant()
 
 
 async def refusal(body: bytes, *encodings: str, limit_bytes: int = LIMIT_BYTES) -> ApiError:
@@ -60,7 +66,8 @@ async def test_the_limit_holds_for_the_unpacked_body(encoding: str) -> None:
 @pytest.mark.parametrize("encoding", ENCODINGS)
 async def test_damaged_bytes_are_a_400_that_names_the_encoding(encoding: str) -> None:
     whole = COMPRESSORS[encoding](CONTENT)
-    for damaged in (CONTENT, whole[:-1], whole[:9], whole + b"more", whole + whole, b"\0" * 100):
+    twice = [whole + whole] if encoding in ("deflate", "br") else []
+    for damaged in (CONTENT, whole[:-1], whole[:9], whole + b"more", b"\0" * 100, *twice):
         error = await refusal(damaged, encoding)
         assert (error.status, error.code) == (400, "invalid_encoding"), damaged[:20]
         assert encoding in error.message
@@ -92,3 +99,68 @@ async def test_a_window_above_8_mb_is_refused() -> None:
     packer = zstd.ZstdCompressor(options=options)
     packed = packer.compress(b"a" * 100) + packer.flush()
     assert (await refusal(packed, "zstd")).code == "invalid_encoding"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "zstd"])
+async def test_members_of_a_body_are_joined(encoding: str) -> None:
+    parts = [b'{"text": "', b"", "Grüße".encode() * 9_000, random.Random(3).randbytes(70_000), b'"}']
+    packed = b"".join(map(COMPRESSORS[encoding], parts))
+    assert await content_of(packed, encoding, limit_bytes=200_000) == b"".join(parts)
+    skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc" if encoding == "zstd" else b""
+    assert await content_of(skippable + packed, encoding, limit_bytes=200_000) == b"".join(parts)
+    assert (await refusal(packed[:-1], encoding, limit_bytes=200_000)).code == "invalid_encoding"
+    assert (await refusal(COMPRESSORS[encoding](b"") * 20_000, encoding, limit_bytes=10**6)).code == "invalid_encoding"
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+async def test_few_bytes_do_not_unpack_to_many(encoding: str) -> None:
+    """161 bytes of br unpack to 19 MB, where the limit is 20 MB."""
+    limit_bytes = 20 << 20
+    for content in (b" " * (19 << 20), b'{"a": "' + b"abcdefgh" * (1 << 20) + b'"}'):
+        packed = COMPRESSORS[encoding](content)
+        assert len(packed) * 100 < len(content)
+        error = await refusal(packed, encoding, limit_bytes=limit_bytes)
+        assert (error.status, error.code) == (413, "body_too_large")
+        assert "100 times" in error.message
+    small = b" " * (1 << 20)
+    assert await content_of(COMPRESSORS[encoding](small), encoding, limit_bytes=limit_bytes) == small
+    dense = random.Random(4).randbytes(3 << 19).hex().encode()  # packs to the half
+    assert await content_of(COMPRESSORS[encoding](dense), encoding, limit_bytes=limit_bytes) == dense
+
+
+async def test_large_bodies_wait_for_memory_and_are_refused_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key takes at most half of the memory; what is given back serves the next."""
+    body, exchanges = b" " * (20 << 20), []
+
+    async def asked(key: str, body: bytes = body) -> Exchange:
+        exchange = Exchange(key=key)
+        exchanges.append(exchange)
+        await whole_body({**scope_of(), KEY: exchange}, Call([body]).receive, max_bytes=len(body))
+        return exchange
+
+    greedy = [await asked("a") for _ in range(3)]
+    waiting = asyncio.create_task(asked("a"))
+    async with asyncio.timeout(10):
+        small, other = await asked("a", b"{}"), await asked("b")
+    assert small.give_back is None
+    assert other.give_back is not None
+    assert not waiting.done()
+    greedy[0].end_grant()
+    async with asyncio.timeout(10):
+        await waiting
+    monkeypatch.setattr("proxy.body._WAIT_S", 0.01)
+    with pytest.raises(ApiError) as caught:
+        await asked("a")
+    assert (caught.value.status, caught.value.code, caught.value.headers) == (503, "busy", [(b"retry-after", b"5")])
+    for exchange in exchanges:
+        exchange.end_grant()
+
+
+def test_a_sent_request_is_forgotten_where_nothing_needs_it() -> None:
+    given_back = list[bool]()
+    for once, large in ((True, True), (True, False), (False, True)):
+        exchange = Exchange(body=b"{}", fields={"a": 1}, once=once)
+        exchange.give_back = (lambda: given_back.append(True)) if large else None
+        exchange.sent()
+        assert (exchange.body is None and exchange.fields is None) is (once and large)
+    assert given_back == [True]

@@ -112,3 +112,34 @@ async def _walk(count: int, share: int, steps: list[tuple[str, str]]) -> None:
     for _, task in tasks:
         task.cancel()
     await _settle()
+
+
+async def test_a_waiter_for_many_slots_is_not_passed_by_others_for_ever() -> None:
+    slots = FairSlots(4, 4)
+    await slots.acquire("a", 3)
+    large = asyncio.ensure_future(slots.acquire("b", 4))
+    small = asyncio.ensure_future(slots.acquire("c"))
+    await _settle()
+    assert not large.done()
+    assert not small.done()
+    slots.release("a", 3)
+    await _settle()
+    assert large.done()
+    assert not small.done()
+    slots.release("b", 4)
+    await _settle()
+    assert small.done()
+
+
+async def test_a_waiter_for_many_slots_that_is_cancelled_lets_others_through() -> None:
+    slots = FairSlots(4, 4)
+    await slots.acquire("a", 3)
+    large = asyncio.ensure_future(slots.acquire("b", 4))
+    small = asyncio.ensure_future(slots.acquire("c"))
+    await _settle()
+    large.cancel()
+    await _settle()
+    assert small.done()
+    slots.release("a", 3)
+    async with asyncio.timeout(1):
+        await slots.acquire("b", 3)

@@ -109,7 +109,9 @@ class Access:
 
     async def body(self, scope: Scope, receive: Receive) -> bytes:
         """The whole body, which is no JSON of the API's own. Raises ApiError 413, 415."""
-        return await whole_body(scope, receive, max_bytes=self._max_body_bytes)
+        raw = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
+        exchange_of(scope).end_grant()  # the work may take minutes
+        return raw
 
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
         """Refuse methods without a handler."""
