@@ -20,6 +20,7 @@ from proxy.actions.offer import PREFIX, Offer, OfferedOperation
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool
 from proxy.actions.protocols import example
+from proxy.actions.quotes import stands_in
 from proxy.actions.result_budget import CallShare, ResultBudget
 from proxy.actions.results import cut_middle
 from proxy.actions.schema_check import problems
@@ -73,6 +74,10 @@ class Execution:
     def over(self) -> bool:
         """Whether no further call may start."""
         return self._left <= 0 or self._budget.size_bytes <= 0 or time.monotonic() >= self._until_s
+
+    def has_read(self, one: ToolCall) -> bool:
+        """Whether a call stands word for word in the conversation, in a passage or in a result."""
+        return stands_in(one, self._known)
 
     def repeats(self, one: ToolCall) -> bool:
         """Whether the same call has brought a result, or a refusal that no value of the person changes."""
@@ -205,8 +210,13 @@ class Execution:
         """The call of the tool with the most similar name, for a model that is not asked by tools."""
         if self._offer.way == "native":
             return ""
+        found = self.similar(name)
+        return f" If {found} is meant, answer with {example(found, _json(arguments))}" if found else ""
+
+    def similar(self, name: str) -> str:
+        """The tool with the most similar name; "": none."""
         found = difflib.get_close_matches(name[:_MOST_NAME_CHARS], self._offer.tools, 1, _LEAST_SIMILAR)
-        return f" If {found[0]} is meant, answer with {example(found[0], _json(arguments))}" if found else ""
+        return found[0] if found else ""
 
     def _mended(self, tool: OfferedOperation, arguments: dict[str, Any], missing: Sequence[str]) -> str:
         """How a model that is not asked by tools mends a call: finds a value, or leaves out unknown arguments."""

@@ -15,7 +15,7 @@ from proxy.actions.execution import Execution
 from proxy.actions.further_members import further_names, without_further
 from proxy.actions.known_texts import without_marks
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
-from proxy.actions.model_reply import ModelReply
+from proxy.actions.model_reply import ModelReply, is_own_id
 from proxy.actions.offer import Offer
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
 from proxy.actions.protocols import request_parts, spoken
@@ -31,6 +31,8 @@ from proxy.upstream.translated.request import sendable
 
 _T = TypeVar("_T")
 _NO_ANSWER = "The limit of calls for one answer is reached, and the model gave no answer."
+_IN_VAIN = "The model called tools that do not exist, and gave no answer."
+_LEAKED = "Nothing was sent: a call in the text of an answer is not made. Call the tool, or answer without a call."
 
 
 class ActionLoop:
@@ -76,21 +78,23 @@ class ActionLoop:
             and not any(one.get("tool_calls") or one.get("role") == "tool" for one in request.fields["messages"])
         )
         self._spoken = False  # the messages of earlier questions are texts
+        said = [message.text for message in request.messages() if message.role == "user"]
+        self._execution = Execution(offer, self._limits, exchange, self._texts(), said)
+        self._in_vain = False  # the model has called only tools that do not exist, in one round
+        self._must_answer = False  # the next round has no calls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat. Raises ApiError where the first request of the model fails."""
         plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]}
         client = ClientReply(send, self._request, self._exchange.id)
-        said = [message.text for message in self._request.messages() if message.role == "user"]
-        execution = Execution(self._offer, self._limits, self._exchange, self._texts(), said)
+        execution = self._execution
         if await self._resume(execution, client):
             return
         if self._takes_further and not self._may_speak:
             self._further.update(*(further_names(row) for one in self._earlier for row in one.rows()))
         shown = _wants_progress(scope) and not self._offer.form
-        repeated = False
         for number in range(self._limits.rounds + 2):
-            last = number >= self._limits.rounds or execution.over or repeated
+            last = number >= self._limits.rounds or execution.over or self._must_answer
             reply, going_on = await self._round(plain, receive, client, last=last)
             if reply.refuses_way and (client.started or self._hidden):  # the model took the tools of an earlier round
                 going_on = await reply.end(self._exchange.id)
@@ -100,26 +104,55 @@ class ActionLoop:
             if not going_on:
                 self._trace.answered_by = "model" if reply.complete else "error"
                 return
-            if last and not reply.cut and self._offer.way == "native":  # Ollama ignores `tool_choice`
+            ignores = last and not reply.cut and not self._in_vain  # Ollama ignores `tool_choice`
+            if ignores and self._offer.way == "native":
                 self._offer.way = "text"
                 continue
             if reply.cut or last:
                 await self._stop(reply, client)
                 return
             self._learn(reply)
-            repeated = self._offer.way != "native" and all(map(execution.repeats, reply.calls))
-            if repeated:
-                continue
-            before = len(self._trace.calls)
-            results = await self._kept_alive(execution.results(reply.calls), client)
-            if execution.question:
-                await self._question(execution, client)
+            self._must_answer = self._offer.way != "native" and all(map(execution.repeats, reply.calls))
+            if not self._must_answer and await self._calls(reply, client, shown=shown):
                 return
-            if shown and client.streams and (lines := [call.line for call in self._trace.calls[before:] if call.sent]):
-                await client.note("\n".join([*lines, "", ""]))
-            self._may_speak = False
-            self._hidden += [self._message(reply), *_result_messages(reply.calls, results).values()]
-            self._mark()
+
+    async def _calls(self, reply: ModelReply, client: ClientReply, *, shown: bool) -> bool:
+        """Make the calls of a reply; returns whether the chat is answered. shown: the client gets a line for each."""
+        before = len(self._trace.calls)
+        results = await self._kept_alive(self._results(reply), client)
+        if self._execution.question:
+            await self._question(self._execution, client)
+            return True
+        made = self._trace.calls[before:]
+        if reply.leaked or all(call.outcome == "unknown_tool" for call in made):
+            if self._in_vain:
+                await self._stop(reply, client)
+                return True
+            self._in_vain = True
+            similar = any(self._execution.similar(call.name) for call in reply.calls)
+            self._must_answer = self._offer.way == "native" and not reply.leaked and not similar
+        if shown and client.streams and (lines := [call.line for call in made if call.sent]):
+            await client.note("\n".join([*lines, "", ""]))
+        self._may_speak = False
+        self._hidden += [self._message(reply), *_result_messages(reply.calls, results).values()]
+        self._mark()
+        return False
+
+    async def _results(self, reply: ModelReply) -> list[str]:
+        """The texts for the model, for each call of a reply."""
+        if reply.leaked:
+            return [_LEAKED] * len(reply.calls)
+        written = reply.written or self._offer.way != "native"
+        return await self._execution.results(
+            [self._offer.typed(one) for one in reply.calls] if written else reply.calls
+        )
+
+    @property
+    def _by_tools(self) -> bool:
+        """Whether the model has made a call by tools, in this chat or in another."""
+        rows = [*self._request.fields["messages"], *(row for one in self._earlier for row in one.rows())]
+        ids = (str(call.get("id")) for row in rows for call in row.get("tool_calls") or () if isinstance(call, dict))
+        return self._ways.calls_by_tools(self._target) or any(not is_own_id(id) for id in ids)
 
     def _speak(self) -> bool:
         """Write the messages of earlier questions as texts, from now on; returns whether the model is asked again."""
@@ -175,8 +208,8 @@ class ActionLoop:
         if self._offer.way != "native":
             return
         if not reply.written:
-            self._ways.calls_by_tools(self._target)
-        elif not self._hidden and not self._spoken:
+            self._ways.note_call_by_tools(self._target)
+        elif not reply.leaked and not self._hidden and not self._spoken:
             self._lower(refused=False)
 
     def _lower(self, *, refused: bool) -> ToolsWay:
@@ -221,7 +254,7 @@ class ActionLoop:
         The client's limit would cut the next call, too.
         """
         self._trace.answered_by = "model" if reply.cut else "gateway"
-        text, finish = _NO_ANSWER, "stop"
+        text, finish = _IN_VAIN if self._in_vain else _NO_ANSWER, "stop"
         if reply.cut:
             text, finish = "" if client.streams else reply.text or "", "length"  # a stream has the text
         self._remember(client.text + text, None)
@@ -300,8 +333,15 @@ class ActionLoop:
             self._offer,
             self._refusals(way),
             before_end=lambda: self._remember(client.text, reply),
+            stands=self._execution.has_read,
+            by_tools=self._by_tools,
         )
-        text = ProtocolText(self._offer.owns, self._offer.owns_beginning, says=way == "json_schema" and not last)
+        text = ProtocolText(
+            self._offer.owns,
+            self._offer.owns_beginning,
+            says=way == "json_schema" and not last,
+            stands=self._execution.has_read,
+        )
         send = reply.send if way == "native" else ProtocolReply(reply.send, text).send
         try:
             if self._trace.rounds and exchange.reserve_next is not None:

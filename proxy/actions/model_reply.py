@@ -3,6 +3,7 @@
 The calls of the gateway's tools never reach the client. Until such a call begins, a reply passes byte for byte.
 """
 
+import re
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from proxy.actions.client_reply import NOTHING, ClientReply, Json, ReplyHead, de
 from proxy.actions.further_members import FurtherMembers, numbered_calls
 from proxy.actions.offer import Offer
 from proxy.actions.own_tools import tool_name
-from proxy.actions.written_calls import last_lines, names_call, written_call
+from proxy.actions.written_calls import Stands, last_lines, names_call, stands_nowhere, written_call
 from proxy.asgi import Message
 from proxy.dialects import sse
 from proxy.dialects.chat_reply import ChatReplyReader
@@ -26,6 +27,8 @@ _DONE = b"[DONE]"
 _MOST_FINISH_CHARS = 50
 _FAULT = 500  # also llama.cpp's status for tools without --jinja
 _REFUSALS = (400, 404, 422, _FAULT, 501)  # statuses of upstreams for a model without tools
+_OWN_ID = "call_"
+_OWN_IDS = re.compile(rf"{_OWN_ID}[0-9a-f]{{16}}(?:_\d+)?|")
 _FAILED_CALL = b'"failed_generation"'  # in Groq's error for a call that the server cannot read
 
 
@@ -42,6 +45,11 @@ class _Frame(NamedTuple):
         return numbered_calls(delta_of(self.event or {}), self.numbers)
 
 
+def is_own_id(id: str) -> bool:
+    """Whether an id of a call is the gateway's: of a call that came without an id, or as text."""
+    return _OWN_IDS.fullmatch(id) is not None
+
+
 def _nothing() -> None:
     """For a reply that no later request continues."""
 
@@ -56,8 +64,12 @@ class ModelReply:
         refusals: Sequence[bytes] = (),
         *,
         before_end: Callable[[], None] = _nothing,
+        stands: Stands = stands_nowhere,
+        by_tools: bool = False,
     ) -> None:
         """refusals: an error with one of these words refuses the way in which the model was asked for calls.
+
+        stands: as of `written_calls`. by_tools: the model makes calls by tools, so a text of the model makes none.
 
         before_end: called once the reply is read, before the client gets the end: a program may ask again at once.
         """
@@ -65,6 +77,8 @@ class ModelReply:
         self._refusals = refusals
         self._before_end = before_end
         self._offer = offer
+        self._stands = stands
+        self._by_tools = by_tools
         self._start: Message = {}
         self._streamed = False
         self._refused = False  # an error, or a reply in another encoding than identity
@@ -88,6 +102,7 @@ class ModelReply:
         self.further = FurtherMembers()
         self.foreign = False  # whether the client's tools are called, too
         self.written = False  # the call came as text
+        self.leaked = False  # as text in the marks of a template, of a model that makes calls by tools
         self.usage: Json = {}  # as the upstream reports; some upstreams repeat the usage in each event
 
     async def send(self, message: Message) -> None:
@@ -251,7 +266,7 @@ class ModelReply:
     def _take_calls(self) -> None:
         self.text = self._reader.answer
         calls = self._reader.tool_calls
-        own_id = f"call_{secrets.token_hex(8)}"  # for a call without an id of its own; no two rounds share ids
+        own_id = f"{_OWN_ID}{secrets.token_hex(8)}"  # for a call without an id of its own; no two rounds share ids
         ids = {call.id for call in calls if not self._offer.handles(call.name)}  # the client has these ids
         self.all_calls = []
         for number, one in enumerate(calls):
@@ -260,14 +275,22 @@ class ModelReply:
             ids.add(one.id)
         self.calls = [call for call in self.all_calls if self._offer.handles(call.name)]
         self.foreign = len(self.calls) < len(calls)
-        if not calls and (call := written_call(self._lines, self._offer.names_call)) is not None:
-            self.all_calls = self.calls = [replace(call, id=own_id)]
-            self.text, self.written = (self.text or "").removesuffix(self._lines) or None, True
+        if not calls:
+            self._take_written(own_id)
+
+    def _take_written(self, id: str) -> None:
+        """Take the call that the model wrote as text, with this id."""
+        before = (self.text or "").removesuffix(self._lines)
+        found = written_call(self._lines, before, self._offer.names_call, self._stands)
+        if found is None or (self._by_tools and not found.template):
+            return
+        self.all_calls = self.calls = [replace(found.call, id=id)]
+        self.text, self.written, self.leaked = before or None, True, self._by_tools
 
     def _read_lines(self, text: object) -> None:
         """Read a further piece of the answer."""
         if isinstance(text, str):
-            self._lines = last_lines(self._lines + text, self._offer.may_name_call)
+            self._lines = last_lines(self._lines + text, self._offer.names_call, self._offer.may_name_call)
 
     def _words(self) -> bytes:
         """The held words before a written call, in one frame."""

@@ -11,10 +11,13 @@ from proxy.actions.call import Api
 from proxy.actions.memory import NEW, Conversation, edits_of
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool, tool_entry
+from proxy.actions.schema_check import problems
 from proxy.actions.shelf import Shelf
+from proxy.actions.spelled_calls import typed
 from proxy.augment.sanitize import quoted, quoted_label
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
+from proxy.dialects.replies import ToolCall
 from proxy.exchange import ToolsWay
 from retrieval.records.search import Turn
 
@@ -94,6 +97,14 @@ class Offer:
         """The tool with this name. Models that write calls as text leave out the prefix: getOrder, not act_getOrder."""
         tool = self.tools.get(name)
         return tool if tool is not None or self.way == "native" else self.tools.get(PREFIX + name)
+
+    def typed(self, call: ToolCall) -> ToolCall:
+        """A call that came as text, with the values that the tool's schema wants: some spellings have only texts."""
+        tool = self.named(call.name)
+        if tool is None:
+            return call
+        loose = {**tool.schema, "required": []}
+        return typed(call, lambda name, value: not problems(loose, {name: value}))
 
     def owns_beginning(self, letters: str) -> bool:
         """Whether the name of a tool of the gateway's begins with these letters."""

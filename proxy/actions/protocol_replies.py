@@ -11,13 +11,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from proxy.actions.client_reply import ReplyHead, first_choice
-from proxy.actions.prose_calls import PLACES, begins_call, call_of, cut_call
-from proxy.actions.written_calls import CALL, FENCE, PLAIN_CALL, after_marks, written_call
+from proxy.actions.spelled_calls import PLACES, after_marks, begins_call, cut_call, spelled_call
+from proxy.actions.written_calls import Stands, is_quote, stands_nowhere
 from proxy.asgi import Message, Send, with_length
 from proxy.dialects import sse
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 
-_SAY = re.compile(FENCE + r'\{\s*"say"\s*:\s*"')
+_FENCE = r"\s*(?:```\w*\s*)?"
+_SAY = re.compile(_FENCE + r'\{\s*"say"\s*:\s*"')
+# After no mark or one of these marks, an object of a call with a name of no tool is a call, too.
+_PLAIN_CALL = re.compile(
+    r"\s*(?:```(?:json)?|<tool_call>|<function_call>|\[TOOL_CALLS\])?\s*"
+    r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"\s*,\s*"(?:arguments|parameters)"\s*:'
+)
 _SAY_BEGINNING = '{"say":"'
 _THOUGHT, _THOUGHT_END = "<think>", "</think>"  # some templates write the beginning, and the model only the end
 _CALL_BEGINNINGS = ('"name":"', '","arguments":', '","parameters":', '"}')
@@ -29,6 +35,7 @@ _PART = re.compile(
 _HIGH = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}")
 _MAY_BE_LOW = re.compile(rf"(?:\\(?:u{_HEX}{{0,3}})?)?")
 _MOST_NAME_CHARS = 200
+_MOST_QUOTES = 20  # of calls in one answer; what follows is text
 _MOST_BEGINNING_CHARS = 1_000  # of a text, that show whether a call begins
 
 Json = dict[str, Any]
@@ -37,25 +44,38 @@ Json = dict[str, Any]
 class ProtocolText:
     """The text of one answer, in pieces."""
 
-    def __init__(self, owns: Callable[[str], bool], owns_beginning: Callable[[str], bool], *, says: bool) -> None:
+    def __init__(
+        self,
+        owns: Callable[[str], bool],
+        owns_beginning: Callable[[str], bool],
+        *,
+        says: bool,
+        stands: Stands = stands_nowhere,
+    ) -> None:
         """owns: whether a tool of the gateway has this name; owns_beginning: a name with this beginning.
 
-        says: an answer is a JSON object with the member `say`.
+        says: an answer is a JSON object with the member `say`, whose text makes no call. stands: as of `written_calls`.
         """
         self._owns = owns
         self._owns_beginning = owns_beginning
         self._says = says
+        self._stands = stands
         self._state = "begins"  # -> says, call, said or prose
         self._held = ""
         self._last = ""  # the last character of the text for the client: a call does not begin in a word
-        self._after: list[str] = []  # the beginning of the call
+        self._before: list[str] = []  # the text for the client
+        self._after: list[str] = []  # the text from the beginning of the call on
         self._thinks = False  # the text is a thought, which makes no call
         self._thought = False  # a thought has ended
-        self._answer: ProtocolText | None = None  # the text in the object of the answer
         self.unwrapped = False  # an answer came without the JSON object of the protocol
 
     def feed(self, piece: str) -> str:
         """The text for the client, after one more piece."""
+        shown = self._fed(piece)
+        self._before.append(shown)
+        return shown
+
+    def _fed(self, piece: str) -> str:
         if self._state in ("call", "said"):
             self._after.append(piece)
             return ""
@@ -68,17 +88,39 @@ class ProtocolText:
 
     def end(self) -> tuple[str, ToolCall | None]:
         """The rest of the text for the client, and the call."""
+        shown = ""
+        for _ in range(_MOST_QUOTES):
+            if self._state != "call":
+                text, call = self._end_text()
+                return shown + text, call
+            text = self._held + "".join(self._after)
+            found = spelled_call(text, self._named_first(text))
+            if found is None:
+                return shown + text, None
+            if not is_quote(found, "".join(self._before), text, self._stands):
+                return shown, found.call
+            self._state, self._held, self._after, self._last = "prose", "", [], text[found.end - 1]
+            self._before.append(text[: found.end])
+            shown += text[: found.end] + self.feed(text[found.end :])
+        return shown + self._held + "".join(self._after), None
+
+    def _named_first(self, text: str) -> Callable[[str], bool]:
+        """Which names are tools: at the beginning of an answer any name, because small models make names up."""
+        named = None if any(self._before) else _PLAIN_CALL.match(text)
+        return self._owns if named is None else named["name"].__eq__
+
+    def _end_text(self) -> tuple[str, ToolCall | None]:
+        """The rest of an answer in which no call has begun for certain."""
         held, self._held = self._held, ""
-        if self._state == "call":
-            return "", call_of(held + "".join(self._after), self._owns)
-        if self._answer is not None:
-            return self._answer.end()
+        if self._state in ("says", "said"):
+            return "", None
         if not held.strip():
             return held if self._thought else "", None
         if self._state == "begins":
+            found = spelled_call(held, self._owns)
             alone = ToolCall("", held.strip(), "{}") if self._owns(held.strip()) else None
-            if (call := alone or written_call(held, self._owns)) is not None:
-                return "", call
+            if (call := found.call if found is not None else alone) is not None:
+                return (held, None) if self._stands(call) else ("", call)
         if cut_call(held, self._owns_beginning) or (self._says and self._state == "begins"):
             return "", None  # the beginning of the protocol's JSON
         return held, None
@@ -87,9 +129,7 @@ class ProtocolText:
         """Find the form of the answer, once the form is clear."""
         if self._says and (said := _SAY.match(self._held)):
             self._state, self._held = "says", self._held[said.end() :]
-            self._answer = ProtocolText(self._owns, self._owns_beginning, says=False)
-            self._answer._state, self._answer._thought = "prose", True
-        elif (called := CALL.match(self._held)) and (self._owns(called["name"]) or PLAIN_CALL.match(self._held)):
+        elif _PLAIN_CALL.match(self._held) or begins_call(self._held, self._owns, self._owns_beginning):
             self._state = "call"
         elif not self._may_begin():
             self._state, self.unwrapped = "prose", True
@@ -110,7 +150,7 @@ class ProtocolText:
         self._held = self._held[used:]
         if self._held.startswith('"'):
             self._state, self._held = "said", ""
-        return self._answer.feed(text) if self._answer is not None else text
+        return text
 
     def _prose(self) -> str:
         """The text up to a place where a call of the gateway's tools may begin."""
@@ -122,7 +162,8 @@ class ProtocolText:
                 end = place.start() + len(_THOUGHT_END)
                 self._state, self._thinks, self._thought, self.unwrapped = "begins", False, True, False
                 self._last = ">"
-                return text[begin:end] + self.feed(text[end:])
+                self._before.clear()
+                return text[begin:end] + self._fed(text[end:])
             begins: bool | None = False
             if not self._thought and _THOUGHT_END.startswith(beginning):
                 begins = None

@@ -46,7 +46,7 @@ class Ways:
 
     def __init__(self, lacking: Lacking) -> None:
         self._lacking = lacking
-        # Upstream and model that has made calls by tools -> refusals and written calls since.
+        # Upstream and model that has made calls by tools -> refusals since.
         self._slips: dict[tuple[str, str], int] = {}
 
     def of(self, target: Target, fields: Mapping[str, Any]) -> ToolsWay:
@@ -66,7 +66,11 @@ class Ways:
     def _first(self, target: Target, ways: Sequence[ToolsWay]) -> ToolsWay:
         return next((way for way in ways[:-1] if not self._lacks(target, way)), ways[-1])
 
-    def calls_by_tools(self, target: Target) -> None:
+    def calls_by_tools(self, target: Target) -> bool:
+        """Whether the model has made a call by tools."""
+        return (target.api_base, target.model) in self._slips
+
+    def note_call_by_tools(self, target: Target) -> None:
         """Note that the model has made a call by tools: one other reply does not make another model of this model."""
         if len(self._slips) >= _MOST_MODELS:
             self._slips.clear()

@@ -1,108 +1,99 @@
-"""Calls that a model writes as text: models without tool calls of their own answer with the JSON of a call.
+"""Calls that a model writes as text: which text of an answer is a call of a tool of the gateway.
 
-Qwen2.5-Coder answers `{"name": "act_listUsers", "arguments": {}}`, fenced or bare; other models put the JSON between
-`<tool_call>` tags. Such a text is a call only if the text begins a line, ends the answer, and names a tool of the
-gateway.
+Models without tool calls of their own answer with the JSON of a call or with the marks of their template
+(`spelled_calls`). A model that is asked by tools writes such a text only where the model's server does not read the
+marks. There, the text is a call only if the text begins a line and ends the answer; a template's marks may begin
+anywhere, and no text on the same line may follow. A quote is no call (`quotes`).
 """
 
-import json
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
+from proxy.actions.quotes import is_marked
+from proxy.actions.spelled_calls import CLOSERS, Owns, SpelledCall, begins_call, in_template, spelled_call
 from proxy.dialects.replies import ToolCall
 
-# Marks before a call: a fence with any language, a tag such as <tool_call> or <|python_tag|>, a list, Mistral's mark.
-_MARK = re.compile(r"(?:```(?:\w+(?=[\s{\[<]))?|<(?!think>)\|?\w+\|?>|<function=|\[TOOL_CALLS\]|\[)\s*")
-_MOST_MARKS = 3
-_MAY_BE_MARK = re.compile(r"`{1,2}|```\w*|<\|?\w*\|?|\[[A-Z_]*")
-FENCE = rf"\s*(?:{_MARK.pattern}){{0,{_MOST_MARKS}}}"
-# After no mark or one of these marks, an object of a call with a name of no tool is a call, too.
-PLAIN_CALL = re.compile(r"\s*(?:```(?:json)?|<tool_call>|<function_call>|\[TOOL_CALLS\])?\s*\{")
-CALL = re.compile(FENCE + r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"\s*,\s*"(?:arguments|parameters)"\s*:\s*')
-# No two repeats of white space meet in a pattern: a match would take time with a power of the length.
-_END = re.compile(r"[\s}\]]*(?:(?:```|</?\|?\w+\|?>)\s*){0,2}")
-_NAME = re.compile(r'\{\s*"name"\s*:\s*"([\w-]*)(")?')
-_NO_ARGUMENTS = re.compile(FENCE + r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"' + _END.pattern)
 _MOST_CHARS = 20_000
+_BEGINNING = re.compile(r'\{\s*"name"\s*:\s*"[\w-]*')
+_TEMPLATE_PLACES = re.compile(r"<|\[T")
+
+Stands = Callable[[ToolCall], bool]  # whether a call stands word for word in the conversation
 
 
-def begun_call(text: str) -> tuple[ToolCall, str] | None:
-    """The call that a text begins with, and the rest of the text; None: the text begins with other words.
+def stands_nowhere(_call: ToolCall) -> bool:
+    """For a conversation without texts."""
+    return False
 
-    Arguments that are no JSON stay as written: the model reads what is wrong.
+
+class LineCall(NamedTuple):
+    """A call that begins a line of an answer."""
+
+    call: ToolCall
+    template: bool  # in the marks of a model's template
+
+
+def is_quote(found: SpelledCall, before: str, text: str, stands: Stands) -> bool:
+    """Whether the text of a call is a quote. before: the answer before the text. text: from the call on."""
+    return is_marked(before, text[: found.end], text[found.end :]) or stands(found.call)
+
+
+def written_call(text: str, before: str, owns: Owns, stands: Stands = stands_nowhere) -> LineCall | None:
+    """The call at the end of an answer, the first of several; None: the answer is another text.
+
+    text: as of `last_lines`. before: the answer before the text.
     """
-    if (called := CALL.match(text)) is None:
+    begun = begins_call(text, owns, owns)
+    if len(text) > _MOST_CHARS or begun is False or (begun is None and text.lstrip()[:1].isalpha()):
         return None
-    rest = text[called.end() :]
-    try:
-        value, end = json.JSONDecoder(strict=False).raw_decode(rest)
-    except (ValueError, RecursionError):
-        return ToolCall("", called["name"], rest.strip() or "?"), ""
-    return ToolCall("", called["name"], as_json(value)), rest[end:]
-
-
-def as_json(arguments: Any) -> str:
-    """The arguments as JSON; some models write the JSON as a text within the JSON of the call."""
-    return arguments if isinstance(arguments, str) else json.dumps(arguments)
-
-
-def after_marks(text: str) -> str:
-    """The text after the marks of a call; "" while a mark may go on."""
-    rest = text.lstrip()
-    for _ in range(_MOST_MARKS):
-        if _MAY_BE_MARK.fullmatch(rest):
-            return ""
-        if (mark := _MARK.match(rest)) is None:
-            break
-        rest = rest[mark.end() :]
-    return rest
-
-
-def written_call(text: str, owns: Callable[[str], bool]) -> ToolCall | None:
-    """The call in an answer, the first of several; None: the answer is another text."""
-    if len(text) > _MOST_CHARS:
+    found = spelled_call(text, owns)
+    if found is None or found.further:
         return None
-    if (alone := _NO_ARGUMENTS.fullmatch(text)) is not None and owns(alone["name"]):
-        return ToolCall("", alone["name"], "{}")
-    begun = begun_call(text)
-    if begun is None or not owns(begun[0].name):
+    after = text[found.end :]
+    closers = CLOSERS.match(after)
+    rest = after[closers.end() if closers else 0 :]
+    if rest and begins_call(rest, owns, owns) is False and (not found.template or "\n" not in after[: -len(rest)]):
         return None
-    end = _END.match(begun[1])
-    rest = begun[1][end.end() :] if end is not None else ""
-    following = _NAME.match(rest)  # another call, perhaps cut off
-    return begun[0] if not rest or (following is not None and owns(following[1])) else None
+    if is_quote(found, before, text, stands):
+        return None
+    return LineCall(found.call, found.template)
 
 
-def last_lines(text: str, owns_beginning: Callable[[str], bool]) -> str:
-    """The text from the first line on that may be the beginning of a call.
+def last_lines(text: str, owns: Owns, owns_beginning: Owns) -> str:
+    """The text from the first place on that may be the beginning of a call: a line, or the mark of a template.
 
-    "." stands for a line that is no call: the line may go on. owns_beginning: as of `may_become_call`.
+    "." stands for a line that is no call: the line may go on. owns_beginning: as of `begins_call`.
     """
     if len(text) > _MOST_CHARS:
         text = "." + text[-_MOST_CHARS:]
-    while not may_become_call(text, owns_beginning):
-        _, line_end, text = text.partition("\n")
-        if not line_end:
-            return "."
-    return text
+    for place in _places(text):
+        if may_become_call(text[place:], owns, owns_beginning) and (
+            place == 0 or text[place - 1] == "\n" or in_template(text[place:]) or _may_be_template(text[place:])
+        ):
+            return text[place:]
+    return "."
+
+
+def _places(text: str) -> Iterator[int]:
+    """Where a call may begin, each once."""
+    begins_line = True
+    for at, sign in enumerate(text):
+        if begins_line or sign == "<" or (sign == "[" and "[TOOL_CALLS]".startswith(text[at : at + 12])):
+            yield at
+        begins_line = sign == "\n"
+    if begins_line:
+        yield len(text)
+
+
+def _may_be_template(text: str) -> bool:
+    return "\n" not in text and ">" not in text and len(text) < 60
 
 
 def names_call(text: str) -> bool:
     """Whether a text has the beginning of a call up to the name."""
-    return _NAME.search(text) is not None
+    return _BEGINNING.search(text) is not None
 
 
-def may_become_call(text: str, owns_beginning: Callable[[str], bool]) -> bool:
-    """Whether a text may be the beginning of a call.
-
-    owns_beginning: whether a tool of the gateway has a name with this beginning.
-    """
-    rest = after_marks(text)
-    if not rest.startswith("{") or len(text) > _MOST_CHARS:
-        return rest == ""
-    named = _NAME.match(rest)
-    if named is None:
-        compact = "".join(rest.split())
-        return '{"name":"'.startswith(compact)
-    return owns_beginning(named[1])
+def may_become_call(text: str, owns: Owns, owns_beginning: Owns) -> bool:
+    """Whether a text may be the beginning of a call."""
+    return len(text) <= _MOST_CHARS and (not text.strip() or begins_call(text, owns, owns_beginning) is not False)

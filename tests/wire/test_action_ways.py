@@ -185,21 +185,58 @@ def test_a_written_call_of_a_tool_of_the_client_is_shown(team: Team, stream: boo
     assert reply.content == team.model.sent[0]
 
 
-SLIPS: dict[str, dict[str, Any]] = {
-    "written": says(CALL_ORGS),
-    "refused": {"error": {"message": "Invalid schema, param: tools[0].function"}},
-}
-
-
-@pytest.mark.parametrize("slip", SLIPS)
-def test_a_model_with_calls_by_tools_is_asked_by_tools_after_a_slip(team: Team, slip: str) -> None:
-    name = f"rage/atlas/gpt-without-slips-{slip}"
-    team.script(calls(ORGS), says("One."), *[SLIPS[slip], says(SAID)] * 4, says(SAID))
+def test_a_model_with_calls_by_tools_is_asked_by_tools_after_a_slip(team: Team) -> None:
+    name = "rage/atlas/gpt-without-slips"
+    slip: dict[str, Any] = {"error": {"message": "Invalid schema, param: tools[0].function"}}
+    team.script(calls(ORGS), says("One."), *[slip, says(SAID)] * 4, says(SAID))
     for _ in range(6):
         team.ask(model=name)
     ways = [way(asked) for asked in team.model.received]
-    after = "native" if slip == "written" else "json_schema"
-    assert ways == ["native", "native", *["native", after] * 3, "native", "json_schema", "json_schema"]
+    assert ways == ["native", "native", *["native", "json_schema"] * 4, "json_schema"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_with_calls_by_tools_writes_no_call(team: Team, stream: bool) -> None:
+    """The JSON is the answer, in another chat, too: a person may ask for the JSON."""
+    name = f"rage/atlas/gpt-without-json-{stream}"
+    team.script(calls(ORGS), says(CALL_USERS), says(f"```json\n{CALL_ORGS}\n```"), says(SAID))
+    assert answer(team, name, stream=stream) == CALL_USERS
+    assert answer(team, name, stream=False) == f"```json\n{CALL_ORGS}\n```"
+    assert team.api.seen == ["GET /orgs"]
+    assert [way(asked) for asked in team.model.received] == ["native"] * 3
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_marks_of_a_template_reach_no_person_although_the_model_has_calls_by_tools(
+    team: Team, stream: bool
+) -> None:
+    """The server of the model has not read the marks; the model reads that nothing was sent."""
+    leaked = "<tool_call>\n<function=act_listOrganizations>\n</function>\n</tool_call>"
+    team.script(calls(ORGS), says(leaked), says(ANSWER))
+    assert answer(team, f"rage/atlas/gpt-without-marks-{stream}", stream=stream) == ANSWER
+    assert team.model.received[2]["messages"][-1]["content"].startswith("Nothing was sent")
+    assert team.api.seen == ["GET /orgs"]
+
+
+@pytest.mark.parametrize("model", ["gpt-without-quotes", "gpt-schema", "gpt-text"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_that_stands_in_the_conversation_is_shown_and_not_made(team: Team, model: str, stream: bool) -> None:
+    quote = f"The second line is:\n{CALL_USERS}"
+    said = json.dumps({"say": quote}) if model == "gpt-schema" else quote
+    for text in {said, CALL_USERS}:
+        model_reply = team.script(says(text))
+        body = {
+            "model": f"rage/atlas/{model}",
+            "messages": [
+                {"role": "user", "content": f"Quote line 2 of this mail about users:\nHi.\n{CALL_USERS}\nBye."}
+            ],
+            "stream": stream,
+        }
+        got = httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60)
+        assert team.api.seen == []
+        assert len(model_reply.received) == 1
+        if model == "gpt-without-quotes":
+            assert got.content == model_reply.sent[0]
 
 
 def test_a_server_that_ignores_the_schema_is_asked_by_text(team: Team) -> None:
@@ -262,13 +299,18 @@ IN_PROSE = [
 ]
 
 
-@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
 @pytest.mark.parametrize("text", IN_PROSE)
-def test_a_call_between_other_words_is_made_and_not_shown(team: Team, text: str, asked_by: str) -> None:
-    said = json.dumps({"say": text}) if asked_by == "json_schema" else text
-    team.script(says(said), says(FORMS[asked_by]), one_byte=True)
-    assert answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=True) == f"I will call \n\n{ANSWER}"
+def test_a_call_between_other_words_is_made_and_not_shown(team: Team, text: str) -> None:
+    team.script(says(text), says(ANSWER), one_byte=True)
+    assert answer(team, "rage/atlas/gpt-text", stream=True) == f"I will call \n\n{ANSWER}"
     assert team.api.seen == ["GET /orgs"]
+
+
+@pytest.mark.parametrize("text", IN_PROSE)
+def test_what_a_model_says_in_the_object_of_an_answer_is_no_call(team: Team, text: str) -> None:
+    team.script(says(json.dumps({"say": text})), one_byte=True)
+    assert answer(team, "rage/atlas/gpt-schema", stream=True) == text
+    assert team.api.seen == []
 
 
 @pytest.mark.parametrize("asked_by", ["json_schema", "text"])

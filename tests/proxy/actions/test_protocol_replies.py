@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.actions.protocol_replies import ProtocolText, read_text
 from proxy.dialects.replies import ToolCall
+from tests.support.call_spellings import ANSWERS, SPELLINGS, WITHOUT_ARGUMENTS
 
 TOOLS = ("act_a", "act_ab", "find_actions")
 Read = tuple[str, ToolCall | None]
@@ -66,7 +67,19 @@ NO_CALLS = [  # names and objects of an answer
 ]
 pieces = (
     st.sampled_from(
-        [*CALLS, *NO_CALLS, "act_a: {", "act_a(", "act_a", "Action Input: ", "[", "'", '{"type": "function", ']
+        [
+            *SPELLINGS.values(),
+            *ANSWERS,
+            *CALLS,
+            *NO_CALLS,
+            "act_a: {",
+            "act_a(",
+            "act_a",
+            "Action Input: ",
+            "[",
+            "'",
+            '{"type": "function", ',
+        ]
     )
     | st.sampled_from(
         ['{"name": "act_a"', ', "arguments": {', "```json\n", "<tool_call>", '{"say": "', '"', "\\", "}", "a"]
@@ -185,11 +198,11 @@ def test_an_unknown_escape_stays_as_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-@pytest.mark.parametrize("says", [False, True], ids=["text", "in the object of an answer"])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_call_between_the_words_of_an_answer_is_made_and_not_shown(call: str, says: bool, size: int) -> None:
+def test_a_call_between_the_words_of_an_answer_is_made_and_not_shown(call: str, size: int) -> None:
     text = f"I will look this up. {call}\n\nThe result is {{'made': 'up'}}."
-    shown, made = read(json.dumps({"say": text}) if says else text, size, says=says)
+    assert read(json.dumps({"say": text}), size, says=True) == (text, None), "the model chose to say this"
+    shown, made = read(text, size, says=False)
     assert made is not None
     assert (made.name, json.loads(made.arguments)) == ("act_a", {"x": 1})
     assert shown in (
@@ -216,12 +229,37 @@ def test_names_and_objects_of_an_answer_are_shown_as_written(text: str, size: in
     assert read(json.dumps({"say": text}), size, says=True) == (text, None)
 
 
-@pytest.mark.parametrize("text", ["act_a(x=1)", "act_a( x = 1 )", "{'name': 'act_a', 'arguments': {'x': 1}}"])
+@pytest.mark.parametrize("text", ["act_a(x=y)", "act_a(x=1, *y)", "{'name': 'act_a', 'arguments': {'x': y}}"])
 def test_arguments_that_are_no_json_stay_as_written(text: str) -> None:
+    """The model reads the fault."""
     shown, made = read(f"So: {text}", 1, says=False)
     assert (shown, made is not None and made.name) == ("So: ", "act_a")
     assert made is not None
-    assert made.arguments.replace(" ", "").startswith(("x=1", "{'x':1}"))
+    assert made.arguments.startswith(("x=", "{'x'"))
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("kind", SPELLINGS)
+def test_a_call_in_the_spelling_of_another_model_is_made_and_not_shown(kind: str, size: int) -> None:
+    for before in ("", "I will look this up.\n"):
+        for after in ("", "\n", "\nThe result is made up."):
+            shown, made = read(before + SPELLINGS[kind] + after, size, says=False)
+            assert shown in (before, f"{before}Action: ")
+            assert made is not None
+            assert (made.name, json.loads(made.arguments)) in [("act_a", {"x": 1}), ("act_a", {"x": "1"})]
+
+
+@pytest.mark.parametrize("kind", WITHOUT_ARGUMENTS)
+def test_a_call_without_arguments_in_the_spelling_of_another_model_is_made(kind: str) -> None:
+    for size in (1, 1000):
+        assert read(WITHOUT_ARGUMENTS[kind], size, says=False) == ("", ToolCall("", "act_a", "{}"))
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+def test_answers_with_marks_of_templates_are_shown_as_written(text: str) -> None:
+    for size in (1, 3, 1000):
+        for whole in (text, f"Well.\n{text}", f"{text}\n\nThat is all."):
+            assert read(whole, size, says=False) == (whole, None)
 
 
 @pytest.mark.parametrize("text", ['{"function": "act_', '{"type": "function", "function": {"name": "act_a'])

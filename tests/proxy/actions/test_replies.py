@@ -16,6 +16,7 @@ from proxy.actions.own_tools import find_actions
 from proxy.asgi import Message
 from proxy.dialects.chat import CHAT, ChatRequest
 from tests.support.action_offers import empty_offer
+from tests.support.call_spellings import ANSWERS, SPELLINGS, WITHOUT_ARGUMENTS
 
 STREAM_HEAD = [(b"content-type", b"text/event-stream")]
 SCHEMA = {"type": "object", "properties": {}, "required": []}
@@ -290,3 +291,56 @@ async def test_a_call_of_the_gateway_never_has_the_id_of_another_call(streamed: 
     ids = [call.id for call in reply.all_calls]
     assert len(set(ids)) == len(rows)
     assert [ids[0], ids[1], ids[5]] == ["c0", "c1", "c2"]
+
+
+def text_reply(text: str, *, streamed: bool, piece: int) -> bytes:
+    if streamed:
+        texts = [chunk({"content": text[at : at + piece]}) for at in range(0, len(text), piece)]
+        return stream(chunk({"role": "assistant", "content": ""}), *texts, chunk({}, "stop"))
+    said = {"role": "assistant", "content": text}
+    return orjson.dumps({"id": "1", "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]})
+
+
+@pytest.mark.parametrize("kind", SPELLINGS)
+@pytest.mark.parametrize(("streamed", "piece"), [(True, 1), (True, 7), (True, 10_000), (False, 0)])
+async def test_a_call_in_the_spelling_of_another_model_is_made_and_not_shown(
+    kind: str, streamed: bool, piece: int
+) -> None:
+    for before in ("", "I will look this up.\n"):
+        text = before + SPELLINGS[kind]
+        got, (reply,) = await passed(text_reply(text, streamed=streamed, piece=piece), 50, streamed=streamed)
+        assert [call.name for call in reply.calls] == ["act_a"]
+        assert orjson.loads(reply.calls[0].arguments) in ({"x": 1}, {"x": "1"})
+        reader = CHAT.reader(streamed=True)
+        reader.feed(got)
+        reader.close()
+        words = (before.strip(), f"{before}Action: ```json") if streamed else ("",)
+        assert (reader.answer or "").strip() in words
+
+
+@pytest.mark.parametrize("kind", WITHOUT_ARGUMENTS)
+async def test_a_call_without_arguments_in_the_spelling_of_another_model_is_made(kind: str) -> None:
+    body = text_reply(WITHOUT_ARGUMENTS[kind], streamed=True, piece=3)
+    got, (reply,) = await passed(body, 50, streamed=True)
+    assert [(call.name, call.arguments) for call in reply.calls] == [("act_a", "{}")]
+    assert b"act_a" not in got
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+@pytest.mark.parametrize(("streamed", "piece"), [(True, 1), (True, 7), (True, 10_000), (False, 0)])
+async def test_answers_with_marks_of_templates_pass_byte_for_byte(text: str, streamed: bool, piece: int) -> None:
+    for whole in (text, f"Well.\n{text}", f"{text}\n\nThat is all.", f"Well, {text}"):
+        body = text_reply(whole, streamed=streamed, piece=piece)
+        assert (await passed(body, 50, streamed=streamed))[0] == body
+
+
+@pytest.mark.parametrize("kind", [kind for kind, text in SPELLINGS.items() if text.startswith(("<", "[TOOL"))])
+async def test_a_template_may_begin_anywhere_in_a_line(kind: str) -> None:
+    for after in ("", "\nThe result is made up."):
+        body = text_reply(f"I look this up.{SPELLINGS[kind]}{after}", streamed=True, piece=5)
+        got, (reply,) = await passed(body, 50, streamed=True)
+        assert [call.name for call in reply.calls] == ["act_a"]
+        reader = CHAT.reader(streamed=True)
+        reader.feed(got)
+        reader.close()
+        assert reader.answer == "I look this up."

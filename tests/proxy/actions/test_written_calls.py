@@ -2,7 +2,8 @@
 
 import pytest
 
-from proxy.actions.prose_calls import begins_call, call_of
+from proxy.actions.quotes import is_marked
+from proxy.actions.spelled_calls import begins_call, cut_call, spelled_call
 from proxy.actions.written_calls import last_lines, may_become_call, names_call, written_call
 from proxy.dialects.replies import ToolCall
 
@@ -41,22 +42,26 @@ def owns_beginning(name: str) -> bool:
 def test_much_white_space_ends_at_all(begun: str) -> None:
     for _ in range(20):
         for text in (f"{begun}{SPACES}z", f"{SPACES}{begun}{SPACES}!{SPACES}"):
-            written_call(text, owns)
-            call_of(text, owns)
+            written_call(text, "", owns)
+            spelled_call(text, owns)
             names_call(text)
-            may_become_call(text, owns_beginning)
+            may_become_call(text, owns, owns_beginning)
             begins_call(text, owns, owns_beginning)
+            cut_call(text, owns_beginning)
+            is_marked(text, text, text)
 
 
 @pytest.mark.parametrize("after", ["", "}", " }", "}}", " } ", "\n}\n```\n", "}</tool_call>", " ``` "])
 @pytest.mark.parametrize("before", ["", "```json\n", "<tool_call> "])
 def test_a_call_without_arguments_is_a_call_with_any_end(before: str, after: str) -> None:
-    assert written_call(f'{before}{{"name": "act_a"{after}', owns) == ToolCall("", "act_a", "{}")
+    found = written_call(f'{before}{{"name": "act_a"{after}', "", owns)
+    assert found is not None
+    assert found.call == ToolCall("", "act_a", "{}")
 
 
 @pytest.mark.parametrize("after", ["z", "} z", "```z", '}{"name": "other"}'])
 def test_a_name_before_other_words_is_no_call(after: str) -> None:
-    assert written_call(f'{{"name": "act_a"{after}', owns) is None
+    assert written_call(f'{{"name": "act_a"{after}', "", owns) is None
 
 
 @pytest.mark.parametrize(
@@ -74,8 +79,8 @@ def test_a_name_before_other_words_is_no_call(after: str) -> None:
     ids=range(8),
 )
 def test_a_call_begins_a_line_however_long_the_answer(text: str, last: str) -> None:
-    assert last_lines(text, owns_beginning) == last
+    assert last_lines(text, owns, owns_beginning) == last
     in_pieces = ""
     for at in range(max(0, len(text) - 60), len(text)):
-        in_pieces = last_lines(in_pieces + text[at], owns_beginning)
+        in_pieces = last_lines(in_pieces + text[at], owns, owns_beginning)
     assert in_pieces == last
