@@ -8,15 +8,17 @@ where ONNX does not reproduce the model.
 import copy
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.errors import WrongEmbedder
 from retrieval.records.points import Vector
 
@@ -56,7 +58,10 @@ class Embedder(Protocol):
     tokenizer_file: Path
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        """(n, d) float32, rows of unit length, with the model's query prompt where it has one."""
+        """(n, d) float32, rows of unit length, with the model's query prompt where it has one.
+
+        The row of a question without a word that the model knows may be zeros: see `known_words_only`.
+        """
         ...
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
@@ -128,7 +133,9 @@ class OnnxEmbedder:
         )
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        return self._embed([self._card.query_prompt + text for text in texts])
+        return known_words_only(
+            texts, self, lambda known: self._embed([self._card.query_prompt + text for text in known])
+        )
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
         return self._embed([self._card.document_prompt + text for text in texts])
@@ -184,7 +191,10 @@ class TorchEmbedder:
         self._pool = ThreadPoolExecutor(len(self._models), initializer=torch.set_num_threads, initargs=(1,))
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        return self._shaped(self._models[0].encode_query(list(texts), prompt=self._query_prompt, **_ENCODE))
+        def embedded(known: Sequence[str]) -> Matrix:
+            return self._shaped(self._models[0].encode_query(list(known), prompt=self._query_prompt, **_ENCODE))
+
+        return known_words_only(texts, self, embedded)
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
         if len(self._models) == 1:
@@ -209,6 +219,23 @@ class TorchEmbedder:
 
 NO_LENGTH = 1e-12
 _ENCODE: dict[str, Any] = {"normalize_embeddings": True, "show_progress_bar": False, "convert_to_numpy": True}
+
+
+def known_words_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
+    """The vectors of questions without the words that the embedder does not know; zeros where no word is left.
+
+    A model gives all unknown words (emoji, scripts that its vocabulary lacks) one vector, so a thumbs-up would equal
+    any page in Thai. Unknown words in a page do no harm to a question of known words.
+    """
+    known = [text if text.isascii() else _tokenizer(embedder.tokenizer_file).known(text) for text in texts]
+    rows = [number for number, (text, rest) in enumerate(zip(texts, known, strict=True)) if rest or not text]
+    vectors = np.zeros((len(texts), embedder.dimension), np.float32)
+    if rows:
+        vectors[rows] = embed([known[number] for number in rows])
+    return vectors
+
+
+_tokenizer = lru_cache(maxsize=2)(EmbedderTokenizer)
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:

@@ -3,12 +3,22 @@
 An embedder silently cuts a chunk that is too long, so chunks are measured in the embedder's own tokens. A
 `tokenizer.json` may switch on truncation and padding (MiniLM's file cuts and pads at 128): both are off here. Special
 tokens ([CLS], [SEP] …) are not counted; a token budget must leave room for special tokens.
+
+A budget is spent on the tokens of another model, which knows other letters. The embedder's tokenizer reads a word with
+letters that are not in its vocabulary as one unknown token, however long: base64, Thai, Khmer, emoji. So an unknown
+token counts as one token for four bytes. Signs that the tokenizer drops count, too: beside blanks, of which models read
+many at a time, no text has fewer tokens than an eighth of its bytes. (Prose has five bytes for a token; the longest
+entries of WordPiece vocabularies have 18 letters.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 Span = tuple[int, int]
+_BYTES_PER_UNKNOWN_TOKEN = 4
+_MOST_BYTES_PER_TOKEN = 8
+_MOST_BLANKS_PER_TOKEN = 32
+_UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 
 
 class EmbedderTokenizer:
@@ -26,21 +36,62 @@ class EmbedderTokenizer:
             raise ValueError(f"{path} is not a tokenizer.json ({error}): give the embedder's own file") from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        self._unknown = {id for name in _UNKNOWN if (id := self._tokenizer.token_to_id(name)) is not None}
 
     def count(self, text: str) -> int:
         """Return the number of tokens of `text`."""
-        return len(self._tokenizer.encode(text, add_special_tokens=False))
+        return self.counts([text])[0]
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Return `count` of each text; uses all cores."""
-        return [len(encoding) for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [
+            max(
+                _fewest_tokens(text),
+                len(encoding) if self._unknown.isdisjoint(encoding.ids) else len(self.offsets(text)),
+            )
+            for text, encoding in zip(texts, encodings, strict=True)
+        ]
 
     def offsets(self, text: str) -> list[Span]:
         """Return the character span of each token, in order. Several tokens may share one character."""
-        return list(self._tokenizer.encode(text, add_special_tokens=False).offsets)
+        return self.offsets_of([text])[0]
 
     def offsets_of(self, texts: Sequence[str]) -> list[list[Span]]:
         """Return `offsets` of each text; uses all cores."""
+        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [
-            list(encoding.offsets) for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+            encoding.offsets
+            if self._unknown.isdisjoint(encoding.ids)
+            else list(self._with_unknown_split(text, encoding.ids, encoding.offsets))
+            for text, encoding in zip(texts, encodings, strict=True)
         ]
+
+    def known(self, text: str) -> str:
+        """Return the text without unknown tokens; "" if no other token has a letter or a digit."""
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        if self._unknown.isdisjoint(encoding.ids):
+            return text
+        letters = list(text)
+        for id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
+            if id in self._unknown:
+                letters[start:end] = " " * (end - start)
+        rest = "".join(letters).strip()
+        return rest if any(map(str.isalnum, rest)) else ""
+
+    def _with_unknown_split(self, text: str, ids: Sequence[int], spans: Sequence[Span]) -> Iterator[Span]:
+        """The spans, with an unknown token as several tokens of about four bytes."""
+        for id, (start, end) in zip(ids, spans, strict=True):
+            size = len(text[start:end].encode("utf-8", "replace")) if id in self._unknown else 0
+            pieces = -(-size // _BYTES_PER_UNKNOWN_TOKEN) or 1
+            for piece in range(pieces):
+                begin = start + (end - start) * piece // pieces
+                yield begin, max(begin + 1, start + (end - start) * (piece + 1) // pieces)
+
+
+def _fewest_tokens(text: str) -> int:
+    """The fewest tokens that any model needs for a text, by its bytes."""
+    written = "".join(text.split())
+    blanks = len(text) - len(written)
+    size = len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
+    return size // _MOST_BYTES_PER_TOKEN + blanks // _MOST_BLANKS_PER_TOKEN

@@ -5,6 +5,7 @@ removal          deletes documents and collections
 load             files and folders -> candidates -> Document
 exclude          files left out by name
 formats/         bytes of each file format -> text and structure
+encoded          cuts encoded bytes (pictures, certificates) out of a text
 chunking/        Document -> Chunks with exact spans
 splitting        formats and chunking for one recipe and one embedder
 prepare          the processes that split documents, and the vectors, computed in a thread or a child process

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
+from retrieval.ingest.encoded import without_encoded_bytes
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats import front_matter, markdown, rst
 from retrieval.ingest.formats.decode import decode
@@ -211,6 +212,7 @@ def parse(
             if is_json:
                 text = questions.pairs_from_json(text, rights=groups is None)
     text = _SURROGATES.sub("\ufffd", text)  # of JSON; no tokenizer and no database takes half a character
+    text = without_encoded_bytes(text)
     if not text.strip():
         raise Unreadable("empty: the file holds no text")
     title = printable(named or title or _readable(shown_as.stem))

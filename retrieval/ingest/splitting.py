@@ -63,7 +63,7 @@ class Recipe:
 
     @property
     def text(self) -> str:
-        parts = [f"chunk 3, {self.chunking}, {self.chunk_tokens} tokens, {self.overlap_tokens} overlap"]
+        parts = [f"chunk 4, {self.chunking}, {self.chunk_tokens} tokens, {self.overlap_tokens} overlap"]
         parts += [f"terms {VERSION}", "attributes 4"]
         if self.neighbour_weight:
             parts.append(f"neighbours {self.neighbour_weight}")

@@ -249,15 +249,16 @@ class Retriever:
         return arms
 
     async def _vectors(self, queries: Sequence[Query]) -> Sequence[Vector | None]:
-        """The dense query of each query; None where only BM25 searches."""
+        """The dense query of each query; None where only BM25 searches, or where the embedder knows no word of it."""
         if self._options.arms == "bm25":
             return [None] * len(queries)
         texts = list(dict.fromkeys(text for query in queries for text, _ in query.vectors))
         vector_of = dict(zip(texts, await self._questions.vectors(texts), strict=True))
-        return [
+        mixed = [
             mix(np.stack([vector_of[text] for text, _ in query.vectors]), [weight for _, weight in query.vectors])
             for query in queries
         ]
+        return [vector if vector.any() else None for vector in mixed]
 
     async def _search_arms(
         self, query: Query, vector: Vector | None, scope: "_Scope"

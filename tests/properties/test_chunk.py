@@ -27,6 +27,8 @@ words = st.sampled_from(
         "\t",
         "  ",
         "[SEP]",
+        "ខ្មែរ" * 12,  # letters that the embedder does not know
+        "\ue000" * 40,
     ]
 )
 line = st.lists(words, min_size=1, max_size=12).map(" ".join)

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retrieval.embedding.tokens import EmbedderTokenizer
 from tests.support.minilm import minilm, tokenizer_file
@@ -57,3 +59,77 @@ def test_names_a_file_that_is_no_tokenizer(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(ValueError, match=r"tokenizer\.json is not a tokenizer\.json"):
         EmbedderTokenizer(path)
+
+
+UNKNOWN = {
+    "base64": "iVBORw0KGgoAAAANSUhEUgAA" * 40,
+    "Thai": "เรือทุกลำที่จอดค้างคืนต้องจ่ายค่าธรรมเนียม" * 20,
+    "Khmer": "កប៉ាល់ទាំងអស់ត្រូវបង់ថ្លៃ" * 20,
+    "Amharic": "ሁሉም ጀልባዎች ክፍያ ይከፍላሉ " * 20,
+    "Burmese": "လှေအားလုံးအခကြေးငွေပေးရမည်" * 20,
+    "Tibetan": "གྲུ་གཟིངས་ཚང་མས་རིན་པ་སྤྲོད་དགོས" * 20,
+    "emoji": "👍🏽🎉😂🚀" * 40,
+    "families": "👩‍👩‍👧‍👦" * 40,
+    "cuneiform": "𒀀𒁀𒂀" * 60,
+    "private use": "\ue000\ue001" * 60,
+    "zero-width spaces": "\u200b" * 200,
+    "marks upon marks": ("a" + "\u0301\u0323" * 10) * 20,
+}
+
+
+@pytest.mark.parametrize("script", UNKNOWN)
+def test_letters_that_the_embedder_does_not_know_count_by_their_bytes(script: str) -> None:
+    text = UNKNOWN[script]
+    assert minilm().count(text) >= len("".join(text.split()).encode()) // 8
+
+
+@pytest.mark.parametrize("script", ["base64", "Khmer", "Amharic", "emoji", "cuneiform"])
+def test_an_unknown_word_is_a_token_for_four_bytes(script: str) -> None:
+    text = UNKNOWN[script]
+    size = len("".join(text.split()).encode())
+    assert size / 4.5 < minilm().count(text) < size / 1.5
+
+
+@given(st.text() | st.sampled_from(sorted(UNKNOWN)).map(UNKNOWN.__getitem__), st.integers(1, 5))
+def test_no_text_has_fewer_tokens_than_an_eighth_of_its_bytes(text: str, times: int) -> None:
+    text *= times
+    assert 8 * (minilm().count(text) + 1) > len("".join(text.split()).encode("utf-8", "replace"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The harbour office collects the mooring fee from every vessel. " * 20,
+        "Das Hafenamt erhebt die Liegegebühr für Straße und Kai. " * 20,
+        "港务局向每艘过夜的船只收取停泊费。" * 20,
+        "港湾事務所はすべての船舶から係留料を徴収します。" * 20,
+        "Портовое управление взимает плату за стоянку. " * 20,
+        "| name        | price |\n| ---         | ---   |\n" * 20,
+        "def f(x):\n                return x\n\n\n" * 20,
+    ],
+)
+def test_known_letters_count_as_the_tokenizer_counts_them(text: str) -> None:
+    from tokenizers import Tokenizer
+
+    plain = Tokenizer.from_file(str(tokenizer_file()))
+    plain.no_truncation()
+    plain.no_padding()
+    assert minilm().count(text) == len(plain.encode(text, add_special_tokens=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("thanks", "thanks"),
+        ("👍 thanks", "thanks"),
+        ("Wie groß ist die Straße? 🎉", "Wie groß ist die Straße?"),
+        ("👍", ""),
+        ("👍!", ""),
+        ("តើ?", ""),
+        ("ጀልባዎች የት ናቸው", ""),
+        ("where is ភ្នំពេញ on the map", "where is         on the map"),
+        ("", ""),
+    ],
+)
+def test_unknown_words_are_taken_out(text: str, known: str) -> None:
+    assert minilm().known(text) == known
