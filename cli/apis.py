@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from cli.build import accounts, history_store, key_credentials
+from cli.build import accounts, history_store, key_credentials, reading_limits
 from cli.common import knowledge as opened_knowledge
 from config.settings import ActionsApi, Settings, SettingsError
 from proxy.access.key_credentials import FIXED
@@ -22,6 +22,7 @@ from proxy.actions.library import ActionLibrary
 from proxy.actions.memory import ActionMemory
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.shelf import StoredResults
+from proxy.actions.specs import SpecReader
 from proxy.actions.store import ActionSet, ActionStore
 from proxy.api.knowledge.action_sets import ActionSets, SetSettings
 from proxy.observe.metrics import Metrics
@@ -54,7 +55,7 @@ def chat_actions(
         result_tokens=row.result_tokens,
         total_bytes=row.total_max_mb * 2**20,
     )
-    library = ActionLibrary(action_store(settings), knowledge)
+    library = ActionLibrary(action_store(settings), knowledge, spec_reader(settings))
     offered = {name: api.offer for name, api in settings.actions.items()}
     memory = ActionMemory(history_store(settings, "action_rounds"), metrics.histories)
     results = StoredResults(history_store(settings, "action_results"), metrics.histories)
@@ -87,9 +88,14 @@ async def action_library(settings: Settings, *, make: bool = False) -> AsyncIter
     store = action_store(settings)
     try:
         async with opened_knowledge(settings, make=make) as documents:
-            yield ActionLibrary(store, documents)
+            yield ActionLibrary(store, documents, spec_reader(settings))
     finally:
         store.close()
+
+
+def spec_reader(settings: Settings) -> SpecReader:
+    """Reads OpenAPI documents, within the limits for documents."""
+    return SpecReader(reading_limits(settings))
 
 
 def action_store(settings: Settings) -> ActionStore:

@@ -495,6 +495,12 @@ def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
     return "translated" if provider in _FOREIGN or not addressed else "relay"
 
 
+def reading_limits(settings: Settings) -> ReadingLimits:
+    """The limits for reading one document."""
+    row = settings.ingest
+    return ReadingLimits(row.max_read_s, row.max_read_mb, row.max_chunks)
+
+
 def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
     """The settings of the index, as plain values."""
     environ = os.environ if environ is None else environ
@@ -511,7 +517,7 @@ def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
         neighbour_weight=settings.ingest.neighbour_weight,
         max_file_bytes=settings.ingest.max_file_mb * 2**20,
         follow_links=settings.ingest.follow_links,
-        reading=ReadingLimits(settings.ingest.max_read_s, settings.ingest.max_read_mb, settings.ingest.max_chunks),
+        reading=reading_limits(settings),
         language=settings.ingest.language,
         languages=settings.ingest.languages,
         enrichments=enrichments(settings),

@@ -128,14 +128,17 @@ async def _specs(seen: Examination) -> None:
     specs = {name: row.spec for name, row in seen.settings.actions.items() if row.spec}
     if not specs:
         return
-    from cli.specs import document_of
-    from proxy.actions.library import read_document
+    from cli.apis import spec_reader
+    from cli.specs import configured_address, document_of
     from proxy.actions.openapi.read import UnreadableSpec
     from proxy.actions.sources import shown_source
+    from proxy.actions.specs import Spec
 
+    reader = spec_reader(seen.settings)
     for name, spec in specs.items():
         try:
-            read_document(await document_of(seen.settings, name, spec))
+            raw = await document_of(seen.settings, name, spec)
+            await reader.read(Spec(name, raw, configured_address(seen.settings, name), spec))
         except UnreadableSpec as error:
             subject = f"actions.{name}.spec ({shown_source(spec)})"
             seen.found(subject, error, "correct the document or the setting; until then, the set stays as before")

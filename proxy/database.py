@@ -75,22 +75,22 @@ class Database:
             raise RetrievalError(f"{self._what} in {self._where} cannot be written ({error.orig})") from error
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Keep other turns waiting, in all processes, while the content and what belongs to the content are written.
+    async def turn(self, part: str) -> AsyncIterator[None]:
+        """Keep other turns of a part of the content waiting, in all processes, while the part is written.
 
-        Turns of a file are kept apart by a file beside. Raises RetrievalError.
+        Turns of a file are kept apart by a file beside, named by the part. Raises RetrievalError.
         """
-        release = await self._turn()
+        release = await self._turn(part)
         try:
             yield
         finally:
             await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, release))
 
-    async def _turn(self) -> Release:
+    async def _turn(self, part: str) -> Release:
         loop = asyncio.get_running_loop()
         begun, told = loop.time(), False
         while True:
-            taking = loop.run_in_executor(None, self._take)
+            taking = loop.run_in_executor(None, self._take, part)
             try:
                 release = await asyncio.shield(taking)
             except asyncio.CancelledError:  # the thread continues
@@ -100,22 +100,22 @@ class Database:
                 return release
             if loop.time() - begun > _TELL_S and not told:
                 told = True
-                log.info("another process writes %s: waiting", self._what)
+                log.info("another process writes %s of %s: waiting", self._what, part)
             await asyncio.sleep(_LOOK_S)
 
-    def _take(self) -> Release | None:
-        """Take the lock of the turns; None: another turn has the lock. Raises RetrievalError."""
+    def _take(self, part: str) -> Release | None:
+        """Take the lock of the part's turns; None: another turn has the lock. Raises RetrievalError."""
         if self._url:
             from runtime import locks
 
             try:
-                held = locks.take(self._opened(make=True), f"{self._schema().name} turn", patience_s=_TAKE_S)
+                held = locks.take(self._opened(make=True), f"{self._schema().name} turn {part}", patience_s=_TAKE_S)
             except Busy:
                 return None
             return lambda: locks.release(held)
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR)
+            file = os.open(self._file.with_suffix(f".{part}.lock"), os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR)
         except OSError as error:
             raise RetrievalError(f"{self._what} cannot be written: {error}") from error
         try:

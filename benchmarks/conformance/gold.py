@@ -38,6 +38,7 @@ from benchmarks.conformance.reference_request import (
     received_request,
     reference_request,
 )
+from cli.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
 from proxy.actions.library import ActionLibrary
@@ -334,7 +335,7 @@ async def measured(folder: Path, sets: Sequence[GoldSet], forms: int) -> Bench:
 async def _add(folder: Path, sets: Sequence[GoldSet], url: str) -> None:
     settings = load(file=folder / "ragway.yaml", flags={"data": str(folder / "data")})
     async with knowledge(settings, make=True) as index:
-        library = ActionLibrary(ActionStore(Path(settings.data)), index)
+        library = ActionLibrary(ActionStore(Path(settings.data)), index, spec_reader(settings))
         for one in sets:
             report = await library.add(one.name, json.dumps(one.document).encode(), base_url=url)
             one.notes += [f"{row.method} {row.path}: {row.reason}" for row in report.uncallable]

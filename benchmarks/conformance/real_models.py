@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.common import processes
 from benchmarks.common.output import say, table
 from benchmarks.common.processes import ROOT, Unmeasurable
+from cli.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
 from proxy.actions.library import ActionLibrary
@@ -513,7 +514,7 @@ def trial(folder: Path, base_url: str, model: str, key_env: str = "") -> Iterato
 async def _add(file: Path, data: Path, url: str) -> None:
     settings = load(file=file, flags={"data": str(data)})
     async with knowledge(settings, make=True) as index:
-        library = ActionLibrary(ActionStore(data), index)
+        library = ActionLibrary(ActionStore(data), index, spec_reader(settings))
         for name, operations in APIS.items():
             await library.add(name, json.dumps(document(operations, name)).encode(), base_url=f"{url}/{name}")
         library.store.close()

@@ -36,9 +36,10 @@ from cli.common import knowledge
 from config.settings import load
 from evaluation.retrieval.judged import JudgedQuestion, JudgedSet, read
 from evaluation.retrieval.metrics import hit, ndcg, recall
-from proxy.actions.library import ActionLibrary, FoundAction, ReadDocument, read_document
+from proxy.actions.library import ActionLibrary, FoundAction
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
+from proxy.actions.specs import ReadDocument, read_document, rows_of
 from proxy.actions.store import ActionStore
 from retrieval.embedding.embed import cores
 from retrieval.embedding.export import DEFAULT_MODEL, open_embedder
@@ -176,7 +177,7 @@ class Bench:
         if self._alone:
             plain = [msgspec.structs.replace(one, producers=()) for one in document.operations]
             document = ReadDocument(document.document, document.title, plain, document.uncallable, document.hash)
-        await self._library.write(name, document, _ADDRESS)
+        await self._library.write(name, rows_of(name, document, _ADDRESS))
 
     async def ask(self, own: Own, others: Sequence[str], misses: bool) -> Scores:
         """Ask all questions; misses: print each question without a right operation among the first five."""

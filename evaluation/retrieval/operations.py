@@ -16,9 +16,10 @@ from evaluation.retrieval.judged import JudgedSet
 from evaluation.retrieval.results import Kind, RankedDocument
 from evaluation.retrieval.subjects import Answer, configured_index, temporary_index
 from proxy.actions.actions import SEARCHED
-from proxy.actions.library import ActionLibrary, FoundAction, ReadDocument, read_document
+from proxy.actions.library import ActionLibrary, FoundAction
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
+from proxy.actions.specs import ReadDocument, read_document, rows_of
 from proxy.actions.store import COLLECTION, ActionStore
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
@@ -113,7 +114,8 @@ async def operations_of_specs(
         with closing(ActionStore(folder)) as store:
             library = ActionLibrary(store, index)
             for name, one in read.items():
-                await library.write(name, one, "", progress=progress(f"{judged.name}: embed {name}", "operations"))
+                rows = await asyncio.to_thread(rows_of, name, one, "")
+                await library.write(name, rows, progress=progress(f"{judged.name}: embed {name}", "operations"))
             origin = ", ".join(file.name for file in specs)
             yield Operations(index, judged, store, list(known), origin, notes, sum(map(len, known.values())))
 

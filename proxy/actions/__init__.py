@@ -2,7 +2,8 @@
 
 openapi/      an OpenAPI document to operations
 sources       the bytes of a document, from a file or a URL
-library       action sets: written from a document, searched by what people say
+specs         a document to what a set stores, in a process of its own
+library       action sets: written, and searched by what people say
 store         the definitions in SQL        tables, migrations/  the tables
 search_text   the texts by which an operation is found      html_text  HTML to text
 arguments     whether the arguments of a call can be sent      schema_check  a value by a JSON Schema

@@ -8,20 +8,13 @@ counts as rare by the operations of all APIs, not of one.
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from urllib.parse import urljoin, urlsplit
 
-from proxy.actions.addresses import origin_of
-from proxy.actions.openapi.budget import DocumentTooLarge
 from proxy.actions.openapi.operation import Operation, Uncallable
-from proxy.actions.openapi.operations import operations_of, server_of
-from proxy.actions.openapi.read import UnreadableSpec, read_spec
-from proxy.actions.search_text import api_text, api_title, description_of, search_text, title_of
-from proxy.actions.sources import is_url
-from proxy.actions.store import COLLECTION, ActionSet, ActionStore, document_hash, revision_of
+from proxy.actions.specs import OF_OWNER, SET_ATTRIBUTE, SetRows, Spec, SpecLimits, SpecReader
+from proxy.actions.store import COLLECTION, ActionSet, ActionStore
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.filters import checked_filter
 from retrieval.knowledge import HitOptions, Knowledge
@@ -29,14 +22,11 @@ from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
 
 _BATCH = 100  # documents written at a time
-_GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
 _HITS_PER_OPERATION = 5  # chunks of an operation
 _CANDIDATES = 100  # of each arm: an operation has two to four chunks
 # Lower than the gate of passages, which would find no operation for 5 of 100 questions of RestBench: a question without
 # a good document may still name an operation.
 MIN_RELEVANCE = 0.02
-_SET = "action_set"  # the attribute of a text
-_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufeff]")  # a document with such characters counts as binary
 _FILTER_VALUES = 100  # in one condition of a filter
 # The weight of the mean score of a set's first _BEST_OF_SET operations. A question of several steps needs operations of
 # one API, and several hits in one API are evidence for each of them. Among 10,000 operations of other APIs, recall@10
@@ -59,17 +49,6 @@ class AddReport:
     unchanged: int
     removed: int
     uncallable: Sequence[Uncallable]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadDocument:
-    """The operations of a document."""
-
-    document: Mapping[str, object]
-    title: str
-    operations: Sequence[Operation]
-    uncallable: Sequence[Uncallable]
-    hash: str  # `document_hash`
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,51 +76,57 @@ class FoundActions:
 class ActionLibrary:
     """The action sets with their searchable texts."""
 
-    def __init__(self, store: ActionStore, knowledge: Knowledge) -> None:
+    def __init__(self, store: ActionStore, knowledge: Knowledge, reader: SpecReader | None = None) -> None:
+        """reader: for `add`; None for a library that is searched alone."""
         self.store = store
         self._knowledge = knowledge
+        self._reader = reader
 
     async def add(
-        self, name: str, raw: bytes, *, base_url: str = "", source: str = "", progress: Progress | None = None
+        self,
+        name: str,
+        raw: bytes,
+        *,
+        base_url: str = "",
+        source: str = "",
+        limits: SpecLimits = OF_OWNER,
+        owner: str = "",
+        progress: Progress | None = None,
     ) -> AddReport:
         """Bring a set up to date with a document.
 
-        base_url: "" takes the document's first server. source: file or URL of the document; "": sent by a client.
+        base_url, source, limits: as of `Spec`. owner: as of `SpecReader.read`.
 
         An unreadable document changes no set. After an interruption, the operations are the old operations, and the
         next `add` of any document completes the texts. Raises UnreadableSpec, RetrievalError.
         """
-        read = await asyncio.to_thread(read_document, raw)
-        base = base_url or address_of(read.document, source)
-        added, changed, removed = await self.write(name, read, base, source=source, progress=progress)
-        unchanged = len(read.operations) - added - changed
-        return AddReport(read.title, base, added, changed, unchanged, removed, read.uncallable)
+        assert self._reader is not None, "a library without a reader adds nothing"
+        rows = await self._reader.read(Spec(name, raw, base_url, source, limits), owner=owner)
+        return await self.write(name, rows, source=source, progress=progress)
 
-    async def write(
-        self, name: str, read: ReadDocument, base_url: str, *, source: str = "", progress: Progress | None = None
-    ) -> tuple[int, int, int]:
-        """Bring a set up to date with operations; returns the numbers of added, changed and removed operations.
+    async def write(self, name: str, rows: SetRows, *, source: str = "", progress: Progress | None = None) -> AddReport:
+        """Bring a set up to date with the rows of a document.
 
         All texts are written, because an earlier writing may have been interrupted; the index keeps unchanged texts.
         Raises RetrievalError.
         """
-        now = await asyncio.to_thread(_revisions, read)
-        texts = await asyncio.to_thread(_texts, name, read)
-        row = ActionSet(name, read.title, base_url, 0.0, read.uncallable, source=source)
-        async with self.store.turn():  # two writings at the same time would remove each other's texts
+        now = {one.name: one.revision for one in rows.operations}
+        row = ActionSet(name, rows.title, rows.base_url, 0.0, rows.uncallable, source=source)
+        async with self.store.turn(name):  # two writings at the same time would remove each other's texts
             before = await asyncio.to_thread(self.store.revisions, name)
             await asyncio.to_thread(self.store.note_document, name, "")
-            await self._write_texts(texts, progress)
-            await asyncio.to_thread(self.store.put, row, read.operations)
-            await self._remove_texts(name, {text.key for text in texts})
-            await asyncio.to_thread(self.store.note_document, name, read.hash)
+            await self._write_texts(rows.texts, progress)
+            await asyncio.to_thread(self.store.put, row, rows.operations)
+            await self._remove_texts(name, {text.key for text in rows.texts})
+            await asyncio.to_thread(self.store.note_document, name, rows.hash)
         added = len(now.keys() - before.keys())
         changed = sum(1 for each in now.keys() & before.keys() if now[each] != before[each])
-        return added, changed, len(before.keys() - now.keys())
+        removed, unchanged = len(before.keys() - now.keys()), len(now) - added - changed
+        return AddReport(rows.title, rows.base_url, added, changed, unchanged, removed, rows.uncallable)
 
     async def remove(self, name: str) -> bool:
         """Delete a set; returns whether the set existed. Raises RetrievalError."""
-        async with self.store.turn():
+        async with self.store.turn(name):
             existed = await asyncio.to_thread(self.store.remove, name)
             return await self._remove_texts(name, ()) > 0 or existed
 
@@ -205,45 +190,6 @@ class ActionLibrary:
         return removed
 
 
-def read_document(raw: bytes) -> ReadDocument:
-    """The operations of a document, at least one. Raises UnreadableSpec."""
-    document = read_spec(raw)
-    try:
-        operations, uncallable = operations_of(document)
-    except DocumentTooLarge as error:
-        raise UnreadableSpec(str(error)) from error
-    if not operations:
-        why = f": {uncallable[0].method} {uncallable[0].path}: {uncallable[0].reason}" if uncallable else ""
-        raise UnreadableSpec(f"the document has no operation that can be called{why}")
-    info = document.get("info")
-    title = _NO_TEXT.sub(" ", str(info.get("title", ""))) if isinstance(info, dict) else ""
-    return ReadDocument(document, title, operations, uncallable, document_hash(raw))
-
-
-def _revisions(read: ReadDocument) -> dict[str, str]:
-    return {one.name: revision_of(one, read.title) for one in read.operations}
-
-
-def _texts(name: str, read: ReadDocument) -> list[DocumentInput]:
-    """The documents of a set, with the name of the set and of the operation as source."""
-    texts = []
-    for one in read.operations:
-        source, title = f"{name}/{one.name}", title_of(one, read.title)
-        texts.append(_text(name, source, source, title, search_text(one)))
-        if _NO_TEXT.sub("", description := description_of(one)).strip():
-            texts.append(_text(name, f"{source}/description", source, title, description))
-    if _NO_TEXT.sub("", about := api_text(read.document, read.operations)).strip():
-        texts.append(_text(name, f"{name}/", f"{name}/", api_title(read.title), about))
-    return texts
-
-
-def _text(name: str, key: str, source: str, title: str, text: str) -> DocumentInput:
-    content = _NO_TEXT.sub(" ", text).encode("utf-8", "replace")
-    return DocumentInput(
-        key, source, content, title, "text", attributes={_SET: name}, groups=(), writer=None, owner=f"actions.{name}"
-    )
-
-
 def _name_of(source: str) -> tuple[str, str]:
     """The set and the name of an operation; "" for the text about the API."""
     name, _, operation = source.partition("/")
@@ -271,28 +217,7 @@ def _by_set(hits: Sequence[Hit]) -> list[tuple[str, str]]:
 def _filter(sets: tuple[str, ...]) -> str:
     """The condition on documents: of one of the sets."""
     parts: list[object] = [
-        {"type": "in", "key": _SET, "value": list(sets[at : at + _FILTER_VALUES])}
+        {"type": "in", "key": SET_ATTRIBUTE, "value": list(sets[at : at + _FILTER_VALUES])}
         for at in range(0, len(sets), _FILTER_VALUES)
     ]
     return checked_filter({"type": "or", "filters": parts} if len(parts) > 1 else parts[0])
-
-
-def address_of(document: Mapping[str, object], source: str) -> str:
-    """The address of the API, by the document's first server.
-
-    A relative server counts from the document's URL. A document from a URL names no other origin than the URL's:
-    credentials go to the address. Raises UnreadableSpec.
-    """
-    base = source.partition("?")[0] if is_url(source) else ""
-    try:
-        url = server_of(document.get("servers"))
-        parts = urlsplit(urljoin(base or "https://", url or "/") if base or url.startswith("//") else url)
-    except ValueError as error:  # a server without an address, or not a URL
-        raise UnreadableSpec(f"{error}: {_GIVE_ADDRESS}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or origin_of(parts.geturl()) is None:
-        raise UnreadableSpec(f"the document names no server with an address: {_GIVE_ADDRESS}")
-    if base and origin_of(parts.geturl()) != origin_of(base):
-        raise UnreadableSpec(
-            f"the document names a server of another origin than the document's URL, {parts.geturl()}: {_GIVE_ADDRESS}"
-        )
-    return parts.geturl()

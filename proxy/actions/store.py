@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -44,6 +44,19 @@ class ActionSet:
     document: str = ""  # `document_hash` of the document; "" = the writing was interrupted
 
 
+class StoredOperation(NamedTuple):
+    """An operation as stored."""
+
+    name: str
+    revision: str
+    definition: bytes
+
+
+def stored(operation: Operation, title: str) -> StoredOperation:
+    """An operation as stored. title: of the API."""
+    return StoredOperation(operation.name, revision_of(operation, title), _encode(operation))
+
+
 def collection_of(name: str) -> str:
     """The name of a set in the rights of keys, where a set counts as a collection."""
     return _PREFIX + name
@@ -67,9 +80,9 @@ class ActionStore:
         self._database = Database(data / _FILE, url, what="the actions", schema=_schema)
         self._now_s = now_s
 
-    def turn(self) -> AbstractAsyncContextManager[None]:
-        """Keep other writers of sets waiting, in all processes. Raises RetrievalError."""
-        return self._database.turn()
+    def turn(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Keep other writers of a set waiting, in all processes. Raises RetrievalError."""
+        return self._database.turn(name)
 
     def sets(self) -> list[ActionSet]:
         """All sets, by name. Raises RetrievalError."""
@@ -151,12 +164,12 @@ class ActionStore:
         with self._database.writing() as sql:
             sql.execute(action_sets.update().where(action_sets.c.name == name).values(document=document))
 
-    def put(self, row: ActionSet, operations: Sequence[Operation]) -> None:
+    def put(self, row: ActionSet, operations: Sequence[StoredOperation]) -> None:
         """Replace a set, completely or not at all; the document is noted afterwards. Raises RetrievalError."""
         from proxy.actions.tables import action_sets, actions
 
         rows = [
-            {"set": row.name, "name": one.name, "revision": revision_of(one, row.title), "definition": _encode(one)}
+            {"set": row.name, "name": one.name, "revision": one.revision, "definition": one.definition}
             for one in operations
         ]
         with self._database.writing() as sql:

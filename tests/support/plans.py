@@ -7,7 +7,9 @@ from typing import Any
 from cli.build import plan
 from config.settings import load
 from retrieval.embedding.hashing import HASH
-from retrieval.knowledge import Plan
+from retrieval.knowledge import Plan, ReadingLimits
+
+READING = ReadingLimits(seconds=300, memory_mb=2048, chunks=50_000)
 
 
 def plan_for(data: Path, **changes: Any) -> Plan:

@@ -433,3 +433,10 @@ def test_a_gateway_without_apis_says_how_to_configure_an_api(tmp_path: Path) -> 
         reply = gateway.get("/v1/actions/sets")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "unknown_path")
     assert "no API is configured. Add a row to the setting `actions`" in reply.text
+
+
+def test_a_document_of_yaml_with_too_many_values_is_refused_with_the_remedy(shop: Shop) -> None:
+    filler = b"x: {" + b",".join(b"k%d: 1" % number for number in range(400_000)) + b"}\n"
+    reply = shop.call("PUT", "sets/shop", content=filler + yaml.safe_dump(document()).encode())
+    assert (reply.status_code, reply.json()["error"]["code"]) == (422, "document_unreadable")
+    assert "write the document as JSON" in reply.json()["error"]["message"]

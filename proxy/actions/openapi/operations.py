@@ -5,12 +5,13 @@ A fault in an operation makes only the operation uncallable.
 
 import contextlib
 import re
+import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
-from proxy.actions.openapi.budget import Budget
+from proxy.actions.openapi.budget import Budget, DocumentTooLarge
 from proxy.actions.openapi.names import FreeNames
 from proxy.actions.openapi.operation import (
     ANY_METHOD,
@@ -55,15 +56,20 @@ _LEVELS_AROUND = 20  # of a request, around the schema of an operation
 Values = dict[str, Any]
 
 
-def operations_of(document: Mapping[str, Any]) -> tuple[list[Operation], list[Uncallable]]:
+def operations_of(document: Mapping[str, Any], *, most: int = sys.maxsize) -> tuple[list[Operation], list[Uncallable]]:
     """The callable operations in the order of the document, and the uncallable operations.
 
-    Raises DocumentTooLarge.
+    Raises DocumentTooLarge, also for more operations than `most`.
     """
     callable_, uncallable, budget = list[Operation](), list[Uncallable](), Budget()
     names = FreeNames(_MOST_NAME_CHARS)
     for path, item, method, operation in _items(document, uncallable, budget):
         budget.take(_VALUES_OF_OPERATION)
+        if len(callable_) + len(uncallable) >= most:
+            raise DocumentTooLarge(
+                f"the document has more than {most:,} operations, the most here: split the document into several sets, "
+                "or leave out operations that no chat needs"
+            )
         try:
             made = _operation(document, path, item, method, operation, names, budget)
         except (BadReference, BadServer, TooLarge, _Unsupported) as error:

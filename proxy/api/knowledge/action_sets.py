@@ -21,6 +21,7 @@ from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.request import BadArgument
 from proxy.actions.schema_check import problems
+from proxy.actions.specs import OF_CLIENT
 from proxy.actions.store import ActionSet, collection_of
 from proxy.api.knowledge.access import Access, ApiReply, forbidden, listed, must_write, rights_of
 from proxy.api.knowledge.api import ACTIONS
@@ -70,7 +71,7 @@ class _Routes:
         self._library = actions.library
         self._settings = settings
         self._access = access
-        self._writing = asyncio.Lock()  # so that a put knows whether the set existed
+        self._writing = {name: asyncio.Lock() for name in settings}  # so that a put knows whether its set existed
 
     async def list_sets(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         return listed([_set(row) for row in await self._rows(self._readable(scope, []))])
@@ -84,7 +85,7 @@ class _Routes:
         name = self._writable(scope)
         raw = await self._access.body(scope, receive)
         self._must_take_documents(name)
-        async with self._writing:
+        async with self._writing[name]:
             (before,) = await self._rows([name])
             if not before.base_url:
                 message = (
@@ -94,7 +95,8 @@ class _Routes:
                 raise ApiError(409, message, code="action_set_without_address", param="set")
             address = self._settings[name].base_url.partition("?")[0] or before.base_url  # a query may have a key
             try:
-                report = await self._library.add(name, raw, base_url=address)
+                owner = exchange_of(scope).key
+                report = await self._library.add(name, raw, base_url=address, limits=OF_CLIENT, owner=owner)
             except UnreadableSpec as error:
                 message = f"The document cannot be read: {error}. Nothing is changed."
                 raise ApiError(422, message, code="document_unreadable") from error
@@ -112,7 +114,7 @@ class _Routes:
         """Delete the operations of a set."""
         name = self._writable(scope)
         self._must_take_documents(name)
-        async with self._writing:
+        async with self._writing[name]:
             existed = await self._library.remove(name)
         self._actions.read_sets_again()
         if not existed:

@@ -13,7 +13,8 @@ from evaluation.retrieval import judged
 from evaluation.retrieval.measure import MeasureOptions, measure
 from evaluation.retrieval.results import SetResult
 from evaluation.retrieval.tables import set_table
-from proxy.actions.library import ActionLibrary, read_document
+from proxy.actions.library import ActionLibrary
+from proxy.actions.specs import read_document, rows_of
 from proxy.actions.store import ActionStore
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Plan, Progress
@@ -123,7 +124,7 @@ def test_action_sets_of_the_data_folder_give_the_figures_of_their_documents(
         async with knowledge(load(flags={"data": plan.data, "embedder.model": "hash"})) as opened:
             library = ActionLibrary(ActionStore(Path(plan.data)), opened)
             for name in ("api", "other"):
-                await library.write(name, document, "https://api.example.com")
+                await library.write(name, rows_of(name, document, "https://api.example.com"))
             library.store.close()
 
     asyncio.run(write())

@@ -12,7 +12,7 @@ from proxy.actions.actions import Actions
 from proxy.actions.library import ActionLibrary
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool
-from proxy.actions.store import ActionSet, ActionStore
+from proxy.actions.store import ActionSet, ActionStore, stored
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import Exchange, Target
 from retrieval.errors import RetrievalError
@@ -43,8 +43,8 @@ class SilentIndex(Unasked):
 
 def actions(folder: Path, always: dict[str, list[str]], index: type[Unasked] = DownIndex) -> Actions:
     store = ActionStore(folder)
-    store.put(ActionSet("atlas", "", "https://x.example", 0, ()), OPERATIONS)
-    store.put(ActionSet("rooms", "", "https://y.example", 0, ()), OTHERS)
+    store.put(ActionSet("atlas", "", "https://x.example", 0, ()), [stored(one, "") for one in OPERATIONS])
+    store.put(ActionSet("rooms", "", "https://y.example", 0, ()), [stored(one, "") for one in OTHERS])
     return actions_of(folder, ActionLibrary(store, index()), {"atlas": False}, always=always, search_s=0.05)
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from cli.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
 from proxy.access.rights import EVERYTHING
 from proxy.actions.library import ActionLibrary
 from proxy.actions.openapi.operation import Operation
-from proxy.actions.store import ActionSet, ActionStore
+from proxy.actions.store import ActionSet, ActionStore, stored
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import Exchange, Target
 from retrieval.records.documents import Passage
@@ -28,7 +29,7 @@ SERVERS = [{"url": "https://api.example.com"}]
 async def library(tmp_path: Path) -> AsyncIterator[ActionLibrary]:
     settings = load(flags={"data": str(tmp_path), "embedder.model": "hash"})
     async with knowledge(settings, make=True) as opened:
-        library = ActionLibrary(ActionStore(tmp_path), opened)
+        library = ActionLibrary(ActionStore(tmp_path), opened, spec_reader(settings))
         yield library
         library.store.close()
 
@@ -171,7 +172,7 @@ async def test_an_operation_of_an_api_that_fits_better_comes_before_an_equal_ope
     store = ActionStore(tmp_path)
     for name, paths in {"a": ["search"], "b": ["search", "young"], "c": ["count"]}.items():
         operations = [Operation(path, "GET", f"/{path}", {"properties": {}}) for path in paths]
-        store.put(ActionSet(name, "", "https://x.example", 0, ()), operations)
+        store.put(ActionSet(name, "", "https://x.example", 0, ()), [stored(one, "") for one in operations])
     library = ActionLibrary(store, FixedHits(further))
     assert (await found(library, "search penguins", "a", "b", "c"))[:2] == ["b/search", "a/search"]
     store.close()

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from proxy.actions.library import ActionLibrary, Progress
+from proxy.actions.specs import SpecReader
 from proxy.actions.store import COLLECTION, ActionStore, document_hash
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
 from retrieval.records.search import ALL, Turn
 from tests.support.gateway import PATIENCE_S
-from tests.support.plans import plan_for
+from tests.support.plans import READING, plan_for
 
 COUNT = 150  # operations: more than are written at a time
 
@@ -42,7 +43,7 @@ async def opened(data: Path) -> AsyncIterator[tuple[ActionLibrary, Index]]:
     """The action sets of a data folder."""
     index, store = await Index.open(plan_for(data), serving=False), ActionStore(data)
     try:
-        yield ActionLibrary(store, index), index
+        yield ActionLibrary(store, index, SpecReader(READING)), index
     finally:
         store.close()
         await index.close()
@@ -121,7 +122,7 @@ async def test_writings_of_two_processes_follow_each_other(tmp_path: Path, catal
     begun = asyncio.Event()
     index = await Index.open(plan_for(tmp_path), serving=False)
     stores = [ActionStore(tmp_path, catalog_url) for _ in range(2)]
-    one, other = (ActionLibrary(store, index) for store in stores)
+    one, other = (ActionLibrary(store, index, SpecReader(READING)) for store in stores)
     await one.add("set", OLD)
     first = asyncio.create_task(one.add("set", NEW, progress=lambda *_: begun.set()))
     await begun.wait()
@@ -137,7 +138,7 @@ async def test_writings_of_two_processes_follow_each_other(tmp_path: Path, catal
 
 async def test_a_cancelled_writing_lets_the_next_writing_begin(tmp_path: Path, catalog_url: str) -> None:
     stores = [ActionStore(tmp_path, catalog_url) for _ in range(2)]
-    async with stores[0].turn():
+    async with stores[0].turn("set"):
         waiting = asyncio.create_task(_turn(stores[1]))
         for _ in range(3):
             await asyncio.sleep(0.1)
@@ -151,7 +152,7 @@ async def test_a_cancelled_writing_lets_the_next_writing_begin(tmp_path: Path, c
 
 
 async def _turn(store: ActionStore) -> None:
-    async with store.turn():
+    async with store.turn("set"):
         pass
 
 

@@ -11,13 +11,15 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.actions.library import ActionLibrary, read_document
+from proxy.actions.library import ActionLibrary
 from proxy.actions.openapi import budget
 from proxy.actions.openapi.operations import operations_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
 from proxy.actions.own_tools import tool_entry
+from proxy.actions.specs import SpecReader, read_document
 from proxy.actions.store import ActionStore
 from proxy.api.knowledge import description
+from tests.support.plans import READING
 from tests.support.unasked import Unasked
 
 
@@ -482,5 +484,5 @@ async def test_an_odd_variable_of_the_documents_server_refuses_the_document(vari
     raw = json.dumps(document(paths={"/p": {"get": {}}}, servers=servers)).encode()
     store = ActionStore(tmp_path)
     with pytest.raises(UnreadableSpec, match="region"):
-        await ActionLibrary(store, Unasked()).add("set", raw)
+        await ActionLibrary(store, Unasked(), SpecReader(READING)).add("set", raw)
     assert store.sets() == []

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from proxy.actions.library import address_of
 from proxy.actions.openapi import read
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.sources import read_source, shown_source
+from proxy.actions.specs import address_of
 from tests.proxy.actions.calling import LOOPBACK, replies
 from tests.support.api_server import ApiRequest, ApiServer, Reply, api_server
 
