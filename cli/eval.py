@@ -116,8 +116,8 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
     rung: BM25 by rank-bm25, BM25, dense, hybrid, + rewriting, + rerank (if a rerank model is set), and last the
     configured settings. A table per DIR shows nDCG, recall (R), context precision (ctx P: share of the injected
     passages from a relevant document), context recall (ctx R: share of the relevant documents injected), MRR, MAP, the
-    milliseconds per question, and the difference of nDCG@10 to the rung before with a 95 % interval by a paired
-    bootstrap. A passage counts as its document.
+    milliseconds per question, and the difference of nDCG@10 to the rung before with a 95 % interval, or with bounds for
+    fewer than 72 questions, as in `ragway bench`. A passage counts as its document.
 
     With --actions or --spec the questions find operations of APIs. The qrels name operations as "METHOD /path", or by
     the name or the operationId; with several sets as "SET/METHOD /path" or SET/NAME. The set of a FILE has the file's

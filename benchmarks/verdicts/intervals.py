@@ -126,6 +126,9 @@ SCORES: Mapping[str, Way] = {
 RARER: Mapping[str, Way] = {
     "2 % gain 0.57, the others lose 0.0116": rare(0.02, 0.57, 0.0116),
     "3 % gain 0.9, the others N(0, 0.02)": rare(0.03, 0.9, 0.0, 0.02),
+    "2 % lose 1, the others gain N(0.07, 0.01)": rare(0.02, -1.0, -0.07, 0.01),
+    "2 % gain 1, the others lose N(0.07, 0.01)": rare(0.02, 1.0, 0.07, 0.01),
+    "1 % lose 1, the others gain N(0.06, 0.01)": rare(0.01, -1.0, -0.06, 0.01),
 }
 COSTS: Mapping[str, Way] = {
     "tokens, N(700, 10)": normal(700, 10),

@@ -1,6 +1,7 @@
 """`ragway bench`: ask models the same questions raw and with passages, and compare the answers.
 
 question_file  the user's file -> questions
+thoughts       an answer -> the answer without the model's thoughts
 records        Question, Variant, Reply: the values of a run's folder
 run_folder     create, read and extend the folder
 prompts        prompt files with placeholders; JSON replies

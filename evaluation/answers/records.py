@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from evaluation.answers.thoughts import without_thoughts
 from proxy.dialects.token_counts import Tokens
 
 Mode = Literal["raw", "rag", "whole"]
@@ -87,6 +88,7 @@ class Rag:
     sources: Sequence[str] = ()
     passages: Sequence[ShownPassage] | None = None  # None: no receipt
     injected_tokens: int | None = None  # counted by the embedder; None: no receipt
+    injected_bytes: int | None = None  # of the passages and the text around the passages; None: no receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Reply:
     repeat: int  # from 0
     at_s: float  # when the request was sent, in seconds since the epoch
     status: int  # HTTP status; 0: no reply
-    answer: str | None  # None: no answer, or an answer without text
+    answer: str | None  # as sent; None: no answer, or an answer without text
     finish_reason: str | None
     error: str | None  # None: the reply is an answer
     rag: Rag
@@ -114,6 +116,11 @@ class Reply:
     @property
     def asked(self) -> RequestKey:
         return self.question, self.variant, self.repeat
+
+    @property
+    def said(self) -> str:
+        """The answer without the thoughts that the model wrote into the answer: the text that counts."""
+        return without_thoughts(self.answer or "")
 
     @property
     def done(self) -> bool:

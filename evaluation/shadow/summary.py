@@ -15,8 +15,9 @@ from evaluation.answers.judges.judge_tasks import Judgement, in_both_orders
 from evaluation.answers.records import Question, Rag, Reply
 from evaluation.answers.scoring.costs import Quantities, extra
 from evaluation.answers.scoring.groups import groups_of
-from evaluation.answers.scoring.scores import refuses
+from evaluation.answers.scoring.refusals import refuses
 from evaluation.answers.scoring.verdict import Pair, ScoreComparison, Values, compared
+from evaluation.answers.thoughts import without_thoughts
 from evaluation.stats.significance import Difference
 from proxy.observe.shadow.comparison import Comparison, Side
 
@@ -124,8 +125,8 @@ def _group(
     both = [item for item in found if answered(item)]
     after = {item.id: known[item.id] for item in both if item.id in known}
     refused = [
-        {item.id: float(refuses(item.raw.answer or "")) for item in both},
-        {item.id: float(refuses(item.rag.answer or "")) for item in both},
+        {item.id: float(refuses(without_thoughts(item.raw.answer or ""))) for item in both},
+        {item.id: float(refuses(without_thoughts(item.rag.answer or ""))) for item in both},
     ]
     return ComparisonGroup(
         *name,
@@ -166,7 +167,7 @@ def _with_failures(found: Iterable[Comparison], known: Values) -> list[Pair]:
 
 
 def _answers(side: Side) -> bool:
-    return side.error is None and bool((side.answer or "").strip())
+    return side.error is None and bool(without_thoughts(side.answer or "").strip())
 
 
 def _quantities(side: Side, injected: int) -> Quantities:

@@ -1,9 +1,8 @@
 """Differences between two runs over the same questions, with 95 % intervals.
 
-`difference` is the paired bootstrap (Efron & Tibshirani 1993; for retrieval Sakai 2006): the questions are drawn again
-with replacement, both runs together, and the middle 95 % of the mean differences is the interval. An interval that
-contains 0 shows no difference. For few questions this interval is too narrow; use `of_few`
-(`benchmarks/verdicts/intervals.py` measures `of_few`).
+`of_few` is the interval of one set of questions, and `mean_difference` of the mean over several sets. An interval that
+contains 0 shows no difference. The paired bootstrap (Efron & Tibshirani 1993; Sakai 2006) is too narrow for few
+questions and for rare changes: `benchmarks/verdicts/intervals.py` measures both.
 """
 
 import bisect
@@ -18,6 +17,9 @@ from numpy.typing import NDArray
 # Fewer questions get no interval. Suppose that one question of twenty changes much more than the others: 30 questions
 # include no such question in 21 runs of 100, 72 questions in 2.5 (0.95 ** 72).
 FEWEST = 72
+# A case of one question in fifty is missing from 72 questions in 23 runs of 100, from 183 in 2.5. So an interval over
+# fewer questions allows for such a case, with the largest change, where the sample has no large change of that side.
+_RARE, RARE_ENOUGH = 0.02, 183
 _GAP = 3  # ranks between the largest change and the change that estimates the reach of a long tail
 _RESAMPLES = 10_000
 _TAIL = 0.025  # on each side of an interval
@@ -37,6 +39,7 @@ class Difference:
     high: float
     questions: int
     bounds: bool = False  # in place of an interval: the ends hold the mean in 95 to 100 of 100 runs
+    few: bool = False  # the reason for bounds: too few questions; else all changes are alike
 
     @property
     def certain(self) -> bool:
@@ -48,29 +51,36 @@ def interval(change: Difference, form: str = "+z.3f") -> str:
     """For example 0.1 [-0.05, 0.25]; for bounds, the reason and the bounds, unless the bounds are infinite."""
     if not change.bounds:
         return f"{change.mean:{form}} [{change.low:{form}}, {change.high:{form}}]"
-    reason = "too few to say" if change.questions < FEWEST else "all alike"
+    reason = "too few to say" if change.few else "all alike"
     ends = "" if math.isinf(change.high) else f": {change.low:{form}} to {change.high:{form}}"
     return f"{change.mean:{form}} [{reason}{ends}]"
 
 
 def difference(before: Sequence[float], after: Sequence[float], *, seed: int) -> Difference:
-    """The paired difference after - before; item i of both belongs to question i."""
-    return mean_difference([(before, after)], seed=seed)
+    """The paired difference after - before, between -1 and 1; item i of both belongs to question i."""
+    return of_few([new - old for old, new in zip(before, after, strict=True)], seed=seed)
 
 
 def mean_difference(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], *, seed: int) -> Difference:
-    """The mean of the paired differences over several sets; questions are drawn again within each set.
+    """The mean of the paired differences over several sets, each with the same weight, whatever its size.
 
-    All sets have the same weight, whatever the number of questions. Raises ValueError for a set without questions.
+    Each half of the interval is the root of the sum of the squares of the sets' halves: the questions of different sets
+    are drawn independently. Bounds, if a set has bounds. Raises ValueError for a set without questions.
     """
-    per_set = [np.asarray(after, np.float64) - np.asarray(before, np.float64) for before, after in pairs]
-    if not per_set or not all(len(changes) for changes in per_set):
+    if not pairs:
         raise ValueError("a difference needs at least one question in each set")
-    random = np.random.default_rng(seed)
-    drawn = np.mean([_means(changes, random) for changes in per_set], axis=0)
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    mean = float(np.mean([changes.mean() for changes in per_set]))
-    return Difference(mean, float(low), float(high), sum(len(changes) for changes in per_set))
+    found = [difference(before, after, seed=seed) for before, after in pairs]
+    mean = math.fsum(one.mean for one in found) / len(found)
+    below = math.hypot(*(one.mean - one.low for one in found)) / len(found)
+    above = math.hypot(*(one.high - one.mean for one in found)) / len(found)
+    return Difference(
+        mean,
+        mean - below,
+        mean + above,
+        sum(one.questions for one in found),
+        bounds=any(one.bounds for one in found),
+        few=any(one.few for one in found),
+    )
 
 
 def of_few(changes: Sequence[float], *, seed: int, most: float | None = 1.0, resamples: int = _RESAMPLES) -> Difference:
@@ -85,7 +95,8 @@ def of_few(changes: Sequence[float], *, seed: int, most: float | None = 1.0, res
     change lies below (for the lower end the same with the smallest changes): a long tail reaches beyond the sample
     (after Robson & Whitlock 1964). With `most`, both imagined changes are equally far from the mean, because a score
     that can gain can also lose; at most `most`; and have the weight of half a question, so that right and wrong answers
-    get the interval of Jeffreys (Brown, Cai & DasGupta 2001).
+    get the interval of Jeffreys (Brown, Cai & DasGupta 2001). Below RARE_ENOUGH questions, each end also allows for a
+    case of one in fifty that changes by `most`, unless a question of the sample changes by half of `most` to that side.
 
     Bounds, for fewer questions or equal changes: the imagined question gains or loses `most` (Gaffke 2005;
     Learned-Miller & Thomas 2020). So the bounds do not rule out the effect of a rare large change, and for right and
@@ -102,7 +113,7 @@ def of_few(changes: Sequence[float], *, seed: int, most: float | None = 1.0, res
         below, above = reach
         share = 1.0 if most is None else 0.5
     elif most is None:
-        return Difference(mean, -math.inf, math.inf, n, bounds=True)
+        return Difference(mean, -math.inf, math.inf, n, bounds=True, few=n < FEWEST)
     else:
         below, above, share = min(-most, float(values.min())), max(most, float(values.max())), 1.0
     random, lower, upper = np.random.default_rng(seed), [], []
@@ -114,7 +125,11 @@ def of_few(changes: Sequence[float], *, seed: int, most: float | None = 1.0, res
         lower.append((known + imagined * below) / whole)
         upper.append((known + imagined * above) / whole)
     low, high = np.quantile(np.concatenate(lower), _TAIL), np.quantile(np.concatenate(upper), 1 - _TAIL)
-    return Difference(mean, min(float(low), mean), max(float(high), mean), n, bounds=reach is None)
+    low, high = min(float(low), mean), max(float(high), mean)
+    if reach is not None and most is not None and n < RARE_ENOUGH:
+        low += _RARE * (-most - low) if values.min() > -most / 2 else 0.0
+        high += _RARE * (most - high) if values.max() < most / 2 else 0.0
+    return Difference(mean, low, high, n, bounds=reach is None, few=reach is None and n < FEWEST)
 
 
 def _reach_of(values: NDArray[np.float64], most: float | None) -> tuple[float, float] | None:
@@ -169,9 +184,12 @@ def _half(changes: Sequence[float], n: int, deviations: float, most: float) -> f
     """
     error = float(np.std(changes, ddof=1)) / math.sqrt(n) if len(changes) > 1 else 0.0
     imagined = most * (1 - _TAIL ** (1 / n))
+    rare = 0.0
     if n >= FEWEST and error > 0:
         imagined = min(most, _distance(changes)) * _HALF_QUESTION / (n + 1)
-    return math.hypot(_Z_TAIL * error, imagined) + deviations * error
+        large = min(max(changes), -min(changes)) >= 0.5
+        rare = 0.0 if n >= RARE_ENOUGH or large else _RARE * most
+    return math.hypot(_Z_TAIL * error, imagined) + rare + deviations * error
 
 
 def _distance(changes: Sequence[float]) -> float:
@@ -179,15 +197,3 @@ def _distance(changes: Sequence[float]) -> float:
     rising, mean = sorted(changes), math.fsum(changes) / len(changes)
     gap = min(_GAP, len(rising) - 1)
     return max(2 * rising[-1] - rising[-1 - gap] - mean, mean - 2 * rising[0] + rising[gap])
-
-
-def _means(
-    changes: NDArray[np.float64], random: np.random.Generator, resamples: int = _RESAMPLES
-) -> NDArray[np.float64]:
-    """The mean of each resample, (resamples,)."""
-    n, means = len(changes), []
-    rows = max(1, min(resamples, _AT_ONCE // n))
-    for start in range(0, resamples, rows):
-        size = (min(rows, resamples - start), n)
-        means.append(changes[random.integers(n, size=size)].mean(axis=1))
-    return np.concatenate(means)

@@ -17,8 +17,8 @@ from evaluation.answers.client.request_bodies import BODIES, RequestBodies
 from evaluation.answers.records import BenchError, MaxCost, Rag, Reply, RequestKey
 from proxy.access.auth import is_loopback
 from proxy.access.prices import Price
-from proxy.dialects.replies import ReplyReader, ReplyTooLong, read_error
-from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
+from proxy.dialects.replies import ReplyTooLong, read_error
+from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
 
 _COLLECTIONS = "/v1/knowledge/collections"
 _CONNECT_S = 10.0
@@ -116,7 +116,7 @@ class GatewayClient:
         error = error or reader.error or ("" if reader.whole else "the reply broke off before its end")
         rag = await self._rag(response)
         status = 0 if response is None else response.status_code
-        usage = reader.usage or _estimated(request, reader, rag) if status in (0, 200) else None
+        usage = reader.tokens(_prompt_of(request, rag)) if status in (0, 200) else None
         reply = Reply(
             *request.key,
             at_s,
@@ -232,10 +232,10 @@ def stages_of(server_timing: str) -> Mapping[str, float]:
     return found
 
 
-def _estimated(request: BenchRequest, reader: ReplyReader, rag: Rag) -> Tokens:
-    """About what it took, where the upstream does not say: four bytes a token."""
-    prompt = estimated_tokens(orjson.dumps(request.bodies.prompt_of(request.body))) + (rag.injected_tokens or 0)
-    return Tokens(prompt, -(-reader.text_bytes() // BYTES_PER_TOKEN), estimated=True)
+def _prompt_of(request: BenchRequest, rag: Rag) -> bytes:
+    """A text as long as the prompt, for an estimate: the conversation, and what the gateway injected."""
+    injected = (rag.injected_tokens or 0) * BYTES_PER_TOKEN if rag.injected_bytes is None else rag.injected_bytes
+    return orjson.dumps(request.bodies.prompt_of(request.body)) + b" " * injected
 
 
 def _cost(usage: Tokens | None, price: Price | None) -> float | None:

@@ -55,7 +55,13 @@ def _with(rag: Rag, row: dict[str, Any]) -> Rag:
             for passage in passages
             if isinstance(passage, dict)
         ]
-    return replace(rag, passages=shown, injected_tokens=tokens if isinstance(tokens, int) else None)
+    injected = row.get("injected")
+    return replace(
+        rag,
+        passages=shown,
+        injected_tokens=tokens if isinstance(tokens, int) else None,
+        injected_bytes=len(injected.encode("utf-8", "replace")) if isinstance(injected, str) else None,
+    )
 
 
 def _code(row: dict[str, Any]) -> str:

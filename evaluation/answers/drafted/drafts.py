@@ -54,7 +54,7 @@ def draft_of(asked: Question, reply: Reply) -> Draft:
     if reply.error is not None:
         raise Dropped(f"the model refused: {reply.error}")
     try:
-        return read_reply(reply.answer or "", asked.reference or "")
+        return read_reply(reply.said, asked.reference or "")
     except Dropped as error:
         if str(error) == UNREADABLE and reply.finish_reason == "length":
             raise Dropped(CUT_OFF) from error

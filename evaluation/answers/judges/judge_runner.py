@@ -36,7 +36,7 @@ from evaluation.answers.records import Reply, Variant
 from evaluation.answers.run.matrix import headers_of, request_of
 from evaluation.answers.run_folder import JsonLinesFile
 from evaluation.answers.scoring.faults import Fault, fault_of
-from evaluation.answers.scoring.scores import refuses
+from evaluation.answers.scoring.refusals import refuses
 from proxy.access.prices import Price
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 
@@ -159,8 +159,8 @@ def judgement_of(task: JudgeTask, reply: Reply, model: str) -> Judgement:
     """The judgement in a judge's reply, or the reason for a missing judgement."""
     said, fault = JudgeReply(None, None, ""), fault_of(reply)
     if reply.error is None:
-        said = read_reply(task.kind, reply.answer or "", task.order)
-        unread: Fault = "refused" if refuses(reply.answer or "") else "unreadable"
+        said = read_reply(task.kind, reply.said, task.order)
+        unread: Fault = "refused" if refuses(reply.said) else "unreadable"
         fault = (fault or unread) if said.verdict is None else None
     return Judgement(
         *task.key,

@@ -114,7 +114,7 @@ def tasks(
     baselines: variant -> the variant for the comparison. Faithfulness needs known passages, correctness needs a
     reference, preference needs an answer of both variants to the same question in the same repeat.
     """
-    answered = {reply.asked: reply for reply in replies if reply.error is None and (reply.answer or "").strip()}
+    answered = {reply.asked: reply for reply in replies if reply.error is None and reply.said.strip()}
     for reply in answered.values():
         question = questions.get(reply.question)
         if question is None:
@@ -154,7 +154,7 @@ def asked_text(question: Question) -> str:
 def _tasks_of(
     question: Question, reply: Reply, other: Reply | None, prompts: JudgePrompts, kinds: Sequence[Kind]
 ) -> Iterator[JudgeTask]:
-    values = {"question": asked_text(question), "answer": reply.answer or "", "reference": question.reference or ""}
+    values = {"question": asked_text(question), "answer": reply.said, "reference": question.reference or ""}
     at = (question.id, reply.variant)
     if "faithfulness" in kinds and reply.rag.passages:
         shown = "\n\n".join(f"[{n}] {one.title}\n{one.text}" for n, one in enumerate(reply.rag.passages, 1))
@@ -165,7 +165,7 @@ def _tasks_of(
     if "correctness" in kinds and question.reference:
         yield JudgeTask(*at, None, reply.repeat, "correctness", 0, prompts.render("correctness", **values))
     if "preference" in kinds and other is not None:
-        both = (reply.answer or "", other.answer or "")
+        both = (reply.said, other.said)
         for order, (first, second) in enumerate((both, both[::-1])):
             prompt = prompts.render("preference", first=first, second=second, **values)
             yield JudgeTask(*at, other.variant, reply.repeat, "preference", order, prompt)

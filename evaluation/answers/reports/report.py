@@ -17,8 +17,10 @@ from evaluation.answers.question_file import are_mixed
 from evaluation.answers.records import BenchError, Question, Reply, RequestKey, Variant
 from evaluation.answers.run_folder import RunManifest
 from evaluation.answers.scoring.costs import Costs, costs, extra
+from evaluation.answers.scoring.doubts import denies, repeats_passage
 from evaluation.answers.scoring.faults import MANY, Fault, counted, fault_of
 from evaluation.answers.scoring.groups import groups_of
+from evaluation.answers.scoring.refusals import refuses
 from evaluation.answers.scoring.scored_replies import (
     JUDGED,
     ScoredReply,
@@ -31,13 +33,13 @@ from evaluation.answers.scoring.scored_replies import (
     wrong_preferences,
     wrong_values,
 )
-from evaluation.answers.scoring.scores import refuses
 from evaluation.answers.scoring.verdict import Pair, ScoreComparison, Values, by_tag, compared, grouped
 from evaluation.stats.significance import Difference
 
 VERSION = 1  # of the JSON
 MAIN = ("score", "correctness", "preference")  # the first of these scores that both variants have decides the verdict
 RULES = ("score", "exact", "normalised", "f1", "reference", "numbers", "must", "must_not", "facts", "refusal")
+RIGHT = 0.5  # a score above is a right answer
 FOUND = ("context_precision", "context_recall", "ndcg", "cited", "cited_gold")
 
 
@@ -53,6 +55,9 @@ class VariantReport:
     faulty: Sequence[str]  # questions with a failure
     failures: Mapping[str, int]  # error -> how often
     declined: int  # answers that refuse to answer in words
+    thoughtful: int  # answers with thoughts, which no score reads
+    repeated: Sequence[str]  # questions with a right answer that repeats a passage
+    denied: Sequence[str]  # questions with a right answer that has a word of denial before a fact
     statuses: Mapping[str, int]  # x-rag-status -> how often
     scores: Mapping[str, float]  # means over the questions, without failures and without missing scores
     costs: Costs
@@ -249,6 +254,7 @@ def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> Varian
     answered = [answer for answer in of.scored if answer.reply.variant == variant.name]
     asked = len(of.questions) * of.manifest.repeats
     faulty = {reply.question: None for reply in its if fault_of(reply) is not None}
+    right = [one.reply for one in answered if one.fault is None and (one.scores.get("score") or 0.0) > RIGHT]
     return VariantReport(
         variant,
         len(answered),
@@ -257,7 +263,10 @@ def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> Varian
         of.faults[variant.name],
         tuple(faulty),
         dict(Counter(reply.error for reply in its if reply.error is not None).most_common()),
-        sum(answer.fault is None and refuses(answer.reply.answer or "") for answer in answered),
+        sum(answer.fault is None and refuses(answer.reply.said) for answer in answered),
+        sum(answer.reply.said != (answer.reply.answer or "") for answer in answered),
+        tuple({one.question: None for one in right if repeats_passage(one.said, _texts(one))}),
+        tuple({one.question: None for one in right if denies(one.said, of.questions[one.question].must)}),
         dict(Counter(reply.rag.status for reply in its if reply.error is None and reply.rag.status).most_common()),
         {
             score: statistics.fmean(grouped(values, of.groups).values())
@@ -265,6 +274,11 @@ def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> Varian
         },
         costs([answer.costs for answer in answered], [answer.reply.stages_ms for answer in answered]),
     )
+
+
+def _texts(reply: Reply) -> list[str]:
+    """The texts of the passages that the model saw."""
+    return [passage.text for passage in reply.rag.passages or ()]
 
 
 def _verdict(

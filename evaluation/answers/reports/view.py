@@ -178,6 +178,18 @@ def _failures_of(report: VariantReport) -> Iterator[str]:
         yield f"{failed} of {report.asked} answers are failures ({describe_faults(report.faults)}{why})."
     if report.variant.mode == "rag" and (none := sum(report.statuses.get(status, 0) for status in _WITHOUT_PASSAGES)):
         yield f"retrieval found nothing for {none} of {report.asked} answers, which are as good as raw."
+    if report.thoughtful:
+        yield (
+            f"{report.thoughtful} of {report.asked} answers hold thoughts (<think> and the like): scores, refusals and "
+            "judges leave the thoughts out."
+        )
+    for ids, what in ((report.repeated, "repeat a passage"), (report.denied, "have a word of denial before a fact")):
+        if ids:
+            more = f" and {len(ids) - _MOST_FAULTY} more" if len(ids) > _MOST_FAULTY else ""
+            yield (
+                f"Right answers to {len(ids)} questions {what}, and may be right by the rules alone; read them: "
+                f"{', '.join(ids[:_MOST_FAULTY])}{more}."
+            )
     if report.declined:
         yield f"{report.declined} of {report.asked} answers refuse to answer in words; refusals are scored as answers."
 
@@ -326,7 +338,10 @@ def _said(answer: ScoredReply) -> ShownAnswer:
     scores = ", ".join(f"{name} {score:.2f}" for name in RULES if (score := answer.scores.get(name)) is not None)
     repeat = f" (repeat {answer.reply.repeat + 1})" if answer.reply.repeat else ""
     fault = f" ({FAULT_WORDS[answer.fault]})" if answer.fault else ""
-    return ShownAnswer(answer.reply.variant + repeat + fault, scores, answer.reply.answer or "(an empty answer)")
+    thoughts = " (without its thoughts)" if answer.reply.said != (answer.reply.answer or "") else ""
+    return ShownAnswer(
+        answer.reply.variant + repeat + fault + thoughts, scores, answer.reply.said or "(an empty answer)"
+    )
 
 
 def _differences(report: BenchReport) -> Table:

@@ -3,7 +3,7 @@
     failed      an error in place of a reply, or a reply that broke off
     refused     a filter or the reply's "refusal" withheld the answer; for a judge also a refusal in words
     cut         `finish_reason: length`: the answer was cut off
-    empty       a reply without text
+    empty       a reply without text, or with thoughts alone
     degraded    retrieval failed, and the model got no passages
     unreadable  a judge's reply has the wrong form
 
@@ -33,7 +33,7 @@ def fault_of(reply: Reply) -> Fault | None:
         return "refused"
     if reply.finish_reason == "length":
         return "cut"
-    if not (reply.answer or "").strip():
+    if not reply.said.strip():
         return "empty"
     return "degraded" if reply.rag.status == "degraded" else None
 

@@ -183,7 +183,7 @@ def _lowest(question: Question, score: str) -> float | None:
 
 
 def _scores(question: Question, reply: Reply) -> Scores:
-    answer, passages = reply.answer or "", reply.rag.passages
+    answer, passages = reply.said, reply.rag.passages
     sources = [passage.source for passage in passages] if passages is not None else list(reply.rag.sources)
     return answer_scores(
         answer,

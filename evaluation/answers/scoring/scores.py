@@ -9,41 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from evaluation.answers.scoring.normalize import holds, numbers, terms, words
+from evaluation.answers.scoring.refusals import refuses
 from evaluation.retrieval import metrics
 from evaluation.retrieval.judged import judged_id
 
 Scores = dict[str, float | None]
 
-# The first words of an answer that refuses to answer. Only the first sentences are searched: an answer that ends with
-# "the pages do not mention Windows" has answered. "X does not include Y" is an answer, too, unless X is the material.
-_MATERIAL = (
-    r"(?:context|documents?|documentation|passages?|texts?|sources?|pages?|materials?|excerpts?|references?|article"
-    r"|information|question)"
-)
-_REFUSALS = re.compile(
-    rf"""
-    \b(i|we)\ (do\ not|don't|cannot|can't|could\ not|couldn't|am\ not\ able\ to|am\ unable\ to)\ (\w+\ )?
-        (know|have|find|see|answer|determine|tell|confirm|say|provide)\b
-    |\b(i\ am|i'm|we\ are|we're)\ (not\ (sure|certain|aware)|unable\ to|not\ able\ to|sorry)\b
-    |\b(unable|not\ able|not\ possible|impossible)\ to\ (answer|determine|find|say|tell|confirm)\b
-    |\b(cannot|can't|can\ not)\ be\ (answered|determined)\b
-    |\b(no|any)\ (\w+\ )?(information|mention|details?|answer)\ (\w+\ )?(about|on|of|regarding|for|available|to)\b
-    |\bno\ (\w+\ )?(information|mention|details?|answer)\b.{{0,60}}?\b(found|available|given|provided|{_MATERIAL})\b
-    |\b{_MATERIAL}\b.{{0,60}}?\b(do|does|did|is|are|was|were)(\ not|n't)\ (\w+\ )?
-        (mention|contain|say|state|specif|provid|includ|cover|answer|describ|giv|address|discuss|tell)
-    |\b(is|are|was|were)(\ not|n't)\ (\w+\ )?
-        (mentioned|contained|stated|specified|provided|covered|described|given|found|addressed|discussed)
-        \ (\w+\ ){{0,3}}{_MATERIAL}\b
-    |\b(not\ enough|insufficient)\ (information|context|detail)
-    |\bich\ wei(ß|ss)\ (es\ |das\ )?nicht|\bkeine\ (information|angabe|antwort)
-    |\b(kann|können)\b.{{0,60}}\bnicht\ (beantwort|sagen|finden|angeben)
-    |\bje\ ne\ sais\ pas\b|\bje\ ne\ (peux|trouve)\ pas\ (répondre|dire|trouver|de\ réponse)|\baucune\ information
-    |\bno\ (lo\ )?sé\b|\bno\ puedo\ (responder|decir|encontrar)|\bno\ hay\ información
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-_REFUSED_WITHIN = 2  # sentences
 _MARKS = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 
 
@@ -80,12 +51,6 @@ def answer_scores(
         scores["refusal"] = float(refused is not answerable)
     score = _score(scores, answerable=answerable, refused=refused)
     return {"score": 0.0 if score is not None and not answer.strip() else score, **scores}
-
-
-def refuses(answer: str) -> bool:
-    """Whether an answer begins with a refusal. Supports English, German, French and Spanish."""
-    sentences = [part for part in _SENTENCE_END.split(answer.replace("’", "'").strip()) if part]
-    return bool(_REFUSALS.search(" ".join(" ".join(sentences[:_REFUSED_WITHIN]).split())))
 
 
 def found_scores(answer: str, *, sources: Sequence[str], documents: Sequence[str], gold: Sequence[str]) -> Scores:

@@ -3,6 +3,7 @@
 import random
 import string
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,6 +41,65 @@ def test_most_of_the_words_and_the_same_answer_are_one_question(other: str) -> N
     assert firsts(one, two) == ["a", "a"]
     assert firsts(one, replace(two, reference="3 years")) == ["a", "b"], "another answer is expected"
     assert firsts(replace(one, reference=None), replace(two, reference=None)) == ["a", "b"], "no answer is known"
+
+
+WORDINGS = ("How long is the warranty?", "Until when may I send it back?", "Wie lange gilt die Garantie?", "Coverage?")
+
+
+@pytest.mark.parametrize(
+    "expects",
+    [
+        {"must": ["24 months"]},
+        {"must": ["24 months"], "reference": "It holds 24 months."},
+        {"reference": "24 months"},
+        {"must": ["24", "months"]},
+        {"must": ["K00017"], "gold": ["a.md"]},
+        {"gold": ["handbook/warranty.md"]},
+        {"gold": ["a.md", "b.md"]},
+    ],
+)
+def test_paraphrases_of_one_fact_and_questions_on_one_page_are_one_question(expects: dict[str, Any]) -> None:
+    asked = [replace(asks(str(at), text), **expects) for at, text in enumerate(WORDINGS)]
+    assert firsts(*asked) == ["0"] * 4
+    apart = [replace(one, group=one.id) for one in asked]
+    assert firsts(*apart) == ["0", "1", "2", "3"], "a group of its own keeps a question apart"
+
+
+def test_the_case_and_the_signs_of_an_expected_answer_tell_no_questions_apart() -> None:
+    one, two = (replace(asks(id, id), must=[fact]) for id, fact in (("a", "Port 5,123."), ("b", "port 5123")))
+    assert firsts(one, two) == ["a", "a"]
+
+
+@pytest.mark.parametrize("answer", ["yes", "No.", "true", "B", "7", "ja", "是"])
+def test_an_answer_that_many_facts_have_makes_no_questions_one(answer: str) -> None:
+    asked = [replace(asks(str(at), text), must=[answer]) for at, text in enumerate(WORDINGS)]
+    assert firsts(*asked) == ["0", "1", "2", "3"]
+
+
+def test_groups_that_share_a_question_are_one_group() -> None:
+    asked = [
+        replace(asks("a", "Why?"), gold=["a.md"]),
+        replace(asks("b", "How?"), must=["5123"]),
+        replace(asks("c", "Which port?"), gold=["a.md"], must=["5123"]),
+    ]
+    assert firsts(*asked) == ["a", "a", "a"]
+
+
+def test_the_interval_over_paraphrases_holds_the_truth() -> None:
+    """Twenty facts in five wordings; each fact is gained or lost with 20 %, so the truth is no change."""
+    chance, wrong = np.random.default_rng(9), 0
+    asked = [
+        replace(asks(f"{at}-{way}", f"{way} {at * 7919}"), must=[f"K{at:05}"]) for at in range(20) for way in "abcde"
+    ]
+    of = groups_of(asked)
+    assert len(set(of.values())) == 20
+    for seed in range(100):
+        moves = chance.choice([-1.0, 0.0, 1.0], 20, p=[0.1, 0.8, 0.1])
+        after = {one.id: 0.5 + 0.5 * moves[int(one.id.split("-")[0])] for one in asked}
+        found = compared("score", dict.fromkeys(of, 0.5), after, seed=seed, groups=of)
+        assert found is not None
+        wrong += found.word in ("better", "worse") or not found.change.low <= 0 <= found.change.high
+    assert wrong <= 5
 
 
 def test_questions_of_one_form_with_answers_of_their_own_are_many() -> None:
