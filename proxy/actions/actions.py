@@ -26,7 +26,7 @@ from proxy.actions.own_tools import OwnTool, find_actions, tool_name
 from proxy.actions.shelf import Shelf, StoredResults
 from proxy.actions.store import ActionSet, collection_of
 from proxy.actions.ways import Ways, has_form
-from proxy.dialects.base import ConversationMessage, ModelRequest
+from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target
@@ -159,6 +159,7 @@ class Actions:
         conversation = await self._remembered(exchange.key, messages, trace)
         if conversation is None and has_results(messages):
             trace.offer = "not suited"
+            log.info("%s no operation is offered: the reply before was without operations", exchange.id)
             return None
 
         known = await self._known_sets()
@@ -294,14 +295,22 @@ def _found_operation(one: FoundAction, api: Api, *, offered: bool) -> FoundOpera
     return FoundOperation(one.label, outcome, one.hit.score, one.hit.ranks, one.hit.scores)
 
 
-def suited(request: ModelRequest, messages: Sequence[ConversationMessage]) -> bool:
-    """Whether an offer leaves the meaning of a request: a chat completion that ends with a question or with results."""
+def unsuited(request: ChatRequest, messages: Sequence[ConversationMessage]) -> str:
+    """Why an offer could change the meaning of a request; "": the chat ends with a question or with results.
+
+    Coding agents write instructions behind the question and behind results.
+    """
     fields = request.fields
-    if not isinstance(request, ChatRequest) or any(fields.get(name) is not None for name in _UNSUITED):
-        return False
-    if fields.get("n") not in (None, 1) or fields.get("tool_choice") not in (None, "auto"):
-        return False
-    return isinstance(fields.get("tools"), list | None) and messages[-1].role in ("user", "tool")
+    if named := [name for name in _UNSUITED if fields.get(name) is not None]:
+        return f"the request has {named[0]!r}"
+    if fields.get("n") not in (None, 1):
+        return "the request asks for several answers"
+    if fields.get("tool_choice") not in (None, "auto"):
+        return "the request chooses the tool"
+    if not isinstance(fields.get("tools"), list | None):
+        return "'tools' is no list"
+    last = next((one.role for one in reversed(messages) if one.role not in INSTRUCTIONS), "")
+    return "" if last in ("user", "tool") else "the last message is no question and no result of a tool"
 
 
 def _names_of(tools: Any) -> tuple[Collection[str], bool]:

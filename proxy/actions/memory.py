@@ -9,27 +9,30 @@ conversation had hidden messages.
 """
 
 import asyncio
+import itertools
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import time
 from typing import Any
 
 import msgspec
 import orjson
 
-from proxy.dialects.base import ModelRequest, text_of
+from proxy.dialects.base import INSTRUCTIONS, ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, items, unescaped, value_at
 from proxy.dialects.replies import called_tool, json_bytes, json_of
 from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
 
 _MOST_MARKS = 8  # that are looked for, of the newest replies
-_INSTRUCTIONS = ("system", "developer")
 
 
 class HiddenMessages(msgspec.Struct, frozen=True, array_like=True):
-    """Messages that stand before the visible message `at`, or in place of the visible message."""
+    """Messages that stand before the visible message `at`, or in place of the visible message.
+
+    In a stored record, instructions do not count: a client may add, move and drop instructions.
+    """
 
     at: int
     messages: str  # JSON, separated by commas
@@ -96,7 +99,11 @@ class ActionMemory(WriteBehindQueue[Record[Conversation]]):
         if newest < 0:
             return None
         row = row_id(key, messages[: newest + 1])
-        return await self._conversation(row, again=again or has_results(messages))
+        found = await self._conversation(row, again=again or has_results(messages))
+        if found is None:
+            return None
+        places = [at for at, one in enumerate(messages) if one.get("role") not in INSTRUCTIONS]
+        return _moved(found, lambda at: places[at] if at < len(places) else len(messages))
 
     async def forgot(self, key: str, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Whether a conversation without a record had hidden messages. Raises RetrievalError."""
@@ -124,21 +131,32 @@ class ActionMemory(WriteBehindQueue[Record[Conversation]]):
 
     def keep(self, key: str, messages: Sequence[Mapping[str, Any]], conversation: Conversation) -> None:
         """Remember a conversation. messages: visible to the client, the newest reply last."""
-        self.add(Record(row_id(key, messages), time(), conversation))
+        counted = [0, *itertools.accumulate(int(one.get("role") not in INSTRUCTIONS) for one in messages)]
+        stored = _moved(conversation, lambda at: counted[min(at, len(messages))])
+        self.add(Record(row_id(key, messages), time(), stored))
 
     def keep_items(self, key: str, id: str, items: bytes) -> None:
         """Remember the conversation up to a stored response. items: as JSON; b"" forgets the conversation."""
         self.add(Record(record_id(key=key, response=id), time(), Conversation(items=items.decode())))
 
 
+def _moved(conversation: Conversation, place: Callable[[int], int]) -> Conversation:
+    """The conversation with other places of the hidden messages. place: the new place of a place."""
+    hidden = tuple(HiddenMessages(place(one.at), one.messages, one.replaces) for one in conversation.hidden)
+    return msgspec.structs.replace(conversation, hidden=hidden)
+
+
 def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
-    """The id of a record. Of instructions, only the place counts: some clients write the time into the instructions."""
+    """The id of a record, for messages with any instructions.
+
+    Some clients write the time into the instructions, and coding agents add and drop reminders.
+    """
     rows: list[list[Any]] = []
     for message in messages:
         row = _canonical(message)
-        if row[0] in _INSTRUCTIONS:
-            rows.append(["instructions"])
-        elif row[0] == "assistant" and rows and rows[-1][0] == "assistant":  # parts of one reply
+        if row[0] in INSTRUCTIONS:
+            continue
+        if row[0] == "assistant" and rows and rows[-1][0] == "assistant":  # parts of one reply
             rows[-1] = ["assistant", rows[-1][1] + row[1], rows[-1][2] + row[2], None]
         else:
             rows.append(row)
@@ -146,8 +164,7 @@ def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _mark(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
-    """The id of a mark, for messages with any instructions: a client may add, move and drop instructions."""
-    return f"asked-{row_id(key, [one for one in messages if one.get('role') not in _INSTRUCTIONS])}"
+    return f"asked-{row_id(key, messages)}"
 
 
 def _is_reply(message: Mapping[str, Any]) -> bool:

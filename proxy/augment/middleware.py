@@ -279,14 +279,18 @@ class Augment:
         actions: "Actions",
     ) -> "Offer | None":
         """The operations that the model may call; None: none."""
-        from proxy.actions.actions import suited
+        from proxy.actions.actions import unsuited
         from proxy.actions.protocols import suits
 
         messages, trace = chat.request.messages(), exchange.action_trace
-        if trace is None or chat.narrowed:
+        if trace is None:
             return None
         turns = decision.turns or turns_of(messages)
-        if decision.reason == HOUSEKEEPING or not turns or not suited(chat.request, messages):
+        why = "the request chooses the tool" if chat.narrowed else unsuited(chat.request, messages)
+        if decision.reason == HOUSEKEEPING or not turns:
+            why = HOUSEKEEPING if turns else "the request has no question"
+        if why:
+            log.info("%s no operation is offered: %s", exchange.id, why)
             return None
         way = actions.ways.of(target, chat.request.fields)
         if way == "none":

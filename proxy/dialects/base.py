@@ -22,6 +22,8 @@ Position = Literal["lead", "merge", "tail"]
 # files, tasks and settings, of any length), Codex and Cline add the environment. A search for this text finds nothing.
 _PROGRAM_ELEMENTS = ("system-reminder", "environment_context", "environment_details")
 
+INSTRUCTIONS = ("system", "developer")  # roles
+
 KeyHeader = Literal[b"authorization", b"x-api-key"]  # authorization has the form `Bearer KEY`
 X_API_KEY: KeyHeader = b"x-api-key"
 

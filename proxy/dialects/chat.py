@@ -8,6 +8,7 @@ import orjson
 
 from proxy.dialects import sse
 from proxy.dialects.base import (
+    INSTRUCTIONS,
     ConversationMessage,
     Dialect,
     KeyHeader,
@@ -22,7 +23,6 @@ from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens, reported_tokens, tier_in, usages_in
 from proxy.errors import ApiError
 
-_INSTRUCTIONS = ("system", "developer")
 _MORE_THAN_TEXT = ("tools", "functions", "audio")
 
 
@@ -79,7 +79,7 @@ def _index_for(position: Position, messages: Sequence[Any]) -> int:
     """Index of the message whose content takes the text; -1: the text becomes the first message."""
     if position == "lead":
         return -1
-    roles = _INSTRUCTIONS if position == "merge" else ("user",)
+    roles = INSTRUCTIONS if position == "merge" else ("user",)
     found = [(i, each) for i, each in enumerate(messages) if isinstance(each, dict) and each.get("role") in roles]
     if position == "merge":
         index = found[0][0] if found else -1

@@ -23,6 +23,8 @@ from tests.support.action_clients import (
     StoredResponsesChat,
 )
 from tests.support.action_team import ANSWER, CANARIES, ORGS, QUESTION, USERS, Team, action_team
+from tests.support.agent_bodies import QUESTION as CODING_QUESTION
+from tests.support.agent_bodies import codex_body
 from tests.support.atlas_api import GROUP, ORG
 from tests.support.scripted_model import USAGE, calls, says, thinks
 
@@ -295,6 +297,47 @@ def test_a_request_that_an_offer_could_change_goes_on_without_a_change(
     same = {**body, "model": body["model"].rpartition("/")[2]}
     assert team.asked == [httpx.Request("POST", team.served.url, json=same).content]
     assert team.paths == [kind.path]
+
+
+REMINDER = {"role": "system", "content": "Agent types: explorer."}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_instruction_behind_the_question_hides_no_question(team: Team, stream: bool) -> None:
+    """Claude Code writes such messages, and drops them later."""
+    model = team.script(calls(ORGS), calls(USERS), says(ANSWER), says("Two."))
+    asked: dict[str, Any] = {"role": "user", "content": QUESTION}
+    body = {**MessagesChat(team.served.url).body(QUESTION), "model": "rage/atlas/gpt-x", "stream": stream}
+    url = team.served.url + MessagesChat.path
+    first = httpx.post(url, json={**body, "messages": [asked, REMINDER]}, timeout=60)
+    assert "atlas/listOrganizations" in first.headers["x-rag-actions"]
+    assert '"model":"rage/atlas/gpt-x"' in first.text
+    for history in ([asked], [REMINDER, asked]):
+        answered = [*history, {"role": "assistant", "content": ANSWER}, {"role": "user", "content": "How many?"}]
+        team.script(says("Two."))
+        later = httpx.post(url, json={**body, "messages": [*answered, REMINDER]}, timeout=60)
+        assert "forgotten" not in later.headers.get("x-rag-actions", "")
+        roles = [message["role"] for message in team.model.received[-1]["messages"]]
+        assert [role for role in roles if role != "system"] == [
+            *"user assistant tool assistant tool".split(),
+            "assistant",
+            "user",
+        ]
+    assert model.received
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_codex_gets_operations(team: Team, seed: int) -> None:
+    asked = json.loads(codex_body(seed, model="rage/atlas/gpt-x", own_tools=True))
+    questions = [item for item in asked["input"] if CODING_QUESTION in str(item)]
+    questions[-1]["content"][0]["text"] = QUESTION
+    del asked["input"][asked["input"].index(questions[-1]) + 1 :]  # rounds of Codex's own tools
+    model = team.script(calls(ORGS), says(ANSWER))
+    reply = httpx.post(team.served.url + "/v1/responses", json=asked, timeout=60)
+    assert reply.headers["x-rag-actions"] == "atlas/listOrganizations"
+    names = [tool.get(tool["type"])["name"] for tool in model.received[0]["tools"]]
+    assert [name for name in names if name.startswith("act_")]
+    assert {"__" in name for name in names} == ({True, False} if "multi_agent_v1" in str(asked["tools"]) else {False})
 
 
 NAMES = ["rage/atlas/gpt-x", "rage/atlas,weather/raw/gpt-x", "rage%2Fatlas%2Fgpt-x", "rage/atlas/gpt-without-x"]

@@ -1,6 +1,7 @@
 """The hidden messages of a conversation: put back at their places, found by the same key and history only."""
 
 import asyncio
+import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter, time
@@ -8,7 +9,7 @@ from typing import Any, NoReturn
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.access.rights import EVERYTHING
@@ -196,25 +197,37 @@ def test_a_record_is_found_by_what_clients_send_back() -> None:
     whole: dict[str, Any] = {"role": "assistant", "content": "Ann. ", "refusal": None, "tool_calls": None}
     parts = {"role": "assistant", "content": [{"type": "text", "text": "Ann."}]}
     timed = {"role": "system", "content": "It is noon."}
-    for history in ([*SAID[:2], whole], [*SAID[:2], parts], [timed, *SAID[1:]]):
+    for history in ([*SAID[:2], whole], [*SAID[:2], parts], [timed, *SAID[1:]], SAID[1:], [*SAID, timed]):
         assert row_id("key", history) == row_id("key", SAID)
-    assert row_id("key", SAID[1:]) != row_id("key", SAID)
+    assert row_id("key", SAID[2:]) != row_id("key", SAID)
 
 
 NOTE = {"role": "system", "content": "It is noon."}
 
 
-async def test_a_moved_instruction_finds_no_record_and_is_known_as_such(tmp_path: Path) -> None:
-    """The places of hidden messages count instructions."""
-    asked = [SAID[0], NOTE, SAID[1]]
-    one = memory(tmp_path)
-    one.mark("key", asked)
-    one.keep("key", [*asked, SAID[2]], KEPT)
-    for moved in ([SAID[0], SAID[1], NOTE], [SAID[1], SAID[0], NOTE], [SAID[1]]):
-        history = [*moved, SAID[2], ASKED[3]]
-        assert await one.find("key", history) is None
-        assert await one.forgot("key", history)
-    assert await one.find("key", [*asked, SAID[2], ASKED[3]]) == KEPT
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.booleans(), min_size=9, max_size=9), st.lists(st.booleans(), min_size=9, max_size=9))
+async def test_instructions_that_come_and_go_move_no_hidden_message(before: list[bool], after: list[bool]) -> None:
+    """Coding agents write reminders behind questions and behind results, and drop reminders later."""
+    said = [
+        {"role": role, "content": f"{role} {number}", **({"tool_call_id": "c"} if role == "tool" else {})}
+        for number, role in enumerate(["user", "assistant", "user", "assistant", "tool", "assistant", "user"])
+    ]
+
+    def noted(notes: list[bool], count: int) -> list[dict[str, Any]]:
+        rows = zip(said[:count], notes, strict=False)
+        return [row for one, note in rows for row in ([NOTE, one] if note else [one])]
+
+    with tempfile.TemporaryDirectory() as folder:
+        one, first = memory(Path(folder)), noted(before, 6)
+        places = [first.index(said[1]), first.index(said[5])]
+        one.keep("key", first, Conversation(tuple(HiddenMessages(at, "{}") for at in places)))
+        one.stop()
+        await one.run()
+        asked = noted(after, 7)
+        found = await memory(Path(folder)).find("key", asked)
+        assert found is not None
+        assert [asked[hidden.at] for hidden in found.hidden] == [said[1], said[5]]
 
 
 messages = st.lists(st.integers(0, 9).map(lambda number: {"role": "user", "content": f'"{number}],'}), min_size=1)
