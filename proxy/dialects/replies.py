@@ -4,6 +4,7 @@ The base finds the events in the bytes; a dialect's reader knows the meaning of 
 """
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from proxy.dialects.token_counts import Tokens, tokens_of_reply
 
 MAX_REPLY_BYTES = 64 * 2**20
 _MOST_ERROR_CHARS = 500
+_MOST_FAULTS = 20  # of one error
+_WORDS = ("message", "msg", "detail", "error", "errors")  # members with the words of an error
+_NO_JSON = re.compile("NaN|Infinity")
 _DONE = b"[DONE]"  # ends a stream of OpenAI's; in no dialect is the word the data of another event
 
 
@@ -66,7 +70,9 @@ class ToolCallPieces:
     def add(self, *, id: object = "", name: object = "", arguments: object = "", custom: bool = False) -> None:
         """Add a piece; another value than a text adds nothing."""
         self.id = self.id or _text(id)
-        self.name = self.name or _text(name)
+        if not any(self._arguments):  # some servers write the name in pieces, others the whole name in each piece
+            piece = _text(name)
+            self.name = piece if piece.startswith(self.name) else self.name + piece
         self._custom = self._custom or custom
         self._arguments.append(arguments_text(arguments))
 
@@ -75,6 +81,14 @@ class ToolCallPieces:
         """Whether the first piece with arguments had all arguments."""
         first = next(filter(None, self._arguments), "")
         return first.startswith("{") and isinstance(json_of(first.encode("utf-8", "replace")), dict)
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether the arguments so far are an object."""
+        last = next(filter(None, reversed(self._arguments)), "")
+        if not last.rstrip().endswith("}"):
+            return False
+        return isinstance(json_of("".join(self._arguments).encode("utf-8", "replace")), dict)
 
     def call(self) -> ToolCall:
         return ToolCall(self.id, self.name, _joined(self._arguments), self._custom)
@@ -208,12 +222,23 @@ def text_bytes_of(*texts: object) -> int:
 
 
 def error_text(error: object) -> str:
-    """The words of an error, in OpenAI's shape or another shape, on one line."""
-    words: object = error
-    if isinstance(error, dict):
-        words = error.get("message") or error.get("detail") or error
-    text = " ".join((words if isinstance(words, str) else repr(words)).split())
+    """The words of an error, in OpenAI's shape or another shape, on one line; "" for an error without words."""
+    text = " ".join(_words_of(error).split())
     return text if len(text) <= _MOST_ERROR_CHARS else text[:_MOST_ERROR_CHARS] + "…"
+
+
+def _words_of(error: object) -> str:
+    """FastAPI and pydantic write a list of faults, each with the place (`loc`) and the words (`msg`)."""
+    if isinstance(error, str):
+        return error
+    if isinstance(error, list):
+        return "; ".join(filter(None, map(_words_of, error[:_MOST_FAULTS])))
+    if isinstance(error, dict):
+        words = next((text for name in _WORDS if (text := _words_of(error.get(name))).strip()), "")
+        place = error.get("loc")
+        at = ".".join(str(name) for name in place) if isinstance(place, list) and words else ""
+        return f"{at}: {words}" if at else words or (json_bytes(error).decode() if any(error.values()) else "")
+    return "" if error is None or error is False else str(error)
 
 
 def read_error(body: bytes) -> tuple[str, str]:
@@ -240,7 +265,10 @@ def json_bytes(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
-        return json.dumps(value).encode("ascii")
+        text = json.dumps(value)
+    if _NO_JSON.search(text):  # as orjson writes the infinities
+        text = json.dumps(json.loads(text, parse_constant=lambda _: None))
+    return text.encode("ascii")
 
 
 def _text(value: object) -> str:

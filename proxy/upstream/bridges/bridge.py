@@ -297,7 +297,8 @@ class _Reply:
         """The error in the client's dialect; OpenAI's dialects have the same errors."""
         said = json_of(body)
         error = said.get("error") if isinstance(said, dict) else None
-        if isinstance(error, dict) and self._dialect is RESPONSES:
+        written = isinstance(error, dict) and isinstance(error.get("message"), str) and error["message"] != ""
+        if written and self._dialect is RESPONSES:
             return body
         return self._dialect.error_body(_error_of(self._status, error or read_error(body)[0]), self._exchange.id)
 
@@ -308,4 +309,5 @@ def _error_of(status: int, error: Any) -> ApiError:
     texts = {name: value for name in ("type", "code", "param") if isinstance(value := said.get(name), str)}
     kind = texts.get("type", "upstream_error")
     code, param = texts.get("code", kind), texts.get("param")
-    return ApiError(status, error_text(error), code=code, type=kind, param=param, log_text="upstream_error")
+    message = error_text(error) or f"The upstream answered with status {status}, and with no words."
+    return ApiError(status, message, code=code, type=kind, param=param, log_text="upstream_error")

@@ -1,10 +1,11 @@
 """A chat completion as a message of Anthropic's API: the events of the stream, or the whole object."""
 
+import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from proxy.dialects.messages_reply import begun_message, usage_of_message
-from proxy.dialects.replies import json_of
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import upstream_error
 from proxy.upstream.bridges.members import Json
@@ -126,10 +127,26 @@ class MessageWriter(ReplyWriter):
 
     def _input(self, arguments: str) -> Json:
         """The arguments of a call as an object. Raises ApiError 502; in a stream, the client reads the pieces."""
-        given = json_of(arguments.encode("utf-8", "surrogatepass")) if arguments.strip() else {}
-        if isinstance(given, dict):
+        given = _object_in(arguments) if arguments.strip() else {}
+        if given is not None:
             return given
         if self.streamed:
             return {}
         words = "The model called a tool with arguments that are no JSON object: ask again, or raise `max_tokens`."
         raise upstream_error(502, words, "upstream_garbled")
+
+
+def _object_in(text: str) -> Json | None:
+    """The object; None for another text, and for numbers that JSON has not: a message cannot hold such numbers."""
+    try:
+        given = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number} is no number of JSON")
+    return value

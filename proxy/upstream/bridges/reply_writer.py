@@ -38,7 +38,7 @@ class ReplyWriter(ABC):
         self._reported_bytes = 0  # `text_bytes` when the usage was reported last
         self._frames: list[bytes] = []
         self._begun = False
-        self._call: _Call | None = None  # the tool call that arrives
+        self._calls: list[_Call] = []  # that arrive; the first is written
 
     def read(self, chunk: Mapping[str, Any]) -> None:
         """Read a chunk, or a whole completion. Raises ApiError 502: no events of the dialect can follow."""
@@ -63,6 +63,7 @@ class ReplyWriter(ABC):
             raise cut()
         if not self.ended:
             self.ended = True
+            self._end_calls()
             self.finish()
 
     def tokens(self, request: bytes) -> Tokens:
@@ -132,6 +133,8 @@ class ReplyWriter(ABC):
             self.keep_alive()  # an empty chunk, as gateways send while a client waits
         if isinstance(choice.get("finish_reason"), str):
             self.finish_reason = choice["finish_reason"]
+        elif isinstance(choice.get("message"), dict):  # a whole reply: KoboldCpp writes no reason
+            self.finish_reason = self.finish_reason or "stop"
 
     def _read_delta(self, delta: Mapping[str, Any], *, whole: bool) -> None:
         blocks = [each for each in _list(delta.get("thinking_blocks")) if isinstance(each, dict)]
@@ -141,57 +144,99 @@ class ReplyWriter(ABC):
         for block in blocks:
             self._write(self.reasoning, _text(block.get("thinking")))
             if _text(block.get("signature")) or _text(block.get("data")):
-                self._end_call()
+                self._end_calls()
                 self.signed(block)
         self._write(self.text, content_text(delta.get("content")))
         self._write(self.refusal, _text(delta.get("refusal")))
         for place, call in enumerate(_list(delta.get("tool_calls"))):
             if isinstance(call, dict):
                 index = call.get("index")
-                self._read_call(call, index if isinstance(index, int) and not whole else place)
+                written = index if isinstance(index, int) else None
+                self._read_call(call, place if whole else written, place)
 
     def _write(self, write: Any, piece: str) -> None:
         if piece:
-            self._end_call()
-            self.text_bytes += len(piece.encode("utf-8", "replace"))
+            self._end_calls()
+            self.text_bytes += len(piece)
             write(piece)
 
-    def _read_call(self, call: Mapping[str, Any], index: int) -> None:
+    def _read_call(self, call: Mapping[str, Any], index: int | None, place: int) -> None:
         """A piece of a call: the first piece has the name. Some providers give each call the index 0, and no id."""
         id, called = _text(call.get("id")), called_tool(call)
         if not called:
             return
         name, piece = _text(called.get("name")), arguments_text(called.get("arguments") or called.get("input"))
-        open_call = self._call
-        if open_call is None or open_call.index != index or (name and open_call.is_over(id, piece)):
+        known = self._call_of(id, index, place)
+        if known is None or (name and known.is_over(id, piece)):
             if not name:
                 words = "The upstream sent a piece of a tool call that had no beginning, or was over."
                 raise upstream_error(502, words, "upstream_garbled")
-            self._end_call()
-            self._call = open_call = _Call(index, id or f"call_{secrets.token_hex(12)}")
-            self.begin_call(open_call.id, name, custom="custom" in call)
-        if piece:
-            self.text_bytes += len(piece.encode("utf-8", "replace"))
-            open_call.pieces.add(arguments=piece)
-            self.arguments(piece)
+            if known is not None:
+                known.over = True
+            known = _Call(place if index is None else index, id or f"call_{secrets.token_hex(12)}", "custom" in call)
+            self._calls.append(known)
+        self.text_bytes += len(piece)
+        known.pieces.add(name=name, arguments=piece)
+        known.unwritten += [piece] if piece else []
+        self._write_calls()
 
-    def _end_call(self) -> None:
-        if self._call is not None:
-            self._call = None
-            self.end_call()
+    def _call_of(self, id: str, index: int | None, place: int) -> "_Call | None":
+        """The arriving call of a piece."""
+        arriving = [call for call in self._calls if not call.over]
+        if index is None and id and (named := [call for call in arriving if call.id == id]):
+            return named[-1]
+        return next((call for call in reversed(arriving) if call.index == (place if index is None else index)), None)
+
+    def _write_calls(self) -> None:
+        """Write the first call as the call arrives; a dialect has no place for pieces of two calls in turn.
+
+        The next call waits until the arguments of the first are whole.
+        """
+        first = self._calls[0]
+        first.write(self)
+        while len(self._calls) > 1 and (first.over or first.is_whole):
+            self._end_first()
+            first = self._calls[0]
+            first.write(self)
+
+    def _end_first(self) -> None:
+        self._calls.pop(0).write(self, begin=True)
+        self.end_call()
+
+    def _end_calls(self) -> None:
+        while self._calls:
+            self._end_first()
 
 
 class _Call:
     """A tool call that arrives in pieces."""
 
-    def __init__(self, index: int, id: str) -> None:
+    def __init__(self, index: int, id: str, custom: bool) -> None:
         self.index = index
         self.id = id
         self.pieces = ToolCallPieces()
+        self.unwritten: list[str] = []  # of the arguments
+        self.over = False  # another call has the index
+        self._custom = custom
+        self._begun = False
 
     def is_over(self, id: str, piece: str) -> bool:
         """Whether a piece with a name, this id and these arguments begins another call."""
         return id != self.id if id else piece != "" and self.pieces.came_whole
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the arguments are an object."""
+        return not self._custom and self.pieces.are_whole
+
+    def write(self, writer: ReplyWriter, *, begin: bool = False) -> None:
+        """Write the beginning, once the name is whole, and the arguments so far. begin: the name is whole."""
+        if not self._begun and (begin or self.unwritten):
+            self._begun = True
+            writer.begin_call(self.id, self.pieces.name, custom=self._custom)
+        for piece in self.unwritten:
+            writer.arguments(piece)
+        self.unwritten = []
 
 
 def cut() -> ApiError:

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import orjson
 
+from proxy.dialects.replies import error_text
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Target
 from proxy.upstream.relay import OF_THE_BODY, end_to_end
@@ -121,7 +122,7 @@ def _refusal(response: httpx.Response, words: str, target: Target) -> ProviderEr
     """The error of a reply with an error's status; `words` where the body has no readable message."""
     body, status = _json_of(response), response.status_code
     said = _object_of(body.get("error", body))
-    said = {**said, "message": said.get("message") or words}
+    said = {**said, "message": _message_of(said) or words}
     return _provider_error(
         status, said, target, log_text=f"the upstream answered {status}", headers=headers_of(response)
     )
@@ -137,12 +138,18 @@ def _provider_error(
 
     kind = text("type") or text("status")
     body = {
-        "message": text("message") or "The upstream reported an error.",
+        "message": _redacted(_message_of(said), target) or "The upstream reported an error.",
         "type": kind if kind or "type" in said else "upstream_error",
         "param": text("param") if isinstance(said.get("param"), str) else None,
         "code": text("code") if "code" in said else kind or "upstream_error",
     }
     return ProviderError(status, body, log_text=log_text, headers=headers)
+
+
+def _message_of(said: Json) -> str:
+    """The provider's words as sent; the words within a list or an object, as FastAPI writes faults; "": no words."""
+    message = said.get("message")
+    return message if isinstance(message, str) and message else error_text([message, said.get("detail")])
 
 
 def _json_of(response: httpx.Response) -> Json:

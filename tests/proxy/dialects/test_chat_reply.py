@@ -149,3 +149,16 @@ def test_tool_calls_of_a_whole_reply_are_read() -> None:
 )
 def test_an_odd_piece_of_a_tool_call_breaks_nothing(piece: dict[str, object]) -> None:
     assert read(calls(piece), events("yes")).answer == "yes"
+
+
+@pytest.mark.parametrize(("body", "words"), [
+    (b'{"detail":[{"loc":["body","model"],"msg":"field required","type":"missing"}]}', "body.model: field required"),
+    (b'{"detail":[{"loc":["body",0],"msg":"a"},{"msg":"b"}]}', "body.0: a; b"),
+    (b'{"error":{"message":["a","b"],"code":7}}', "a; b"), (b'{"message":"no"}', "no"), (b'{"error":"no"}', "no"),
+    (b'{"errors":[{"message":"no"}]}', "no"), (b'{"error":{"message":{"detail":"no"}}}', "no"),
+    (b'{"error":{"message":"","detail":"no"}}', "no"), (b'{"error":{"code":"x"}}', '{"code":"x"}'),
+    (b"", ""), (b"{}", ""), (b'{"error":{}}', ""), (b'{"error":null}', ""), (b'{"error":{"message":""}}', ""),
+    (b"[]", "[]"), (b"Bad\r\nGateway", "Bad Gateway"), (b'{"detail":[]}', ""), (b'{"error":{"message":null}}', ""),
+])  # fmt: skip
+def test_an_error_of_any_shape_has_words_on_one_line(body: bytes, words: str) -> None:
+    assert read_error(body)[0] == words

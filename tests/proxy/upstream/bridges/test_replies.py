@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import anthropic
@@ -12,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.dialects import sse
+from proxy.dialects.chat import CHAT
 from proxy.dialects.messages import MESSAGES
+from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import RESPONSES
 from proxy.errors import ApiError
 from proxy.upstream.bridges.message_writer import MessageWriter
@@ -265,3 +268,86 @@ def test_two_calls_with_the_index_0_and_without_an_id_stay_two_calls(
     chunks = chunks_of([{"tool_calls": [call]} for call in calls], "tool_calls")
     written(writer, chunks if streamed else [{"choices": [{"index": 0, **message}]}])
     assert _calls_in(writer) == [("a", {"city": "Bonn"}), ("b", {"city": "Bonn"})]
+
+
+@st.composite
+def turns_of_calls(draw: st.DrawFn) -> tuple[list[Json], list[tuple[str, Any]]]:
+    """Deltas with the pieces of several calls, in turn, and the calls."""
+    calls, rows = [], []
+    for number in range(draw(st.integers(1, 4))):
+        name, arguments = (
+            "".join(draw(st.permutations("abc_"))[draw(st.integers(0, 2)) :]),
+            {"x": draw(st.text('{}"a', max_size=5))},
+        )
+        calls.append((name, arguments))
+        written, at = json.dumps(arguments), draw(st.integers(1, len(name)))
+        cuts = sorted({0, len(written), *draw(st.lists(st.integers(0, len(written)), max_size=3))})
+        places = sorted(draw(st.lists(st.floats(0, 1), min_size=9, max_size=9)))
+        head = {
+            "index": number,
+            "id": f"c{number}",
+            "type": "function",
+            "function": {"name": name[:at], "arguments": ""},
+        }
+        pieces = [head, *([{"index": number, "function": {"name": name[at:]}}] if name[at:] else [])]
+        pieces += [{"index": number, "function": {"arguments": written[start:end]}} for start, end in pairwise(cuts)]
+        first = number if draw(st.booleans()) else number / 10  # after the calls before, or in turn with the calls
+        rows += [(first + place, piece) for place, piece in zip(places, pieces, strict=False)]
+        rows.sort(key=lambda row: row[0])
+    return [{"tool_calls": [piece]} for _, piece in rows], calls
+
+
+@given(turns_of_calls(), st.sampled_from([ResponseWriter, MessageWriter]))
+def test_pieces_of_several_calls_in_turn_are_whole_calls(
+    made: tuple[list[Json], list[tuple[str, Any]]], kind: Callable[..., ReplyWriter]
+) -> None:
+    deltas, calls = made
+    begun = [int(delta["tool_calls"][0]["id"][1:]) for delta in deltas if "id" in delta["tool_calls"][0]]
+    writer = kind({"model": "m"}, streamed=True)
+    frames = written(writer, chunks_of(deltas, "tool_calls"))
+    assert _calls_in(writer) == [calls[number] for number in begun]
+    dialect = RESPONSES if kind is ResponseWriter else MESSAGES
+    reader = dialect.reader(streamed=True)
+    reader.feed(frames)
+    reader.close()
+    assert [(call.name, json.loads(call.arguments)) for call in reader.tool_calls] == _calls_in(writer)
+    reader = CHAT.reader(streamed=True)
+    for chunk in chunks_of(deltas, "tool_calls"):
+        reader.feed(sse.frame(json.dumps(chunk).encode()))
+    assert [(call.name, json.loads(call.arguments)) for call in reader.tool_calls] == _calls_in(writer)
+
+
+def test_a_call_is_written_as_the_call_arrives() -> None:
+    writer = MessageWriter({"model": "m"}, streamed=True)
+    seen = []
+    for piece in ({"name": "f"}, {"arguments": "{"}, {"arguments": "}"}):
+        writer.read({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": piece}]}}]})
+        seen.append([event["type"] for event in data_of(writer.taken())])
+    assert seen == [["message_start"], ["content_block_start", "content_block_delta"], ["content_block_delta"]]
+
+
+@pytest.mark.parametrize("kind", [ResponseWriter, MessageWriter])
+@pytest.mark.parametrize("choice", [{}, {"finish_reason": None}, {"finish_reason": ""}])
+def test_a_whole_reply_without_a_finish_is_an_answer(kind: Callable[..., ReplyWriter], choice: Json) -> None:
+    writer = kind({"model": "m"}, streamed=False)
+    written(writer, [{"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, **choice}]}])
+    assert "Hello" in json.dumps(writer.whole)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400"])
+@pytest.mark.parametrize("beside", ["", '"x": 12345678901234567890123, '])
+def test_a_number_that_json_has_not_is_an_error_of_the_arguments(number: str, beside: str) -> None:
+    call = {"id": "a", "function": {"name": "f", "arguments": f'{{{beside}"z": {number}}}'}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    with pytest.raises(ApiError, match="no JSON object"):
+        written(MessageWriter({"model": "m"}, streamed=False), [{"choices": [{"index": 0, "message": message}]}])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 10**30, "NaN", "\ud83d Infinity"])
+def test_json_that_the_gateway_writes_is_json(value: object) -> None:
+    def refused(constant: str) -> None:
+        raise AssertionError(constant)
+
+    read = json.loads(json_bytes({"a": value, "b": 10**30, "c": float("inf")}), parse_constant=refused)
+    assert read["c"] is None
+    assert read["a"] == (None if isinstance(value, float) else value)

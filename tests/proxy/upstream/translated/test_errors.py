@@ -6,6 +6,9 @@ import socket
 import openai
 import pytest
 
+from proxy.dialects.chat import CHAT
+from proxy.dialects.messages import MESSAGES
+from proxy.dialects.responses import RESPONSES
 from tests.proxy.upstream.translated.provider_lane import (
     A_TEXT,
     AN_ANSWER,
@@ -177,6 +180,17 @@ class TestErrors:
         assert failed.value.status_code == 502
         assert failed.value.body == {**said, "message": "Out of memory, ***."}
         assert upstream.connections == 1
+
+    @pytest.mark.parametrize("path", [CHAT.path, RESPONSES.path, MESSAGES.path])
+    @pytest.mark.parametrize("said", [
+        {"detail": [{"loc": ["body", "messages"], "msg": "field required", "type": "missing"}]},
+        {"error": {"message": [{"loc": ["body", "messages"], "msg": "field required"}]}},
+    ])  # fmt: skip
+    async def test_a_list_of_faults_is_told_in_words(self, path: str, said: Json) -> None:
+        async with gpt(json_reply(said, status=422)) as (_, gateway):
+            asking = {"messages": HELLO, "max_tokens": 9} if path != RESPONSES.path else {"input": "Q"}
+            answer = await raw_answer(gateway, asking, path)
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"] == "body.messages: field required"
 
     async def test_a_page_of_html_is_reported_with_its_status(self) -> None:
         async with gpt(Reply([b"<html>down</html>"], status=503, content_type="text/html")) as (_, gateway):
