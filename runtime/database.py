@@ -168,6 +168,11 @@ def describe_address(address: "URL") -> str:
     return f"{host}:{address.port or 5432}/{address.database or ''}"
 
 
+def address_of(url: str) -> str:
+    """Host, port and database of a PostgreSQL URL. Raises RetrievalError."""
+    return describe_address(_address(url))
+
+
 def _address(url: str) -> "URL":
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError

@@ -2,11 +2,16 @@
 
 They are in the catalog's PostgreSQL database, or have one of their own beside an SQLite catalog, so that neither waits
 for the other: `accounts.db` in the data folder, readable by its owner alone. Of a secret only its hash is kept.
+
+A gateway whose keys are lost looks like a gateway before the first key, which is open. So the data folder notes which
+databases have held a key, and a database that lost them is refused.
 """
 
+import os
+import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from runtime.database import Schema
 
 _FILE = "accounts.db"
+_NOTE = "keys.made"  # a line for each database that has held a key
 
 
 class UnknownKey(RetrievalError):
@@ -39,16 +45,48 @@ class SqlAccounts:
     def __init__(self, data: Path, url: str = "") -> None:
         """url: of a PostgreSQL database; "" = the data folder."""
         self._database = Database(data / _FILE, url, what="the keys", schema=_schema)
+        self._url = url
+        self._note, self._place, self._noted = data / _NOTE, _place(url), False
 
     def there(self) -> bool:
         """Whether a database exists or existed."""
         return self._database.there()
 
     def version(self) -> int:
-        if not self.there():
-            return 0
-        with self.reading() as sql:
-            return _last_change(sql)
+        """The number of the last change. Raises RetrievalError, also for a database that has lost all keys."""
+        last = 0
+        if self.there():
+            with self.reading() as sql:
+                last = _last_change(sql)
+        if last:
+            self._note_keys()
+        elif self._place in self._places():
+            where = self._place if self._url else self._note.parent / _FILE
+            raise RetrievalError(
+                f"all keys are gone from {where}: restore a backup, or "
+                f"delete {self._note} to begin without keys, which opens the gateway to every program on this machine"
+            )
+        return last
+
+    def _places(self) -> list[str]:
+        try:
+            return self._note.read_text("utf-8").splitlines()
+        except (OSError, ValueError):
+            return []
+
+    def _note_keys(self) -> None:
+        """Note that the database holds keys. A failed write is repeated at the next look."""
+        if self._noted:
+            return
+        with suppress(OSError):
+            if self._place not in self._places():
+                self._note.parent.mkdir(parents=True, exist_ok=True)
+                file = os.open(self._note, os.O_WRONLY | os.O_CREAT | os.O_APPEND, stat.S_IRUSR | stat.S_IWUSR)
+                try:
+                    os.write(file, f"{self._place}\n".encode())
+                finally:
+                    os.close(file)
+            self._noted = True
 
     def key_hashes(self) -> list[KeyHash]:
         found = []
@@ -81,8 +119,10 @@ class SqlAccounts:
         secret = new_secret()
         from proxy.access.tables import keys
 
+        self.version()  # never begins a new list in place of a lost one
         with self.writing() as (sql, change):
             sql.execute(keys.insert().values(change=change, hash=hash_of(secret), **_columns(key)))
+        self._note_keys()
         return key, secret
 
     def revoke(self, id: str) -> Key:
@@ -151,6 +191,15 @@ class SqlAccounts:
 
         with self.reading() as sql:
             return sql.execute(select(keys).order_by(keys.c.created_s, keys.c.id)).all()
+
+
+def _place(url: str) -> str:
+    """The name of the database in the note: without user and password."""
+    if not url:
+        return _FILE
+    from runtime.database import address_of
+
+    return address_of(url)
 
 
 def _schema() -> "Schema":

@@ -130,7 +130,11 @@ def test_a_server_has_the_keys_and_no_secret(postgres: Postgres, tmp_path: Path)
     assert (accounts.version(), accounts.keys()) == (0, [])
     key, secret = accounts.create("app", RIGHTS, team="search", expires_s=2e9)
     assert accounts.keys() == [key]
-    assert not list(tmp_path.iterdir()), "the data folder has nothing of it"
+    (note,) = tmp_path.iterdir()
+    noted = note.read_text()
+    assert noted.startswith("127.0.0.1:")
+    assert "secret" not in noted
+    assert "@" not in noted, "the data folder has nothing of it but the place"
     engine = open_server(url)
     with engine.connect() as sql:
         assert secret.removeprefix("sk-rag-") not in str(sql.execute(text("SELECT * FROM keys")).all())
@@ -165,3 +169,42 @@ def test_a_server_that_goes_away_changes_no_key_and_is_used_again(tmp_path: Path
         keyring.refresh()
         assert keyring.key_of(secret) is None
         accounts.close()
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def without_rows(file: Path) -> None:
+    with sqlite3.connect(file) as sql:
+        sql.execute("DELETE FROM keys")
+    sql.close()
+
+
+@pytest.mark.parametrize("lose", [emptied, Path.unlink, without_rows])
+def test_lost_keys_open_nothing(tmp_path: Path, lose: Callable[[Path], None]) -> None:
+    accounts, file = SqlAccounts(tmp_path), tmp_path / "accounts.db"
+    accounts.create("app", RIGHTS)
+    running = Keyring(accounts, required=False)
+    accounts.close()
+    lose(file)
+    said = r"all keys are gone from .*accounts\.db: restore a backup, or delete .*keys\.made"
+    with pytest.raises(RetrievalError, match=said):
+        Keyring(SqlAccounts(tmp_path), required=False)
+    with pytest.raises(RetrievalError, match=said):
+        SqlAccounts(tmp_path).create("another", RIGHTS)
+    with pytest.raises(RetrievalError):
+        running.refresh()
+    assert running.closed
+    file.unlink(missing_ok=True)
+    (tmp_path / "keys.made").unlink()
+    assert not Keyring(SqlAccounts(tmp_path), required=False).closed
+
+
+def test_keys_of_an_earlier_version_are_noted_at_the_first_look(tmp_path: Path) -> None:
+    SqlAccounts(tmp_path).create("app", RIGHTS)
+    (tmp_path / "keys.made").unlink()
+    Keyring(SqlAccounts(tmp_path), required=False)
+    (tmp_path / "accounts.db").unlink()
+    with pytest.raises(RetrievalError, match="all keys are gone"):
+        Keyring(SqlAccounts(tmp_path), required=False)
