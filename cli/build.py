@@ -47,7 +47,7 @@ from proxy.observe.shadow.comparison import serialize_comparison
 from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions
 from proxy.upstream.bridges.bridge import Bridge
 from proxy.upstream.bridges.missing_paths import BridgedRelay
-from proxy.upstream.client import Client
+from proxy.upstream.client import Client, host_of
 from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
 from proxy.upstream.routes import Routes, Upstream
@@ -164,7 +164,7 @@ def gateway(
     """
     up, bench = settings.upstream, settings.bench
     ways, routes = upstreams(settings, environ)
-    metrics, keys = metrics or Metrics(sets=tuple(settings.actions)), accounts(settings)
+    metrics, keys = metrics or _metrics(settings, environ), accounts(settings)
     keyring = Keyring(keys, required=settings.auth.required)
     ledger = _ledger(settings, keys, metrics)
     receipts = Receipts(receipt_store(settings), versions(settings), metrics)
@@ -266,6 +266,11 @@ def gateway(
 
 def _unusable(trouble: str) -> str:
     return trouble and f"the accounts cannot be used: {trouble}"
+
+
+def _metrics(settings: Settings, environ: Mapping[str, str] | None) -> Metrics:
+    rows = targets(settings, os.environ if environ is None else environ)
+    return Metrics(sets=tuple(settings.actions), upstreams=upstreams_of(rows), data=Path(settings.data))
 
 
 def _ledger(settings: Settings, keys: SqlAccounts, metrics: Metrics) -> Ledger:
@@ -427,8 +432,9 @@ def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]
     if not settings.models:
         if base or key:
             passed = settings.auth.pass_client_key and not key
-            return {"*": Target("", "relay", _openai_base(environ), key, passed, settings.inject.position)}
-        return {"*": Target("", "echo", "", "", position=settings.inject.position)}
+            base = _openai_base(environ)
+            return {"*": Target("", "relay", base, key, passed, settings.inject.position, row="*")}
+        return {"*": Target("", "echo", "", "", position=settings.inject.position, row="*")}
     passing = settings.auth.pass_client_key
     rows = {name: _target(name, row, environ, settings.inject.position) for name, row in settings.models.items()}
     return {name: replace(row, key_of_client=passing and _keyless(name, row, environ)) for name, row in rows.items()}
@@ -481,7 +487,17 @@ def _target(name: str, row: Model, environ: Mapping[str, str], position: Positio
         window_tokens=row.window_tokens or 0,
         dialects=row.dialects,
         tools=row.tools,
+        row=name,
     )
+
+
+def upstreams_of(targets: Mapping[str, Target]) -> dict[str, str]:
+    """The upstream of each row, for the metrics: the host, or litellm's name of the provider."""
+    return {name: _upstream_of(target) for name, target in targets.items() if target.lane != "echo"}
+
+
+def _upstream_of(target: Target) -> str:
+    return host_of(target.api_base) if target.api_base else target.model.partition("/")[0]
 
 
 def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:

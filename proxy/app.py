@@ -52,6 +52,7 @@ _EXPOSED = [
     "x-rag-actions",
     "x-rag-compare",
     "x-rag-patterns",
+    "x-rag-upstream-status",
     "server-timing",
 ]
 _WITHHELD = "there are problems: send a key made with --metrics or --admin, or read the log"

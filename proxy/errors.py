@@ -25,7 +25,9 @@ class ApiError(Exception):
         headers: Headers | None = None,
         log_text: str = "",
     ) -> None:
-        """log_text: for the log, where the code is the upstream's: an upstream's word may quote a key or a text."""
+        """log_text: for the log, where the code is the upstream's: an upstream's word may quote a key or a text. Or
+        the code, a colon, and what only the operator should read: an address, the id of a key.
+        """
         super().__init__(message)
         self.status = status
         self.message = message
@@ -54,6 +56,10 @@ def method_not_allowed(method: str, path: str, allowed: Sequence[str]) -> ApiErr
     return ApiError(405, text, code="method_not_allowed", headers=[(b"allow", names.encode())])
 
 
-def upstream_error(status: int, message: str, code: str) -> ApiError:
-    """A failure of the upstream. 502: unreachable, or broken off. 504: too slow."""
-    return ApiError(status, message, code=code, type="upstream_error")
+def upstream_error(status: int, message: str, code: str, *, cause: str = "") -> ApiError:
+    """A failure of the upstream. 502: unreachable, or broken off. 504: too slow.
+
+    cause: address and reason, for the log.
+    """
+    log_text = f"{code}: {cause}" if cause else code
+    return ApiError(status, message, code=code, type="upstream_error", log_text=log_text)

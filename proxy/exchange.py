@@ -21,6 +21,7 @@ from proxy.dialects.token_counts import Tokens
 
 KEY = "ragway.exchange"
 
+_REFUSED = "the upstream answered"
 RagStatus = Literal["", "augmented", "empty", "skipped", "off", "degraded"]
 # Why an augmented chat went on without passages, as x-rag-reason and the metrics name the reason.
 DegradedReason = Literal[
@@ -49,6 +50,7 @@ class Target:
     window_tokens: int = 0  # the model's context window; 0: not known
     dialects: tuple[str, ...] = ()  # names of the dialects that the upstream speaks; empty: not stated
     tools: ToolsWay | None = None  # how the model is asked for calls of operations; None: learned
+    row: str = ""  # name of the row, in the metrics
 
 
 @dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make
@@ -102,7 +104,16 @@ class Exchange:
     steps: list[Step] = field(default_factory=list)  # in the order of their ends
     status: int = 0  # sent to the client
     comparison: str = ""  # whether a requested shadow comparison is made, as x-rag-compare says
-    error: str = ""  # the cause of a failure, in a few words; "": no failure
+    error: str = ""  # the cause of a failure: a code of `ApiError`, a colon and more, or a few words; "": no failure
+    upstream_status: int = 0  # of the upstream's last reply; 0: none
+
+    def upstream_said(self, status: int) -> None:
+        """Note the status of an upstream's reply. A refusal looks like a refusal of the gateway to the client."""
+        self.upstream_status = status
+        if status >= 400:
+            self.error = f"{_REFUSED} {status}"
+        elif self.error.startswith(_REFUSED):  # another try was answered
+            self.error = ""
 
     def elapsed_ms(self) -> float:
         """Milliseconds since the request arrived."""

@@ -55,7 +55,9 @@ class Guard:
         if key is None:
             message = "No valid key: send one of this gateway's as Authorization: Bearer KEY, or as x-api-key: KEY."
             again = [(b"www-authenticate", b"Bearer")]
-            raise ApiError(401, message, code="invalid_api_key", headers=again)
+            former = self._keyring.former(secret)
+            log_text = f"invalid_api_key: {former}" if former else ""
+            raise ApiError(401, message, code="invalid_api_key", headers=again, log_text=log_text)
         exchange = exchange_of(scope)
         exchange.owner = f"team:{key.team}" if key.team else key.id
         exchange.key, exchange.rights, exchange.limits = key.id, key.rights, key.limits

@@ -122,6 +122,16 @@ class Keyring:
             return None
         return lock.key
 
+    def former(self, secret: str) -> str:
+        """Which key the invalid secret belonged to, for the log: the operator can find the program that uses it."""
+        lock = self._locks.get(hash_of(secret)) if secret else None
+        if lock is None:
+            return ""
+        if lock.key.revoked_s is not None:
+            return f"{lock.key.id} is revoked"
+        expired = lock.key.expires_s is not None and time.time() >= lock.key.expires_s
+        return f"{lock.key.id} has expired" if expired else f"a secret of {lock.key.id} before its rotation"
+
     def refresh(self) -> None:
         """Take over changes of the accounts. Raises RetrievalError."""
         version = self._accounts.version()

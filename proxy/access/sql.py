@@ -92,9 +92,9 @@ class SqlAccounts:
         found = []
         for row in self._rows():
             key = _key(row)
-            if key.revoked_s is not None:
-                continue
             until_s = inf if key.expires_s is None else key.expires_s
+            if key.revoked_s is not None:
+                until_s = 0.0
             found.append(KeyHash(row.hash, key, until_s))
             if row.previous_hash is not None:
                 found.append(KeyHash(row.previous_hash, key, min(until_s, row.previous_until_s)))
@@ -127,7 +127,7 @@ class SqlAccounts:
 
     def revoke(self, id: str) -> Key:
         """Revoke a key for good, and delete the key's credentials. Raises UnknownKey."""
-        key = self._change(id, lambda row: {"revoked_s": row.revoked_s or time(), "previous_hash": None})
+        key = self._change(id, lambda row: {"revoked_s": row.revoked_s or time()})
         from proxy.access.tables import credentials
 
         with self.writing() as (sql, _):
@@ -141,8 +141,8 @@ class SqlAccounts:
         def changed(row: "Row[Any]") -> dict[str, object]:
             if row.revoked_s is not None:
                 raise UnknownKey(f"{id} is revoked: create a new key")
-            before = {"previous_hash": row.hash, "previous_until_s": time() + keep_s} if keep_s > 0 else {}
-            return {"hash": hash_of(secret), "previous_hash": None, **before}
+            until_s = time() + keep_s if keep_s > 0 else 0.0
+            return {"hash": hash_of(secret), "previous_hash": row.hash, "previous_until_s": until_s}
 
         return self._change(id, changed), secret
 

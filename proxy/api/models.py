@@ -66,7 +66,9 @@ class Models:
             for found in await asyncio.gather(*(self._behind(row, scope) for row in listers)):
                 rows |= {id: row for id, row in found.items() if id not in rows}
         if not rows and exchange.error:
-            raise upstream_error(502, f"The upstream gave no list of its models: {exchange.error}.", "upstream_error")
+            raise upstream_error(
+                502, f"The upstream gave no list of its models: {_public(exchange.error)}.", "upstream_error"
+            )
         await send_json(send, 200, orjson.dumps({"object": "list", "data": list(rows.values())}))
 
     async def one(self, scope: Scope, _receive: Receive, send: Send) -> None:
@@ -107,7 +109,9 @@ class Models:
         if not required:
             return None
         status, code = (504, _TIMEOUT) if exchange.error == _TIMEOUT else (502, "upstream_error")
-        message = f"The upstream cannot say whether there is a model {target.model!r}: {exchange.error}. Try again."
+        message = (
+            f"The upstream cannot say whether there is a model {target.model!r}: {_public(exchange.error)}. Try again."
+        )
         raise upstream_error(status, message, code)
 
     async def _behind(self, row: Target, scope: Scope) -> dict[str, Row]:
@@ -136,3 +140,8 @@ def _not_listed(name: str, pattern: str, target: Target) -> ApiError:
 
 def _described(name: str) -> Row:
     return {"id": name, "object": "model", "created": 0, "owned_by": "ragway"}
+
+
+def _public(error: str) -> str:
+    """An error of the log without the address of the upstream."""
+    return error.partition(":")[0]

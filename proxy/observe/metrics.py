@@ -1,10 +1,10 @@
 """The counters of `/metrics`: requests, degraded chats, upstream errors, refusals by limits, usage rows, stages, more.
 
-Every label has a closed set of values, none from a client. So each number has a fixed cell in one block of memory, and
-counting is an addition: 6 µs a request, where prometheus_client's own counters take 60. The library only writes the
-text. Each worker has a block in a file of a shared folder, and the worker that answers `/metrics` adds all blocks up:
-the numbers are those of the gateway. A worker that replaces a dead worker continues the dead worker's block, so no
-counter falls.
+Every label has a closed set of values, none from a client: models and upstreams are those of the settings. So each
+number has a fixed cell in one block of memory, and counting is an addition: 6 µs a request, where prometheus_client's
+own counters take 60. The library only writes the text. Each worker has a block in a file of a shared folder, and the
+worker that answers `/metrics` adds all blocks up: the numbers are those of the gateway. A worker that replaces a dead
+worker continues the dead worker's block, so no counter falls.
 """
 
 import itertools
@@ -21,6 +21,7 @@ from proxy.access.limits import MEASURES
 from proxy.action_trace import ActionTrace, CallOutcome, OfferResult
 from proxy.asgi import CLIENT_LEFT
 from proxy.exchange import DegradedReason, Exchange, Lane, RagStatus, durations_ms
+from proxy.observe.processes import Processes
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 LANES = (*get_args(Lane), "none")
@@ -42,6 +43,9 @@ ROWS = ("written", "lost")  # of usage, receipts, and histories
 COMPARISONS = (
     "written", "lost", "nothing injected", "unsuited", "not allowed", "busy", "budget", "unreadable", "unfinished",
 )  # fmt: skip
+# Of an upstream's reply; 2xx and so on for all others, none for no reply.
+UPSTREAM_STATUSES = ("401", "403", "404", "408", "413", "429", "500", "502", "503", "504", *CLASSES)
+_MOST_ROWS = 500  # of the setting `models`; calls of further rows count under "other"
 OFFERS = get_args(OfferResult)
 OUTCOMES = get_args(CallOutcome)
 ROUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 15)  # bounds of the histogram
@@ -53,8 +57,8 @@ _Name = TypeVar("_Name")
 class _Layout:
     """Hands out consecutive cells of the block."""
 
-    def __init__(self) -> None:
-        self.cells = 0
+    def __init__(self, cells: int = 0) -> None:
+        self.cells = cells
 
     def place(self, names: Iterable[_Name], cells_each: int = 1) -> Mapping[_Name, int]:
         """Name -> the first of its cells."""
@@ -96,11 +100,27 @@ _LABELLED = (  # name, help text, label, value of the label -> cell
 class Metrics:
     """The counters of this process, and the sums over all processes of the folder."""
 
-    def __init__(self, folder: Path | None = None, worker: int = 0, *, sets: Sequence[str] = ()) -> None:
-        """folder: shared by the workers; None: this process is the only worker. sets: the configured action sets."""
-        self._folder = folder
+    def __init__(
+        self,
+        folder: Path | None = None,
+        worker: int = 0,
+        *,
+        sets: Sequence[str] = (),
+        upstreams: Mapping[str, str] | None = None,
+        data: Path | None = None,
+    ) -> None:
+        """folder: shared by the workers; None: this process is the only worker. sets: the configured action sets.
+
+        upstreams: row of `models` -> host or provider. data: the data folder, for the free space.
+        """
+        self._folder, self._data = folder, data
         self._calls = _calls_of(sets)
-        self._size = CELLS + len(self._calls)
+        rows = dict(list((upstreams or {}).items())[:_MOST_ROWS])
+        self._rows = {**rows, "other": "other"} if rows else {}
+        layout = _Layout(CELLS + len(self._calls))
+        self._replies = layout.place(itertools.product(self._rows, UPSTREAM_STATUSES))
+        self._waits = layout.place(self._rows, _STAGE_CELLS)
+        self._size = layout.cells
         self._cells = _block(None if folder is None else folder / f"{worker}.cells", self._size)
         self._cells[_IN_FLIGHT] = 0
 
@@ -129,8 +149,26 @@ class Metrics:
             if at is not None:
                 cells[at + bisect_left(BOUNDS_MS, ms)] += 1
                 cells[at + _STAGE_CELLS - 1] += int(ms * 1000 + 0.5)
+        if exchange.target is not None and self._rows:
+            self._upstream(exchange, exchange.target.row)
         if exchange.action_trace is not None:
             self._actions(exchange.action_trace)
+
+    def _upstream(self, exchange: Exchange, row: str) -> None:
+        """Count the last reply of the upstream, and the time until each reply began."""
+        row = row if row in self._rows else "other"
+        waits = [step.duration_ms for step in exchange.steps if step.kind == "upstream"]
+        if not waits:
+            return
+        status = str(exchange.upstream_status)
+        if status not in UPSTREAM_STATUSES:
+            kind = exchange.upstream_status // 100
+            status = CLASSES[kind if kind < len(CLASSES) else 0]
+        self._cells[self._replies[row, status]] += 1
+        for ms in waits:
+            at = self._waits[row]
+            self._cells[at + bisect_left(BOUNDS_MS, ms)] += 1
+            self._cells[at + _STAGE_CELLS - 1] += int(ms * 1000 + 0.5)
 
     def _actions(self, trace: ActionTrace) -> None:
         cells, rounds = self._cells, len(trace.rounds)
@@ -147,7 +185,7 @@ class Metrics:
                 cells[_CALL + _STAGE_CELLS - 1] += int(call.duration_ms * 1000 + 0.5)
 
     def _fault(self, error: str) -> None:
-        code = "upstream_cut" if error.startswith("upstream: ") else error
+        code = error.partition(":")[0]
         if code in _ERROR:
             self._cells[_ERROR[code]] += 1
         elif error == CLIENT_LEFT:
@@ -181,6 +219,8 @@ class Metrics:
         """Everything in Prometheus' text format."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collected(self._sums(), self._calls, ready))
+        registry.register(_Upstreams(self._sums(), self._rows, self._replies, self._waits))
+        registry.register(Processes(self._data))
         return generate_latest(registry)
 
     def _sums(self) -> Sequence[int]:
@@ -239,10 +279,10 @@ class _Collected:
                 called.add_metric(names, cells[at])
         yield called
         seconds = HistogramMetricFamily("ragway_action_call_seconds", "Time of a call that was sent, with retries.")
-        seconds.add_metric([], *self._histogram(_CALL))
+        seconds.add_metric([], *_histogram(cells, _CALL))
         yield seconds
         rounds = HistogramMetricFamily("ragway_action_rounds", "Calls of the model in a chat with operations.")
-        rounds.add_metric([], self._buckets(_ROUNDS, map(str, ROUNDS)), cells[_ROUNDS + len(ROUNDS) + 1])
+        rounds.add_metric([], _buckets(cells, _ROUNDS, map(str, ROUNDS)), cells[_ROUNDS + len(ROUNDS) + 1])
         yield rounds
         yield GaugeMetricFamily("ragway_requests_in_flight", "Requests being answered now.", cells[_IN_FLIGHT])
         yield GaugeMetricFamily("ragway_ready", "1 where /readyz is 200, else 0.", int(self._ready))
@@ -252,16 +292,50 @@ class _Collected:
             "ragway_stage_seconds", "Time spent in each stage of a request.", labels=["stage"]
         )
         for stage, at in _STAGE.items():
-            stages.add_metric([stage], *self._histogram(at))
+            stages.add_metric([stage], *_histogram(self._cells, at))
         return stages
 
-    def _histogram(self, at: int) -> tuple[list[tuple[str, float]], float]:
-        """The buckets and the sum, in seconds."""
-        bounds = (f"{bound / 1000:g}" for bound in BOUNDS_MS)
-        return self._buckets(at, bounds), self._cells[at + _STAGE_CELLS - 1] / 1e6
 
-    def _buckets(self, at: int, bounds: Iterable[str]) -> list[tuple[str, float]]:
-        """The upper bounds, +Inf included, each with the number of values up to the bound."""
-        named = [*bounds, "+Inf"]
-        sums = itertools.accumulate(self._cells[at : at + len(named)])
-        return [(bound, float(count)) for bound, count in zip(named, sums, strict=True)]
+class _Upstreams:
+    """The cells of each row of `models`."""
+
+    def __init__(
+        self,
+        cells: Sequence[int],
+        rows: Mapping[str, str],
+        replies: Mapping[tuple[str, str], int],
+        waits: Mapping[str, int],
+    ) -> None:
+        self._cells, self._rows, self._replies, self._waits = cells, rows, replies, waits
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ["model", "upstream"]
+        replies = CounterMetricFamily(
+            "ragway_upstream_replies",
+            "Requests for an upstream, by the row of `models` and the status of the last reply.",
+            labels=[*labels, "status"],
+        )
+        for (row, status), at in self._replies.items():
+            if self._cells[at]:
+                replies.add_metric([row, self._rows[row], status], self._cells[at])
+        yield replies
+        seconds = HistogramMetricFamily(
+            "ragway_upstream_seconds", "Time until an upstream's reply began.", labels=labels
+        )
+        for row, at in self._waits.items():
+            if any(self._cells[at : at + _STAGE_CELLS]):
+                seconds.add_metric([row, self._rows[row]], *_histogram(self._cells, at))
+        yield seconds
+
+
+def _histogram(cells: Sequence[int], at: int) -> tuple[list[tuple[str, float]], float]:
+    """The buckets and the sum, in seconds."""
+    bounds = (f"{bound / 1000:g}" for bound in BOUNDS_MS)
+    return _buckets(cells, at, bounds), cells[at + _STAGE_CELLS - 1] / 1e6
+
+
+def _buckets(cells: Sequence[int], at: int, bounds: Iterable[str]) -> list[tuple[str, float]]:
+    """The upper bounds, +Inf included, each with the number of values up to the bound."""
+    named = [*bounds, "+Inf"]
+    sums = itertools.accumulate(cells[at : at + len(named)])
+    return [(bound, float(count)) for bound, count in zip(named, sums, strict=True)]

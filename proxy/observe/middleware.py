@@ -96,6 +96,8 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
         headers.append(
             (b"x-rag-patterns", ", ".join(quote(each, safe="/.-_~:@+*") for each in exchange.patterns).encode())
         )
+    if exchange.upstream_status >= 400:
+        headers.append((b"x-rag-upstream-status", b"%d" % exchange.upstream_status))
     if ran := _ran(exchange):
         headers.append((b"x-rag-actions", sources_header(ran)))
     if not exchange.rag_status:

@@ -47,6 +47,7 @@ UPLOAD_BYTES_PER_S = 16 * 1024  # an upload may exceed `receive_s` by the time f
 LINGER_S = 2.0  # read on after an early answer: closing with unread bytes would discard the answer
 WATCH_S = 0.1  # interval of disconnect checks while reading is paused
 CLIENT_CLOSED = getattr(select, "POLLRDHUP", 0)  # Linux; elsewhere a disconnect is noticed at the next write
+_TLS_HELLO = b"\x16\x03"  # the first bytes of TLS
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _SERVED_PATHS = ("/healthz", "/readyz", "/metrics")  # also during the drain
 _CUT_S = 0.5  # for cancelled requests to clean up
@@ -138,6 +139,8 @@ class ClientConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             cause = error.__context__  # raised by one of our callbacks
             text = f"This is not an HTTP/1.1 request: {error}."
+            if data.startswith(_TLS_HELLO) and self._read_bytes == len(data):
+                log.warning("a client speaks TLS, and this port plain HTTP: write http:// in the client's address")
             self._refuse(cause if isinstance(cause, ApiError) else ApiError(400, text, code="malformed_http"))
         self._start_next()
 

@@ -37,6 +37,9 @@ CAN_POLL = hasattr(select, "poll")  # not on Windows
 Headers = Sequence[tuple[bytes, bytes]]
 
 
+_TLS_ALERT = b"\x15\x03"  # the first bytes of a server that expects TLS
+
+
 class UpstreamError(Exception):
     """A request got no reply, or part of a reply. The text names the cause, never the key."""
 
@@ -274,7 +277,7 @@ class Connection(asyncio.Protocol):
         try:
             parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
-            self._broken(exc)
+            self._broken(exc, data)
             return
         self._unread_bytes += len(data)
         self._framing_bytes = 0 if len(self._parts) > parts_before else self._framing_bytes + len(data)
@@ -324,7 +327,7 @@ class Connection(asyncio.Protocol):
         self.dead = True
         self._fail(Cut(f"{what} {'before the end of its reply' if self._head_done else 'without a reply'}"))
 
-    def _broken(self, exc: Exception) -> None:
+    def _broken(self, exc: Exception, data: bytes) -> None:
         """The parser failed: after a complete reply only the connection is lost, before the end the reply, too."""
         if self._complete:
             self._keep_alive = False
@@ -333,6 +336,8 @@ class Connection(asyncio.Protocol):
             return
         cause = exc.__context__ if isinstance(exc.__context__, BadReply) else exc
         text = "an upgrade nobody asked for" if isinstance(exc, httptools.HttpParserUpgrade) else str(cause)
+        if not self._head_done and data.startswith(_TLS_ALERT):
+            text = "the upstream speaks TLS: write https:// in the address"
         self._fail(self._protocol_error(text))
 
     def _protocol_error(self, text: str) -> UpstreamError:
@@ -638,7 +643,7 @@ class Client:
                 text = f"no connection to {address} within {self._connect_timeout_s:g} s"
                 raise ConnectTimeout(text) from exc
             if isinstance(exc, (OSError, UnicodeError)):
-                raise ConnectFailed(f"no connection to {address}: {exc}") from exc
+                raise ConnectFailed(f"no connection to {address}: {_reason(exc)}") from exc
             raise
         return connection
 
@@ -688,6 +693,12 @@ def locate(url: str) -> tuple[Address, bytes, bytes]:
     except (KeyError, ValueError) as exc:
         expected = "expected http://host[:port]/path or https://…, ASCII, without a password"
         raise ConnectFailed(f"not an address that can be connected to: {expected}") from exc
+
+
+def _reason(error: Exception) -> str:
+    if getattr(error, "reason", "") in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
+        return f"TLS failed ({error}): does the upstream speak plain HTTP? Then write http:// in the address"
+    return str(error)
 
 
 def head_of(method: bytes, target: bytes, host: bytes, headers: Headers, body: bytes) -> bytes:

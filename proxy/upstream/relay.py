@@ -66,6 +66,7 @@ class Relay:
             exchange.body = await read_body(receive)
         response = await self._ask(scope, exchange)
         try:
+            exchange.upstream_said(response.status)
             headers = end_to_end(response.headers, response.status)
             if response.until_eof:  # the end may be a cut: the client must see the same open end
                 headers.append((b"connection", b"close"))
@@ -76,7 +77,7 @@ class Relay:
                 more = not response.complete
                 await send({"type": "http.response.body", "body": chunk, "more_body": more})
         except UpstreamError as error:
-            exchange.error = f"upstream: {error}"
+            exchange.error = f"upstream_cut: {host_of(exchange.target.api_base) if exchange.target else ''}: {error}"
         finally:
             response.close()
 
@@ -95,7 +96,6 @@ class Relay:
             del body
             response = await asked
         except (UpstreamError, ValueError) as error:
-            exchange.error = f"upstream: {error}"
             raise answer_to(error, target) from error
         finally:
             exchange.ended_step("upstream", began, target.model)
@@ -182,29 +182,32 @@ def end_to_end(headers: Headers, status: int) -> Headers:
 
 
 def answer_to(error: UpstreamError | ValueError, target: Target) -> ApiError:
-    """The error for the client where the upstream gave no reply: the host and the next step, never the key."""
-    address = f"the address of model {target.model!r} (api_base, or OPENAI_BASE_URL)"
+    """The error for the client where the upstream gave no reply: the next step. Address and reason are for the log."""
+    of_model = f"of model {target.model!r}"
+    address = f"the address {of_model} (api_base, or OPENAI_BASE_URL)"
     match error:
         case ConnectFailed():
-            status, code = 502, "upstream_unreachable"
+            status, code, what = 502, "upstream_unreachable", "cannot be reached"
             check = f"Check that the upstream runs, and {address}"
         case ConnectTimeout():
-            status, code = 504, "upstream_timeout"
+            status, code, what = 504, "upstream_timeout", "did not take the connection in time"
             check = f"Check the network and {address}, or raise upstream.connect_timeout_s"
         case PoolTimeout():
-            status, code = 504, "upstream_timeout"
+            status, code, what = 504, "upstream_timeout", "has no free connection"
             check = "Try again later, or raise upstream.max_connections"
         case FirstByteTimeout():
-            status, code = 504, "upstream_timeout"
+            status, code, what = 504, "upstream_timeout", "did not answer in time"
             check = "Check the load of the upstream, or raise upstream.first_byte_timeout_s"
         case BadReply():
-            status, code = 502, "upstream_bad_reply"
+            status, code, what = 502, "upstream_bad_reply", "did not answer in HTTP/1.1"
             check = f"Check that {address} is an HTTP/1.1 server (http or https as it expects)"
         case UpstreamError():
-            status, code = 502, "upstream_closed"
+            status, code, what = 502, "upstream_closed", "closed the connection before the reply"
             check = "Try again; if the error repeats, read the upstream's log"
         case _:  # the request could not be written
-            status, code = 502, "upstream_unreachable"
-            check = f"Check that the key of model {target.model!r} is plain ASCII without spaces or line breaks"
-    what = error if isinstance(error, UpstreamError) else "the request's head cannot be sent"
-    return upstream_error(status, f"Upstream {host_of(target.api_base)}: {what}. {check}.", code)
+            status, code, what = 502, "upstream_unreachable", "got no request: its head cannot be sent"
+            check = f"Check that the key {of_model} is plain ASCII without spaces or line breaks"
+    cause = str(error) if isinstance(error, UpstreamError) else "the request's head cannot be sent"
+    host = host_of(target.api_base)
+    message = f"The upstream {of_model} {what}. {check}; the gateway's log has the reason."
+    return upstream_error(status, message, code, cause=cause if host in cause else f"{host}: {cause}")

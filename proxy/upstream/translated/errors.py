@@ -105,9 +105,19 @@ def _failure(error: httpx.RequestError) -> ApiError:
     if isinstance(error, TooLarge):
         return upstream_error(502, f"{error} Ask for less at once.", "upstream_too_large")
     if isinstance(error, httpx.TimeoutException):
-        return upstream_error(504, f"The upstream took too long ({type(error).__name__}).", "upstream_timeout")
+        words = f"The upstream took too long ({type(error).__name__})."
+        return upstream_error(504, words, "upstream_timeout", cause=_address_of(error))
     words = f"The upstream could not be reached or broke off ({type(error).__name__})."
-    return upstream_error(502, words, "upstream_unreachable")
+    return upstream_error(502, words, "upstream_unreachable", cause=_address_of(error))
+
+
+def _address_of(error: httpx.RequestError) -> str:
+    """The host and the reason, which the client does not learn."""
+    try:
+        host = f"{error.request.url.host}:{error.request.url.port or error.request.url.scheme}"
+    except RuntimeError:  # raised before a request was made
+        host = ""
+    return " ".join(f"{host}: {type(error).__name__} {error}".split())
 
 
 def _no_answer(status: int) -> ApiError:

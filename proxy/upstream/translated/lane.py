@@ -27,7 +27,7 @@ from proxy.dialects import sse
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.translated.calls import answered, asking_once, restrain
-from proxy.upstream.translated.errors import headers_of, provider_errors
+from proxy.upstream.translated.errors import ProviderError, headers_of, provider_errors
 from proxy.upstream.translated.reply import chunks_of, completion_of
 from proxy.upstream.translated.request import check_sound, parameters_of
 from proxy.upstream.translated.thread import LoopThread
@@ -112,12 +112,15 @@ class Translated:
                         whole = completion_of(reply)
                     headers = headers_of(received) if (received := answered()) is not None else []
         except ApiError as error:
+            if isinstance(error, ProviderError):
+                exchange.upstream_said(error.status)
             exchange.status, exchange.error = error.status, error.log_text
             await send_error(send, error, exchange.dialect.error_body(error, exchange.id))
             return
         finally:
             exchange.ended_step("upstream", asked, target.model)
         exchange.status = 200
+        exchange.upstream_said(200)
         if frames is None:
             await send_json(send, 200, whole, headers)
             return

@@ -208,3 +208,18 @@ def test_keys_of_an_earlier_version_are_noted_at_the_first_look(tmp_path: Path) 
     (tmp_path / "accounts.db").unlink()
     with pytest.raises(RetrievalError, match="all keys are gone"):
         Keyring(SqlAccounts(tmp_path), required=False)
+
+
+def test_an_invalid_secret_of_a_key_names_the_key_for_the_log(tmp_path: Path) -> None:
+    accounts = SqlAccounts(tmp_path)
+    rotated, before = accounts.create("app", RIGHTS)
+    _, after = accounts.rotate(rotated.id)
+    revoked, ended = accounts.create("old", RIGHTS)
+    accounts.revoke(revoked.id)
+    expired, late = accounts.create("late", RIGHTS, expires_s=time.time() - 1)
+    keyring = Keyring(accounts, required=False)
+    assert [keyring.key_of(secret) for secret in (before, ended, late, "unknown", after)][:4] == [None] * 4
+    assert keyring.former(before) == f"a secret of {rotated.id} before its rotation"
+    assert keyring.former(ended) == f"{revoked.id} is revoked"
+    assert keyring.former(late) == f"{expired.id} has expired"
+    assert keyring.former("unknown") == keyring.former("") == ""

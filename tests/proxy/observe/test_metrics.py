@@ -1,5 +1,6 @@
 """What is counted: every request once, under labels of a closed set, and the same sums whichever worker is asked."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -89,7 +90,7 @@ def test_a_degraded_chat_is_counted_by_its_reason(reason: str) -> None:
 
 
 def test_an_upstreams_error_is_counted_by_its_code() -> None:
-    cut = exchange(error="upstream: closed the connection after 12 bytes")
+    cut = exchange(error="upstream_cut: 127.0.0.1:1: closed the connection after 12 bytes")
     metrics = counted(*(exchange(error=code, status=502) for code in UPSTREAM_ERRORS), cut)
     for code in UPSTREAM_ERRORS:
         assert value(metrics, "upstream_errors_total", code=code) == 1 + (code == "upstream_cut")
@@ -103,6 +104,32 @@ def test_a_client_that_left_is_counted_and_no_error_of_the_upstreams() -> None:
     metrics = counted(exchange(error=CLIENT_LEFT, status=0), exchange(error="model_not_found", status=404))
     assert value(metrics, "client_disconnects_total") == 1
     assert sum(number for (name, _), number in samples(metrics).items() if name == "ragway_upstream_errors_total") == 0
+
+
+def test_upstreams_are_counted_by_row_and_status_and_by_nothing_that_a_client_chooses() -> None:
+    metrics = Metrics(upstreams={"gpt-*": "api.example.com", "local": "10.0.0.1:8080"})
+    for row, status in (("gpt-*", 401), ("gpt-*", 401), ("local", 418), ("local", 0), ("removed", 503), ("local", 200)):
+        one = exchange(upstream=20.0, status=status or 502, error="" if status else "upstream_closed: 10.0.0.1: x")
+        assert one.target is not None
+        one.target = replace(one.target, row=row, model="as the client likes")
+        one.upstream_status = status
+        metrics.ended(one)
+    metrics.ended(exchange())  # answered without the upstream
+    told = {labels: number for (name, labels), number in samples(metrics).items() if name.endswith("replies_total")}
+    gpt, local, other = (
+        {"model": "gpt-*", "upstream": "api.example.com"},
+        {"model": "local", "upstream": "10.0.0.1:8080"},
+        {"model": "other", "upstream": "other"},
+    )
+    assert told == {
+        frozenset({**gpt, "status": "401"}.items()): 2,
+        frozenset({**local, "status": "4xx"}.items()): 1,
+        frozenset({**local, "status": "none"}.items()): 1,
+        frozenset({**local, "status": "2xx"}.items()): 1,
+        frozenset({**other, "status": "503"}.items()): 1,
+    }
+    assert value(metrics, "upstream_seconds_count", **local) == 3
+    assert value(metrics, "upstream_seconds_sum", **gpt) == pytest.approx(0.04)
 
 
 def test_requests_in_flight_are_those_begun_and_not_ended() -> None:
