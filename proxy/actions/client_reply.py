@@ -47,9 +47,8 @@ class ClientReply:
         self._send = send
         self._request = request
         media = b"text/event-stream" if request.streamed else b"application/json"
-        # The head of the first good reply of the model; at first, of a reply by the gateway.
+        # The head of the newest good reply of the model, until the head is sent; at first, of a reply by the gateway.
         self.start: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]}
-        self.heard = False  # the model has given a good reply
         self.started = False
         self.ended = False  # the client has the last event
         self.tokens = NOTHING  # of all rounds so far
@@ -61,6 +60,7 @@ class ClientReply:
         self._later = False  # the round after the first event that was sent
         self._role = False
         self._texts: list[str] = []  # that were sent
+        self._kept = ""  # text of rounds whose reply came whole, which stands before the next text
         self._gap = False  # the next text begins a paragraph
 
     def next_round(self) -> None:
@@ -70,8 +70,17 @@ class ClientReply:
 
     @property
     def text(self) -> str:
-        """The text that the client has got."""
-        return "".join(self._texts)
+        """The text that the client has got, or gets before any other text."""
+        return "".join(self._texts) + self._kept
+
+    def keep(self, text: str) -> None:
+        """Put the text of a round that came whole before the client's next text."""
+        if text.strip():
+            self._kept += text if text.endswith("\n") else f"{text}\n\n"
+
+    def _with_kept(self, text: str) -> str:
+        kept, self._kept = self._kept, ""
+        return kept + text if text else kept.rstrip("\n")
 
     @property
     def streams(self) -> bool:
@@ -118,7 +127,11 @@ class ClientReply:
             if self._gap and isinstance(delta.get("content"), str) and delta["content"]:
                 delta["content"] = "\n\n" + delta["content"]
             changed = True
-        elif changed and not self._role and event.get("choices"):
+        if self._kept and (delta.get("content") or finish_of(event) is not None):
+            delta["content"] = self._with_kept(content_text(delta.get("content")))
+            first_choice(event)["delta"] = delta
+            changed = True
+        if not self._later and changed and not self._role and event.get("choices"):
             first_choice(event)["delta"] = delta = {"role": "assistant", **delta}
         if isinstance(event.get("usage"), dict) and self.tokens != NOTHING:
             event["usage"] = summed(event["usage"], self.usage)
@@ -132,7 +145,12 @@ class ClientReply:
         return sse.frame(json_bytes(event)) if changed else raw
 
     def whole(self, body: bytes, usage: object, text: str) -> bytes:
-        """A whole reply with this text, with the usage of all rounds."""
+        """A whole reply with this text, with the texts and the usage of all rounds."""
+        reply: Any = json_of(body) if self._kept else None
+        if isinstance(message := first_choice(reply).get("message"), dict):
+            text = self._with_kept(text)
+            message["content"] = text
+            body = json_bytes(reply)
         self._texts = [text]
         if not isinstance(usage, dict) or self.tokens == NOTHING:
             return body
@@ -147,6 +165,7 @@ class ClientReply:
 
     async def note(self, text: str) -> None:
         """Send a text of the gateway before the model's next text, in a stream."""
+        text = self._with_kept(text)
         text = f"\n\n{text}" if self._texts and not self._texts[-1].endswith("\n") else text
         self._texts.append(text)
         await self._insert({"content": text})
@@ -161,6 +180,7 @@ class ClientReply:
     async def say(self, text: str, finish: str = "stop") -> None:
         """End the reply with a text of the gateway. finish: the finish_reason."""
         if not self.streams:
+            text = self._with_kept(text)
             named = {**orjson.loads(CHAT.reply(self._request, text, NOTHING)), **self._seen}
             named["usage"] = summed(named["usage"], self.usage)
             first_choice(named)["finish_reason"] = finish

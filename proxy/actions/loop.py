@@ -256,7 +256,7 @@ class ActionLoop:
         self._trace.answered_by = "model" if reply.cut else "gateway"
         text, finish = _IN_VAIN if self._in_vain else _NO_ANSWER, "stop"
         if reply.cut:
-            text, finish = "" if client.streams else reply.text or "", "length"  # a stream has the text
+            text, finish = (reply.text or "") if self._offer.form else "", "length"  # the client has other texts
         self._remember(client.text + text, None)
         await client.say(text, finish)
 

@@ -4,8 +4,9 @@ The client sends the visible messages again. The gateway puts the hidden message
 bytes, because providers cache by prefix. A record belongs to one key, under a digest of the key and the visible
 messages up to the model's newest reply, so an edited history finds no record, and the chat goes on without.
 
-A mark stands under the visible messages before the reply, for twice as long. A mark without a record shows that the
-conversation had hidden messages.
+A mark stands under the visible messages before the reply, for twice as long, and another under the newest question and
+the reply alone. A mark without a record shows that the conversation had hidden messages, also where a client sends only
+the end of the conversation.
 """
 
 import asyncio
@@ -108,7 +109,13 @@ class ActionMemory(WriteBehindQueue[Record[Conversation]]):
     async def forgot(self, key: str, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Whether a conversation without a record had hidden messages. Raises RetrievalError."""
         begun = [at for at, one in enumerate(messages) if at and _is_reply(one) and not _is_reply(messages[at - 1])]
+        ends = [
+            at
+            for at, one in enumerate(messages, 1)
+            if _is_reply(one) and not any(map(_is_reply, messages[at : at + 1]))
+        ]
         marks = [_mark(key, messages[:at]) for at in begun[-_MOST_MARKS:]]
+        marks += [_pair(key, messages[:at]) for at in ends[-_MOST_MARKS:]]
         if not marks or any(self.unwritten(mark) for mark in marks):
             return bool(marks)
         return await asyncio.to_thread(self._store.has_any, marks)
@@ -131,6 +138,8 @@ class ActionMemory(WriteBehindQueue[Record[Conversation]]):
 
     def keep(self, key: str, messages: Sequence[Mapping[str, Any]], conversation: Conversation) -> None:
         """Remember a conversation. messages: visible to the client, the newest reply last."""
+        if conversation.hidden or conversation.waiting:
+            self.add(Record(_pair(key, messages), time() + self._store.keep_s, NEW))
         counted = [0, *itertools.accumulate(int(one.get("role") not in INSTRUCTIONS) for one in messages)]
         stored = _moved(conversation, lambda at: counted[min(at, len(messages))])
         self.add(Record(row_id(key, messages), time(), stored))
@@ -165,6 +174,12 @@ def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
 
 def _mark(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
     return f"asked-{row_id(key, messages)}"
+
+
+def _pair(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
+    """The id of a mark for the newest question with the reply, whatever stands before. messages: the reply last."""
+    asked = [at for at, one in enumerate(messages) if one.get("role") == "user"]
+    return f"pair-{row_id(key, messages[asked[-1] if asked else 0 :])}"
 
 
 def _is_reply(message: Mapping[str, Any]) -> bool:

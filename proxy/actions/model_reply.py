@@ -129,8 +129,8 @@ class ModelReply:
         readable, self._streamed = ReplyHead.of(message)
         self._refused = not readable
         self._reader = ChatReplyReader(streamed=self._streamed, max_bytes=sys.maxsize)
-        if not self._refused and not self._client.heard:
-            self._client.start, self._client.heard = message, True
+        if not self._refused and not self._client.started:  # some upstreams answer one round whole, and stream another
+            self._client.start = message
 
     async def end(self, id: str) -> bool:
         """Whether the gateway has calls to make; else the reply to the client is ended.
@@ -236,6 +236,8 @@ class ModelReply:
         message = first_choice(reply).get("message")
         self.further.read(message if isinstance(message, dict) else {}, self._reader.call_numbers)
         if self.calls and not self.foreign:
+            if not self._offer.form:  # a text before a call is no part of a form
+                self._client.keep(self.text or "")
             return True
         if self.calls:
             body = self._without_calls(reply)

@@ -14,7 +14,7 @@ from urllib.parse import quote as percent_encoded
 from proxy.augment.sanitize import quoted, quoted_label
 from retrieval.records.documents import Passage
 
-_MAX_SOURCES_BYTES = 1000  # of the header that names the sources
+_MAX_SOURCES_BYTES = 1000  # of a header that names sources or operations
 _TAG_BYTES = 4
 Order = Literal["best_first", "best_first_and_last"]
 
@@ -85,10 +85,15 @@ def _tag(shown: Sequence[tuple[str, str]]) -> str:
 
 
 def sources_header(sources: Sequence[str]) -> bytes:
-    """The distinct sources, best first, percent-encoded and comma-separated; cut at a whole source."""
+    """The distinct sources, best first, as `names_header`."""
+    return names_header(list(dict.fromkeys(sources)))
+
+
+def names_header(names: Sequence[str]) -> bytes:
+    """The names, percent-encoded and comma-separated; cut at a whole name."""
     header = b""
-    for source in dict.fromkeys(sources):
-        entry = (b"," if header else b"") + percent_encoded(source, safe="/.-_~ #", errors="replace").encode()
+    for name in names:
+        entry = (b"," if header else b"") + percent_encoded(name, safe="/.-_~ #", errors="replace").encode()
         if len(header) + len(entry) > _MAX_SOURCES_BYTES:
             break
         header += entry

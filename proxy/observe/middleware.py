@@ -5,7 +5,7 @@ import logging
 from urllib.parse import quote
 
 from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
-from proxy.augment.inject import sources_header
+from proxy.augment.inject import names_header, sources_header
 from proxy.body import ClientGone
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
@@ -99,7 +99,7 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     if exchange.upstream_status >= 400:
         headers.append((b"x-rag-upstream-status", b"%d" % exchange.upstream_status))
     if ran := _ran(exchange):
-        headers.append((b"x-rag-actions", sources_header(ran)))
+        headers.append((b"x-rag-actions", names_header(ran)))
     if not exchange.rag_status:
         return headers
     headers.append((b"x-rag-status", exchange.rag_status.encode()))
@@ -115,7 +115,7 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 
 def _ran(exchange: Exchange) -> tuple[str, ...]:
-    """The operations that ran, after a word of the gateway.
+    """The operations that ran, once for each call, in the order of the calls, after a word of the gateway.
 
     "forgotten": earlier calls of the conversation cannot be put back. "unsuited": the request cannot get operations.
     """
@@ -124,7 +124,8 @@ def _ran(exchange: Exchange) -> tuple[str, ...]:
         return exchange.actions
     forgotten = ("forgotten",) if trace.forgotten else ()
     unsuited = ("unsuited",) if trace.offer == "not suited" else ()
-    return (*forgotten, *unsuited, *exchange.actions)
+    ran = [one.operation for one in trace.calls if one.operation in exchange.actions and (one.sent or not one.set)]
+    return (*forgotten, *unsuited, *(ran if len(ran) == len(exchange.actions) else exchange.actions))
 
 
 def _line(exchange: Exchange) -> str:

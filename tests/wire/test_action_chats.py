@@ -290,6 +290,31 @@ def test_two_calls_with_one_id_get_two_results(team: Team) -> None:
     assert results[0]["content"] != results[1]["content"]
 
 
+def test_the_header_names_an_operation_once_for_each_call_in_the_order_of_the_calls(team: Team) -> None:
+    team.script(calls(ORGS, USERS, ORGS), calls(USERS), says(ANSWER))
+    raw = team.ask(f"{QUESTION} The organization is {ORG}.")
+    names = [f"atlas/{name}" for name in ("listOrganizations", "listUsers", "listOrganizations", "listUsers")]
+    assert raw.headers["x-rag-actions"] == ",".join(names)
+
+
+@pytest.mark.parametrize("change", ["the first question", "a cut window", "a cut window and instructions"])
+def test_the_header_says_that_the_calls_are_not_seen_where_the_beginning_is_another(team: Team, change: str) -> None:
+    chat = CompletionsChat(team.served.url)
+    team.script(calls(ORGS), says("One."), calls(USERS), says(ANSWER), says("Hm."), says("Hm."))
+    chat.ask(f"Which organizations are there? ({change})")
+    chat.ask(f"{QUESTION} ({change})")
+    if change == "the first question":
+        chat.said[0] = {"role": "user", "content": "Which organizations?"}
+    else:
+        del chat.said[:2]
+    if change.endswith("instructions"):
+        chat.said.insert(0, {"role": "system", "content": "Be brief."})
+    assert chat.ask("And the first?").headers["x-rag-actions"] == "forgotten"
+    chat.said[0] = {"role": "user", "content": f"Another question. ({change})"}
+    del chat.said[1:]
+    assert "x-rag-actions" not in chat.ask(QUESTION).headers
+
+
 def test_operations_found_by_the_model_become_tools(team: Team) -> None:
     team.script(calls(("find_actions", {"query": "wait for the slow report"})), says("Found."))
     team.ask("which shirts are there?")

@@ -171,7 +171,7 @@ def test_a_call_that_a_model_writes_after_words_in_a_whole_reply_is_made(team: T
     team.script({**whole, "deltas": [{"content": whole["content"]}]}, says(SAID), says(SAID))
     assert answer(team, "rage/atlas/gpt-without-words-in-one-piece", stream=True) == f"I look.\n{ANSWER}"
     team.script(whole, says(SAID))
-    assert answer(team, "rage/atlas/gpt-without-words-whole", stream=False) == ANSWER
+    assert answer(team, "rage/atlas/gpt-without-words-whole", stream=False) == f"I look.\n{ANSWER}"
     assert team.api.seen == ["GET /orgs"]
 
 
@@ -328,7 +328,7 @@ def test_text_around_a_call_is_shown_before_the_call_and_dropped_after_the_call(
     call = f"Let me look.\n```json\n{CALL_ORGS}\n```\nThe result is made up."
     team.script(says(call), says("One."), one_byte=True)
     got = answer(team, "rage/atlas/gpt-text", stream=stream)
-    assert got == ("Let me look.\nOne." if stream else "One.")
+    assert got == "Let me look.\nOne."
     assert "made up" not in json.dumps(team.model.received[1])
 
 
