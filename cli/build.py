@@ -11,7 +11,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from config.settings import MASTER_KEY, PROMPTS, UTILITY_REQUESTS, Model, Settings, SettingsError, check_address
+from config.settings import (
+    MASTER_KEY,
+    PROMPTS,
+    SMALL_TALK,
+    UTILITY_REQUESTS,
+    Model,
+    Settings,
+    SettingsError,
+    check_address,
+)
 from proxy.access.admin import Admin
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
@@ -34,6 +43,7 @@ from proxy.augment.history import Histories
 from proxy.augment.inject import Template, TemplateError
 from proxy.augment.middleware import Augment, AugmentOptions, Shadow, already
 from proxy.augment.rewrite import Prompt, PromptError, Rewriter
+from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import PromptsError, UtilityPrompts
 from proxy.dialects.base import Position
 from proxy.errors import ApiError
@@ -197,6 +207,7 @@ def gateway(
         require_context=settings.retrieval.require_context,
         max_body_bytes=max_body_bytes,
         utility_prompts=utility_prompts(settings),
+        small_talk=SmallTalk.read(SMALL_TALK) if settings.retrieval.skip_housekeeping else SmallTalk(),
         budget_tokens=settings.inject.budget_tokens,
         window_share=settings.inject.window_share,
         order=settings.inject.order,

@@ -59,6 +59,7 @@ __all__ = [
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
 UTILITY_REQUESTS = Path(__file__).with_name("utility_requests.yaml")
+SMALL_TALK = Path(__file__).with_name("small_talk.yaml")
 PREFIX = "RAGWAY_"
 # Not settings: the keys of `ragway mcp` and `ragway bench` as clients, and the master key of sealed credentials.
 KEY, BENCH_KEY, MASTER_KEY = "RAGWAY_KEY", "RAGWAY_BENCH_KEY", "RAGWAY_MASTER_KEY"

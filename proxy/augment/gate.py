@@ -1,9 +1,9 @@
 """Whether a request is augmented, from which collections, and why: one precedence for all controls.
 
 Off wins over on: the setting, the model prefix `raw/`, the header `x-rag: off`, `rag` in the body. On, by the header or
-the body, forces a search for a utility request; on never overrides off. `x-rag: compare` is on, and asks for a shadow
-comparison. Collections come from the body's `rag`, else the header `x-rag-collection`, else the model prefix
-`rag/<collection>/`, else the setting.
+the body, forces a search for a utility request and for small talk; on never overrides off. `x-rag: compare` is on, and
+asks for a shadow comparison. Collections come from the body's `rag`, else the header `x-rag-collection`, else the model
+prefix `rag/<collection>/`, else the setting.
 
 Where action sets are configured, a chat can name sets: in the body's `rag.actions`, else the header `x-rag-actions`,
 else the model prefix `rage/<set>/`, before any other prefix.
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Scope
+from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.base import ConversationMessage, ModelRequest, without_program_text
 from proxy.errors import ApiError, Headers
@@ -26,11 +27,12 @@ _MAX_K = 100
 _MAX_QUOTED_CHARS = 100  # of an unknown name, in an error
 _CONTROLS = (b"x-rag", b"x-rag-collection", b"x-rag-actions")
 HOUSEKEEPING = "housekeeping call"
+SMALL_TALK = "small talk"
 
 
 @dataclass(slots=True)  # not frozen, as `Step`: made for each request
 class Decision:
-    """What the gateway does with a request. `turns` is empty unless the request is augmented."""
+    """What the gateway does with a request. `turns` is empty unless the request is augmented or small talk."""
 
     model: str  # without our prefixes
     status: RagStatus  # off or skipped; augmented means: search
@@ -41,6 +43,7 @@ class Decision:
     k: int | None
     compare: bool = False  # the client asks for a shadow comparison
     continues: bool = False  # the request lacks earlier turns of a stored conversation, which the search needs
+    forced: bool = False  # the client asks for a search, whatever the message says
     action_sets: tuple[str, ...] | None = None  # that the client names; None: the client names no set, () switches off
 
 
@@ -74,7 +77,7 @@ def decide(
         )
     status: RagStatus = "off"
     turns: tuple[Turn, ...] = ()
-    continues = False
+    continues = forced = False
     reason = _off_reason(enabled, raw, header, options)
     if not reason:
         forced = header in ("on", "compare") or options.enabled is True
@@ -85,7 +88,7 @@ def decide(
         continues = not utility and _continues(request, messages, turns)
     searched, compare = chosen or tuple(collections), header == "compare"
     named = _named_sets(options, _header(controls, _CONTROLS[2]), sets) if actions else None
-    return Decision(model, status, reason, turns, searched, bool(chosen), options.k, compare, continues, named)
+    return Decision(model, status, reason, turns, searched, bool(chosen), options.k, compare, continues, forced, named)
 
 
 def _named_sets(options: "RagOptions", header: str, prefix: str) -> tuple[str, ...] | None:
@@ -136,6 +139,13 @@ def with_history(decision: Decision, history: Sequence[Turn]) -> Decision:
     if not turns:
         return decision
     return replace(decision, status="augmented", reason="", turns=tuple(turns[-_MAX_TURNS:]))
+
+
+def without_small_talk(decision: Decision, small_talk: SmallTalk) -> Decision:
+    """The decision not to search where the message is small talk. The turns stay: later questions lean on them."""
+    if decision.status != "augmented" or decision.forced or not small_talk.match(decision.turns):
+        return decision
+    return replace(decision, status="skipped", reason=SMALL_TALK)
 
 
 @dataclass(frozen=True, slots=True)

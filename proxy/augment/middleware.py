@@ -20,10 +20,11 @@ from proxy.access.rights import Rights
 from proxy.action_trace import ActionTrace
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
-from proxy.augment.gate import HOUSEKEEPING, Decision, decide, turns_of, with_history
+from proxy.augment.gate import HOUSEKEEPING, Decision, decide, turns_of, with_history, without_small_talk
 from proxy.augment.history import Histories
 from proxy.augment.inject import Order, Template, in_order
 from proxy.augment.rewrite import Rewriter, has_history
+from proxy.augment.small_talk import NO_LISTS, SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.body import by_size, whole_body
 from proxy.dialects.base import ModelRequest
@@ -86,7 +87,7 @@ class Shadow:
 
     def selects(self, decision: Decision) -> bool:
         """Whether a chat goes through the middleware: the client asks for a comparison, or the chat is sampled."""
-        return decision.compare or (bool(decision.turns) and self.draw() < self.share)
+        return decision.compare or (decision.status == "augmented" and self.draw() < self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class AugmentOptions:
     budget_tokens: int  # of the passages, where the model's window leaves as much
     window_share: float
     order: Order
+    small_talk: SmallTalk = NO_LISTS  # gets no passages
     receipts: Receipts | None = None  # the queue of unwritten receipts; None: no receipts
     shadow: Shadow | None = None  # None: no chat is compared
     histories: Histories | None = None  # of stored conversations; None: no history is stored
@@ -167,7 +169,8 @@ class Augment:
             began = time.perf_counter()
             decision = await self._with_history(request, decision, exchange, options.histories)
             deadline_s -= time.perf_counter() - began
-        if decision.turns:
+        decision = without_small_talk(decision, options.small_talk)
+        if decision.status == "augmented":
             budget_tokens = await by_size(raw, lambda: self._budget_tokens(request, target))
             found, lead = await self._context(decision, exchange, budget_tokens, scope, deadline_s)
             decision = replace(decision, collections=exchange.searched or decision.collections)
@@ -184,8 +187,7 @@ class Augment:
             )
             self._choose_upstream(exchange, scope, request, decision, target, acting)
         finally:
-            trace = exchange.action_trace
-            if options.receipts is not None and (decision.turns or (trace is not None and trace.searched)):
+            if options.receipts is not None and _searched(decision, exchange):
                 asked = decision if decision.turns else replace(decision, turns=turns_of(request.messages()))
                 _keep(receipt_of(exchange, target, asked, budget_tokens, found, lead), exchange, options.receipts)
 
@@ -394,6 +396,11 @@ class Augment:
         exchange.sources = tuple(passage.source for passage in passages)
         exchange.injected_tokens = retrieved.context.tokens
         return self._template.render(in_order(passages, self._options.order), exchange.searched)
+
+
+def _searched(decision: Decision, exchange: Exchange) -> bool:
+    trace = exchange.action_trace
+    return decision.status == "augmented" or (trace is not None and trace.searched)
 
 
 def _keep(receipt: Receipt, exchange: Exchange, receipts: Receipts) -> None:

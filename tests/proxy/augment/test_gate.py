@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,8 +106,8 @@ def test_off_wins_wherever_it_is_said(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "given", [{"headers": {"x-rag": "on"}}, {"headers": {"x-rag": ""}}, {"rag": True}, {"rag": None}, {"rag": {}}]
 )
-def test_on_changes_nothing(given: dict[str, Any]) -> None:
-    assert decided(**given) == decided()
+def test_on_changes_nothing_else(given: dict[str, Any]) -> None:
+    assert replace(decided(**given), forced=False) == decided()
 
 
 @pytest.mark.parametrize("value", ["yes", "1", "on, off", "\xff"])

@@ -10,11 +10,13 @@ from typing import Any
 import orjson
 import pytest
 
+from config.settings import SMALL_TALK
 from proxy.access.rights import EVERYTHING
 from proxy.asgi import Receive, Scope, Send
 from proxy.augment.history import Histories, row_id
 from proxy.augment.inject import Order, Template
 from proxy.augment.middleware import Augment, AugmentOptions, already
+from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
@@ -75,6 +77,7 @@ async def asked(
         require_context=False,
         max_body_bytes=10**7,
         utility_prompts=UtilityPrompts(),
+        small_talk=SmallTalk.read(SMALL_TALK),
         budget_tokens=BUDGET_TOKENS,
         window_share=0.5,
         order=order,
@@ -113,6 +116,31 @@ async def test_the_best_come_first_unless_first_and_last_is_asked_for() -> None:
     exchange, _ = await asked(chat(), order="best_first_and_last")
     assert shown(exchange) == [f"passage {i}" for i in (1, 3, 5, 4, 2)]
     assert exchange.sources == ("1.md", "2.md", "3.md", "4.md", "5.md"), "the header names the best first"
+
+
+def conversation(*texts: str) -> list[dict[str, str]]:
+    return [{"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)]
+
+
+async def test_small_talk_is_not_searched_for() -> None:
+    body = chat(messages=conversation("how do I connect?", "With TLS.", "ok, thanks!"))
+    exchange, knowledge = await asked(body)
+    assert (exchange.rag_status, exchange.rag_reason) == ("skipped", "small talk")
+    assert knowledge.budgets == []
+    assert orjson.loads(exchange.body or b"") == body
+
+
+@pytest.mark.parametrize(
+    ("texts", "more"),
+    [
+        (("how do I connect?", "With TLS.", "thanks, and what if it fails?"), {}),
+        (("how do I connect?", "Shall I show the steps?", "ok, please"), {}),
+        (("how do I connect?", "With TLS.", "thanks"), {"rag": True}),
+    ],
+)
+async def test_what_may_be_a_question_is_searched_for(texts: tuple[str, ...], more: dict[str, Any]) -> None:
+    exchange, _ = await asked(chat(messages=conversation(*texts), **more))
+    assert exchange.rag_status == "augmented"
 
 
 async def test_what_is_searched_waits_until_the_gateway_has_begun_and_nothing_else_does() -> None:
