@@ -5,6 +5,7 @@ sources       the bytes of a document, from a file or a URL
 specs         a document to what a set stores, in a process of its own
 library       action sets: written, and searched by what people say
 store         the definitions in SQL        tables, migrations/  the tables
+proper_names  a question without names, for a second search
 search_text   the texts by which an operation is found      html_text  HTML to text
 arguments     whether the arguments of a call can be sent      schema_check  a value by a JSON Schema
 known_texts   the texts in which a value may stand, without the gateway's words

@@ -18,7 +18,7 @@ from proxy.action_trace import ActionTrace, FoundOperation, FoundOutcome, Operat
 from proxy.actions.baked_in import BakedInFault, baked_in
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.key_apis import KeyApis
-from proxy.actions.library import ActionLibrary, FoundAction
+from proxy.actions.library import ActionLibrary, FoundAction, whole_groups
 from proxy.actions.memory import ActionMemory, Conversation, has_results
 from proxy.actions.offer import Offer, OfferedOperation
 from proxy.actions.openapi.operation import Operation
@@ -257,7 +257,9 @@ class Actions:
         """Reading operations, the best first; the trace gets all operations found. Raises RetrievalError."""
         k = self.limits.k
         found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
-        usable = [one for one in found.actions if one.operation.reads and apis[one.set].serves(one.operation)][:k]
+        usable = _with_producers(
+            [one for one in found.actions if one.operation.reads and apis[one.set].serves(one.operation)], k
+        )
         if (texts := found.texts) is not None:
             rows = [_found_operation(one, apis[one.set], offered=one in usable) for one in found.actions]
             trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows))
@@ -277,6 +279,13 @@ class Actions:
             if one not in self._faults:
                 log.warning("%s", one)
         self._faults, self._read_s = faults, time.monotonic()
+
+
+def _with_producers(found: Sequence[FoundAction], k: int) -> list[FoundAction]:
+    """At most k operations, each with the producers that can be called."""
+    known = {(one.set, one.operation.name): one for one in found}
+    groups = ([key, *((one.set, name) for name in one.operation.producers)] for key, one in known.items())
+    return [known[key] for key in whole_groups(([key for key in group if key in known] for group in groups), k)]
 
 
 def _offered(name: str, operation: Operation, api: Api) -> OfferedOperation:

@@ -8,11 +8,13 @@ counts as rare by the operations of all APIs, not of one.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TypeVar
 
 from proxy.actions.openapi.operation import Operation, Uncallable
+from proxy.actions.proper_names import without_names
 from proxy.actions.specs import OF_OWNER, SET_ATTRIBUTE, SetRows, Spec, SpecLimits, SpecReader
 from proxy.actions.store import COLLECTION, ActionSet, ActionStore
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
@@ -34,6 +36,8 @@ _FILTER_VALUES = 100  # in one condition of a filter
 _SET_WEIGHT = 0.25
 _BEST_OF_SET = 3
 _API_WEIGHT = 0.3  # of the score of the text about the API
+
+_T = TypeVar("_T")
 
 Progress = Callable[[int, int, int], None]
 
@@ -137,24 +141,32 @@ class ActionLibrary:
         """
         if not sets:
             return FoundActions()
+        view = replace(view, filter=_filter(tuple(sets)))
         try:
-            found = await self._knowledge.search.retrieve(
-                question,
-                [COLLECTION],
-                k=k * _HITS_PER_OPERATION,
-                budget_tokens=0,
-                view=replace(view, filter=_filter(tuple(sets))),
-                hit_options=HitOptions(min_relevance=MIN_RELEVANCE, candidates=_CANDIDATES),
-            )
+            found = await self._texts(question, k, view)
+            hits: Sequence[Hit] = found.hits
+            if hits and (words := without_names(question[-1].text)):
+                further = (await self._texts([*question[:-1], Turn("user", words)], k, view)).hits
+                hits = sorted([*hits, *further], key=lambda hit: -hit.score)
         except UnknownCollection:
             return FoundActions()
-        read = await asyncio.to_thread(self._read_with_producers, _by_set(found.hits), k)
-        hits = {_name_of(hit.passage.source): hit for hit in reversed(found.hits)}
-        actions = [FoundAction(name, operation, hits.get((name, operation.name))) for name, operation in read[:k]]
+        read = await asyncio.to_thread(self._read_with_producers, _by_set(hits), k)
+        best = {_name_of(hit.passage.source): hit for hit in reversed(hits)}
+        actions = [FoundAction(name, operation, best.get((name, operation.name))) for name, operation in read]
         return FoundActions(actions, found)
 
+    async def _texts(self, question: Sequence[Turn], k: int, view: View) -> Retrieved:
+        return await self._knowledge.search.retrieve(
+            question,
+            [COLLECTION],
+            k=k * _HITS_PER_OPERATION,
+            budget_tokens=0,
+            view=view,
+            hit_options=HitOptions(min_relevance=MIN_RELEVANCE, candidates=_CANDIDATES),
+        )
+
     def _read_with_producers(self, names: Sequence[tuple[str, str]], k: int) -> list[tuple[str, Operation]]:
-        """The sets and the first k operations that exist, each once, and each before the producers.
+        """The sets and at most k operations that exist, each once, and each before the producers.
 
         names: (set, name), also of texts without an operation: a writing may go on, or was interrupted.
         """
@@ -165,8 +177,8 @@ class ActionLibrary:
         found = [one for one in names if one in read][:k]
         producers = {one: [(one[0], name) for name in read[one].producers] for one in found}
         read |= self.store.found({each for some in producers.values() for each in some} - read.keys())
-        wanted = [each for one in found for each in (one, *producers[one])]
-        return [(one[0], read[one]) for one in dict.fromkeys(wanted) if one in read]
+        groups = ([each for each in (one, *producers[one]) if each in read] for one in found)
+        return [(one[0], read[one]) for one in whole_groups(groups, k)]
 
     async def _write_texts(self, texts: Sequence[DocumentInput], progress: Progress | None) -> None:
         with contextlib.suppress(CollectionExists):
@@ -188,6 +200,17 @@ class ActionLibrary:
             for at in range(0, len(gone), _BATCH):
                 removed += await writing.detach(COLLECTION, gone[at : at + _BATCH], None)
         return removed
+
+
+def whole_groups(groups: Iterable[Sequence[_T]], k: int) -> list[_T]:
+    """At most k members of the groups, each once. A group that does not fit is left out: an operation without the
+    producer needs values that nobody has."""
+    taken: dict[_T, None] = {}
+    for group in groups:
+        added = dict.fromkeys(one for one in group if one not in taken)
+        if len(taken) + len(added) <= k:
+            taken |= added
+    return list(taken)
 
 
 def _name_of(source: str) -> tuple[str, str]:

@@ -98,24 +98,33 @@ def _cut(text: str, most_bytes: int) -> str:
 
 
 def _parameters(operation: Operation) -> list[str]:
-    rows = []
+    rows, defs = [], operation.schema.get("$defs", {})
     for name, schema in operation.schema["properties"].items():
         place = next((one.place for one in operation.parameters if one.argument == name), "body")
         row = f"{name} ({place})"
         if isinstance(schema, dict):
             words = [
                 schema.get("description", ""),
-                _values(schema),
-                _members(schema, operation.schema.get("$defs", {})),
+                f"one of {', '.join(map(str, values))}" if (values := values_of(schema, defs)[:_MOST_ENUM]) else "",
+                _members(schema, defs),
             ]
             row += ": " + " ".join(word for word in words if word) if any(words) else ""
         rows.append(" ".join(row.split()))
     return rows[:_MOST_PARAMETERS]
 
 
-def _values(schema: dict[str, object]) -> str:
-    values = schema.get("enum")
-    return f"one of {', '.join(map(str, values[:_MOST_ENUM]))}" if isinstance(values, list) else ""
+def values_of(schema: Any, defs: Mapping[str, Any], levels: int = 5) -> list[Any]:
+    """The values that a parameter can have, also by a reference, in a list, or as one of several schemas."""
+    if not isinstance(schema, dict) or not levels:
+        return []
+    if isinstance(values := schema.get("enum"), list):
+        return [one for one in values if one is not None]
+    if "const" in schema:
+        return [schema["const"]]
+    reference = schema.get("$ref")
+    parts = [defs.get(reference.removeprefix("#/$defs/"))] if isinstance(reference, str) else []
+    parts += [schema.get("items"), *(one for name in ("anyOf", "oneOf", "allOf") for one in schema.get(name, ()))]
+    return [value for part in parts for value in values_of(part, defs, levels - 1)]
 
 
 def _members(schema: dict[str, object], defs: dict[str, object]) -> str:

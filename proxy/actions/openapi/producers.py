@@ -3,7 +3,8 @@
 A person writes names ("Sofia Coppola"); an operation needs an identifier (`/person/{person_id}/movie_credits`). The
 search finds the operation with the answer, and rarely the operation from name to identifier (`/search/person`). So each
 operation has producers: for the resource of each identifier, the reading operation without a path parameter that
-searches for the resource, or lists the resource.
+searches for the resource, or lists the resource. One search may serve many resources, and name the resources as values
+of a parameter (`/search?type=album`).
 """
 
 import re
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from proxy.actions.openapi.operation import Operation
-from proxy.actions.search_text import words_of
+from proxy.actions.search_text import values_of, words_of
 
 Words = tuple[str, ...]
 
@@ -29,7 +30,7 @@ def with_producers(operations: Sequence[Operation]) -> list[Operation]:
     for one in operations:
         if one.method == "GET" and not any(parameter.place == "path" for parameter in one.parameters):
             words = _singular(words_of(_TEMPLATE.sub("", one.path)))
-            for word in set(words):
+            for word in {*words, *(some[-1] for some in _searched(one, words))}:
                 by_word[word].append((one, words))
     known: dict[Words, str] = {}
     made = []
@@ -62,16 +63,28 @@ def _best(resource: Words, by_word: Mapping[str, Iterable[tuple[Operation, Words
     """The name of the operation that searches for the resource, or lists the resource; "" without such an operation."""
     best, name = (False, False, 0), ""
     for operation, words in by_word.get(resource[-1], ()):
-        if not set(resource) <= set(words):
+        named = set(resource) <= set(words)
+        if not named and resource not in _searched(operation, words):
             continue
-        searches = any(
-            parameter.place == "query" and _SEARCHING.fullmatch(parameter.name) for parameter in operation.parameters
-        )
+        searches = not named or _has_search(operation)
         lists = words[-len(resource) :] == resource
         rank = (searches, lists, -len(words))
         if (searches or lists) and (not name or rank > best):
             best, name = rank, operation.name
     return name
+
+
+def _has_search(operation: Operation) -> bool:
+    return any(one.place == "query" and _SEARCHING.fullmatch(one.name) for one in operation.parameters)
+
+
+def _searched(operation: Operation, words: Words) -> set[Words]:
+    """The resources that a search for several resources names as values of a parameter."""
+    if words[-1:] != ("search",) or not _has_search(operation):
+        return set()
+    defs = operation.schema.get("$defs", {})
+    values = [one for schema in operation.schema["properties"].values() for one in values_of(schema, defs)]
+    return {_singular(name) for one in values if isinstance(one, str) and (name := words_of(one))}
 
 
 def _singular(words: str) -> Words:

@@ -104,6 +104,47 @@ async def test_a_producer_that_the_question_does_not_find_has_no_hit(library: Ac
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+async def test_an_operation_is_found_with_its_producer_or_not_at_all(library: ActionLibrary, k: int) -> None:
+    user = {"name": "userId", "in": "path", "required": True}
+    paths: dict[str, Any] = {f"/birds{number}": {"get": {"summary": "Birthday of a penguin"}} for number in range(12)}
+    for name in ("birthday", "address"):
+        paths[f"/users/{{userId}}/{name}"] = {"get": {"parameters": [user], "summary": f"The {name} of a penguin"}}
+    paths["/users"] = {"get": {"summary": "List"}}
+    await library.add("a", json.dumps({"openapi": "3.1.0", "servers": SERVERS, "paths": paths}).encode())
+    result = await library.find([Turn("user", "show the birthday of a penguin")], ["a"], k=k, view=ALL)
+    found = {one.operation.path for one in result.actions}
+    assert len(found) == k
+    assert "/users" in found or not any("userId" in path for path in found)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+async def test_a_chat_is_offered_an_operation_with_its_producer_or_not_at_all(
+    library: ActionLibrary, tmp_path: Path, k: int
+) -> None:
+    zoo = {"name": "zooId", "in": "path", "required": True}
+    paths: dict[str, Any] = {f"/zoos/{{zooId}}/{name}": {"get": {"parameters": [zoo], "summary": "List penguins"}}
+                             for name in ("young", "old")}  # fmt: skip
+    paths |= {"/zoos": {"get": {"summary": "Zoos"}}, "/birds": {"get": {"summary": "List penguins and other birds"}}}
+    await library.add("a", json.dumps({"openapi": "3.1.0", "servers": SERVERS, "paths": paths}).encode())
+    exchange = Exchange(rights=EVERYTHING)
+    await offered(library, tmp_path, exchange, k=k)
+    assert exchange.action_trace is not None
+    names = {one.partition("/")[2] for one in exchange.action_trace.operations}
+    assert names
+    assert len(names) <= k
+    assert "get_zoos" in names or not any("zooId" in name for name in names)
+
+
+async def test_names_in_a_question_hide_no_operation(library: ActionLibrary) -> None:
+    titles = [f"Star {word} Wars" for word in ("Chart", "Map", "Ship", "Light", "Fleet", "Trek", "Rail", "Gate")]
+    paths = {f"star{number}": {"summary": title} for number, title in enumerate(titles)}
+    await library.add("sky", document("Stars and wars", **paths))
+    await library.add("films", document("Films", people={"summary": "Who has directed a film"}))
+    question = "Who has directed Star Wars Star Trek?"
+    assert "films/people" in (await found(library, question, "sky", "films"))[:2]
+
+
 async def test_the_trace_says_why_a_found_operation_is_not_offered(library: ActionLibrary, tmp_path: Path) -> None:
     paths = {
         f"/{name}": {method: {"operationId": name, "summary": summary, "servers": servers}}
@@ -139,11 +180,11 @@ async def test_a_client_that_leaves_during_the_search_is_no_failed_search(
     assert (leaving.cancelled(), exchange.action_trace.offer) == (True, "")
 
 
-async def offered(library: ActionLibrary, data: Path, exchange: Exchange) -> None:
+async def offered(library: ActionLibrary, data: Path, exchange: Exchange, *, k: int = 2) -> None:
     """Offer a chat operations of the set `a`."""
     request = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"list penguins"}]}')
     target = Target("m", "relay", "http://127.0.0.1:1", "")
-    actions = actions_of(data, library, {"a": True}, k=2)
+    actions = actions_of(data, library, {"a": True}, k=k)
     await actions.offer(request, [Turn("user", "list penguins")], ["a"], exchange, target)
 
 

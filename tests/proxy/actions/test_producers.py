@@ -40,6 +40,30 @@ def test_an_operation_knows_who_gives_its_identifiers(calls: list[str], path: st
     assert producers(*calls, path=path) == made
 
 
+VALUES = {"type": "string", "enum": ["album", "artist", "audio_book"]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        VALUES,
+        {"type": "array", "items": VALUES},
+        {"anyOf": [{"$ref": "#/components/schemas/Kind"}, {"type": "null"}]},
+    ],
+)
+def test_a_search_for_several_resources_produces_each(schema: Any) -> None:
+    rows = [{"name": "q", "in": "query"}, {"name": "type", "in": "query", "schema": schema}]
+    paths: dict[str, Any] = {"/search": {"get": {"parameters": rows}}, "/me/albums": {"get": {}}}
+    for path in ("/albums/{id}", "/audiobooks/{audio_book_id}", "/artists/{artist_id}/albums", "/shows/{id}"):
+        name = path.partition("{")[2].partition("}")[0]
+        paths[path] = {"get": {"parameters": [{"name": name, "in": "path", "required": True}]}}
+    document = {"openapi": "3.1.0", "paths": paths, "components": {"schemas": {"Kind": VALUES}}}
+    made = {one.path: one.producers for one in operations_of(document)[0]}
+    search = ("get_search",)
+    assert made["/albums/{id}"] == made["/audiobooks/{audio_book_id}"] == made["/artists/{artist_id}/albums"] == search
+    assert made["/shows/{id}"] == ()
+
+
 def test_ten_thousand_operations_take_linear_time() -> None:
     """A search of the whole document for each operation would take minutes."""
     needed = {"get": {"parameters": [{"name": "thing_id", "in": "path", "required": True}]}}
