@@ -92,6 +92,7 @@ class ActionTrace:
     offer: OfferResult | Literal[""] = "not suited"  # "": of a run, or the client left during the search
     tools: "Mapping[str, OfferedOperation | OwnTool]" = field(default_factory=dict)  # offered, by the name of the tool
     searches: list[OperationSearch] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  # SET/OPERATION whose definitions the model refused in this chat
     forgotten: bool = False  # the conversation had hidden messages, which cannot be put back
     rounds: list[ModelRound] = field(default_factory=list)
     calls: list[ActionCall] = field(default_factory=list)
@@ -111,6 +112,8 @@ class ActionTrace:
         """The words for the log: how many rounds and calls, and the outcomes of calls that brought no result."""
         if self.rounds:
             yield f"rounds={len(self.rounds)}"
+        if self.left_out:
+            yield f"left_out={','.join(self.left_out)}"
         if self.calls:
             yield f"calls={len(self.calls)}"
         if without := [call.outcome for call in self.calls if call.outcome != "ok"]:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from proxy.access.rights import Rights
@@ -172,6 +173,7 @@ class Actions:
 
         way, form = self.ways.of(target, request.fields), has_form(request.fields)
         offer = Offer(search, taken, others=others, way=way, form=form)
+        offer.refuses = partial(self.ways.refuses, target)
         offer.shelf = Shelf(self._stored, exchange.key)
         own = [find_actions(offer.find, self.limits.search_s), *([documents] if documents is not None else [])]
         if conversation is not None:
@@ -249,7 +251,8 @@ class Actions:
             if not in_set and operation in own:
                 offer.tools[name] = own[operation]
             elif one is not None and one.reads:
-                offer.tools[name] = _offered(in_set, one, apis[in_set])
+                for again in offer.taking([_offered(in_set, one, apis[in_set])]):
+                    offer.tools[name] = again
 
     async def _search(
         self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights, trace: ActionTrace

@@ -19,7 +19,7 @@ from proxy.actions.model_reply import ModelReply, is_own_id
 from proxy.actions.offer import Offer
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
 from proxy.actions.protocols import request_parts, spoken
-from proxy.actions.ways import FORM_REFUSED, REFUSED
+from proxy.actions.ways import FORM_REFUSED, REFUSED, refused_function
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
@@ -168,6 +168,18 @@ class ActionLoop:
             return hidden
         return tuple(one.with_rows(map(without_further, one.rows())) for one in hidden)
 
+    def _asks_again(self, reply: ModelReply) -> bool:
+        """Change the request after an error that refuses the request; returns whether the model is asked again.
+
+        An error about one function teaches nothing about the model: the operation is left out.
+        """
+        if self._offer.way == "native":
+            name = refused_function(reply.error, list(self._offer.tools), len(self._request.fields.get("tools") or ()))
+            if operation := self._offer.leave_out(name):
+                self._trace.left_out.append(operation)
+                return True
+        return self._speak() or self._drop_further(reply) or self._lower(refused=True) != "none"
+
     def _drop_further(self, reply: ModelReply) -> bool:
         """Write the hidden messages without the further members that an error names, from now on.
 
@@ -198,7 +210,9 @@ class ActionLoop:
     def _refusals(self, way: ToolsWay) -> Sequence[bytes]:
         """The words of an error that refuses the way in which the model is asked."""
         any_error = [b""] if self._may_speak else []
-        return [*any_error, *self._further_words(), *(FORM_REFUSED if self._offer.form else REFUSED[way])]
+        functions = [name.lower().encode() for name in self._offer.tools] if way == "native" else []
+        ways = FORM_REFUSED if self._offer.form else REFUSED[way]
+        return [*any_error, *self._further_words(), *functions, *ways]
 
     def _further_words(self) -> Sequence[bytes]:
         return [name.lower().encode() for name in self._further]
@@ -303,9 +317,11 @@ class ActionLoop:
     ) -> tuple[ModelReply, bool]:
         """As `_ask`, and asks again in other forms while the model refuses the form of the request. Raises ApiError."""
         reply, going_on = await self._ask(scope, receive, client, last=last)
-        while reply.refuses_way and (self._speak() or self._drop_further(reply) or self._lower(refused=True) != "none"):
+        while reply.refuses_way and self._asks_again(reply):
             reply, going_on = await self._ask(scope, receive, client, last=last)
         if reply.complete:
+            for operation in self._offer.left_out:
+                self._ways.refuse(self._target, operation)
             for way in self._refused:
                 self._ways.learn(self._target, way, refused=True)
             self._refused = []

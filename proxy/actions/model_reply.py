@@ -210,8 +210,13 @@ class ModelReply:
 
     def names(self, words: Iterable[bytes]) -> bool:
         """Whether the error has one of the words, in small letters."""
-        error = b"".join(self._pieces).lower()
+        error = self.error.lower()
         return any(word in error for word in words)
+
+    @property
+    def error(self) -> bytes:
+        """The body of a reply that was not read."""
+        return b"".join(self._pieces)
 
     @property
     def _may_refuse_way(self) -> bool:

@@ -58,7 +58,7 @@ class OfferedOperation:
         """The entry of the body's `tools`."""
         one = self.operation
         words = ". ".join(text.strip(". \n") for text in (one.summary, one.description) if text.strip(". \n"))
-        description = quoted(f"{words or one.name} ({self.set}: {one.method} {self.path})")
+        description = quoted(f"{words or one.operation_id or one.name} ({self.set}: {one.method} {self.path})")
         if len(description) > _MOST_DESCRIPTION_CHARS:
             description = description[: _MOST_DESCRIPTION_CHARS - 1] + "…"
         return tool_entry(tool, description, self.schema)
@@ -75,6 +75,8 @@ class Offer:
     others: bool = False  # whether the client has tools without a name, such as a provider's search
     shelf: Shelf = field(default_factory=Shelf)
     way: ToolsWay = "native"  # in which the model is asked for calls
+    refuses: Callable[[str], bool] = lambda _: False  # whether the model refuses the definition of SET/OPERATION
+    left_out: set[str] = field(default_factory=set)  # SET/OPERATION that the model has refused in this chat
     form: bool = False  # the client wants a form of the answer: the answer is the model's text of one round alone
 
     def handles(self, name: str) -> bool:
@@ -117,7 +119,19 @@ class Offer:
 
     def add(self, found: Sequence[OfferedOperation]) -> list[str]:
         """Append operations, each once; returns the names of the tools."""
-        return [self._added(PREFIX + one.operation.name, one) for one in found]
+        return [self._added(PREFIX + one.operation.name, one) for one in self.taking(found)]
+
+    def taking(self, found: Sequence[OfferedOperation]) -> list[OfferedOperation]:
+        """The operations whose definitions the model takes."""
+        return [one for one in found if one.label not in self.left_out and not self.refuses(one.label)]
+
+    def leave_out(self, name: str) -> str:
+        """Offer an operation no longer; returns SET/OPERATION, or "" for another tool."""
+        if not isinstance(one := self.tools.get(name), OfferedOperation):
+            return ""
+        del self.tools[name]
+        self.left_out.add(one.label)
+        return one.label
 
     def add_own(self, tool: OwnTool) -> str:
         """Append a tool of the gateway, once; returns the name of the tool."""
@@ -128,7 +142,7 @@ class Offer:
 
         Raises RetrievalError.
         """
-        found = await self.search([Turn("user", query)])
+        found = self.taking(await self.search([Turn("user", query)]))
         summaries = (quoted_label(one.operation.summary or one.path) for one in found)
         return dict(zip(self.add(found), summaries, strict=True))
 

@@ -7,6 +7,7 @@ none         no operation is offered: by the setting `models.NAME.tools`, or bes
              refuses with tools
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ _MOST_SLIPS = 3  # in a row, of a model that has made calls by tools, before the
 _MOST_MODELS = 1000
 _NO_TOOLS = ("tools", "no operation is offered beside tools of a client")
 _NO_FORM = ("tools beside a form of the answer", "no operation is offered beside a form of the answer")
+_SCHEMA = "way to read the schema of "
 _NO_FURTHER = ("thoughts in a request", "calls go back without thoughts")
 # Words of a refusal of tools beside a form of the answer.
 FORM_REFUSED = (b"tool", b"function call", b"response_format", b"response mime", b"json", b"schema", b"grammar")
@@ -39,6 +41,25 @@ def has_form(fields: Mapping[str, Any]) -> bool:
     """Whether a request for a chat completion wants a form of the answer, such as JSON."""
     form = fields.get("response_format")
     return bool(form) and form != {"type": "text"}
+
+
+# The place of a function in an error: `tools[3]`, `tools.3.custom`, `"tools", 3`. Google counts in the function
+# declarations of one tool.
+_PLACES = (re.compile(r"declarations\W{1,4}(\d+)"), re.compile(r"tools\W{1,4}(\d+)"))
+
+
+def refused_function(error: bytes, names: Sequence[str], before: int) -> str:
+    """The function whose definition an error refuses; "": the error is about all functions, or about none.
+
+    names: the functions in the order of the request, after `before` others.
+    """
+    text = error.decode("utf-8", "replace").lower()
+    named = [one for one in names if re.search(rf"(?<![\w-]){re.escape(one.lower())}(?![\w-])", text)]
+    if len(named) == 1:
+        return named[0]
+    found = next(filter(None, (pattern.search(text) for pattern in _PLACES)), None)
+    place = int(found[1][:9]) - before if found is not None else -1
+    return names[place] if 0 <= place < len(names) else ""
 
 
 class Ways:
@@ -103,6 +124,19 @@ class Ways:
             if refused and way == "native":
                 self._learn(target, *_NO_TOOLS)
             self._learn(target, *_LACKS[way])
+
+    def refuses(self, target: Target, operation: str) -> bool:
+        """Whether the model refuses the definition of an operation (SET/OPERATION)."""
+        return self._lacking.knows(target, _SCHEMA + operation, model=target.model)
+
+    def refuse(self, target: Target, operation: str) -> None:
+        """Learn that the model refuses the definition of an operation."""
+        self._learn(target, _SCHEMA + operation, "the operation is left out")
+
+    def refused_of(self, name: str) -> Sequence[tuple[str, str]]:
+        """The operations of a set whose definition a model refuses, and the model."""
+        start = f"{_SCHEMA}{name}/"
+        return [(one.removeprefix(start), model) for model, one in self._lacking.names() if one.startswith(start)]
 
     def takes_further(self, target: Target) -> bool:
         """Whether the model takes the further members of its messages back."""

@@ -187,7 +187,7 @@ def test_a_written_call_of_a_tool_of_the_client_is_shown(team: Team, stream: boo
 
 def test_a_model_with_calls_by_tools_is_asked_by_tools_after_a_slip(team: Team) -> None:
     name = "rage/atlas/gpt-without-slips"
-    slip: dict[str, Any] = {"error": {"message": "Invalid schema, param: tools[0].function"}}
+    slip: dict[str, Any] = {"error": {"message": "tools are busy"}}
     team.script(calls(ORGS), says("One."), *[slip, says(SAID)] * 4, says(SAID))
     for _ in range(6):
         team.ask(model=name)
@@ -495,3 +495,34 @@ def test_an_argument_that_cannot_be_written_ends_no_chat(team: Team, model: str,
     team.script(wrong, says(SAID if model == "schema" else ANSWER))
     assert answer(team, f"rage/atlas/gpt-{model}", stream=False) == ANSWER
     assert team.api.seen == []
+
+
+BAD_SCHEMA = {
+    "error": {
+        "message": "Invalid schema for function 'act_listUsers': In context=('properties', 'names'), array schema "
+        "missing items.",
+        "type": "invalid_request_error",
+        "param": "tools[0].function.parameters",
+        "code": "invalid_function_parameters",
+    }
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refused_schema_costs_its_operation_alone(team: Team, stream: bool) -> None:
+    model = f"rage/atlas/gpt-without-strict-{stream}"
+    team.script(BAD_SCHEMA, says(ANSWER), says(ANSWER))
+    assert answer_after_refusals(team, model, stream=stream) == ANSWER
+    assert answer_after_refusals(team, model, stream=stream) == ANSWER
+    assert [way(asked) for asked in team.model.received] == ["native"] * 3, "nothing is learned about the model"
+    first, *others = (team.tools(number) for number in range(3))
+    assert others == [[name for name in first if name != "act_listUsers"]] * 2
+    (row,) = httpx.get(f"{team.served.url}/v1/actions/sets", timeout=60).json()["data"][:1]
+    assert {"operation": "listUsers", "model": model.removeprefix("rage/atlas/")} in row["refused"]
+
+
+def test_a_refused_place_in_the_tools_costs_the_operation_there(team: Team) -> None:
+    team.script({"error": {"message": "tools.1.custom.input_schema: JSON schema is invalid"}}, says(ANSWER))
+    team.ask(model="rage/atlas/gpt-without-strict-place", tools=[CLIENT_TOOL])
+    first, second = team.tools(0), team.tools(1)
+    assert second == [first[0], *first[2:]]

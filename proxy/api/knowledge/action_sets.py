@@ -74,11 +74,11 @@ class _Routes:
         self._writing = {name: asyncio.Lock() for name in settings}  # so that a put knows whether its set existed
 
     async def list_sets(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        return listed([_set(row) for row in await self._rows(self._readable(scope, []))])
+        return listed([self._set(row) for row in await self._rows(self._readable(scope, []))])
 
     async def read_set(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         (row,) = await self._rows([self._name(scope)])
-        return _set(row)
+        return self._set(row)
 
     async def put_set(self, scope: Scope, receive: Receive) -> ApiReply:
         """Bring a set up to date with the document in the body: 201 for the first document."""
@@ -108,7 +108,7 @@ class _Routes:
             "removed": report.removed,
         }
         (row,) = await self._rows([name])
-        return ApiReply(200 if before.updated_s else 201, {**_set(row), "changes": counts})
+        return ApiReply(200 if before.updated_s else 201, {**self._set(row), "changes": counts})
 
     async def delete_set(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         """Delete the operations of a set."""
@@ -182,6 +182,19 @@ class _Routes:
             "ms": outcome.ms,
         }
 
+    def _set(self, row: ActionSet) -> dict[str, Any]:
+        refused = self._actions.ways.refused_of(row.name)
+        return {
+            "id": row.name,
+            "object": "action_set",
+            "title": row.title,
+            "base_url": row.base_url.partition("?")[0],
+            "operations": row.count,
+            "uncallable": [{"method": one.method, "path": one.path, "reason": one.reason} for one in row.uncallable],
+            "refused": [{"operation": operation, "model": model} for operation, model in refused],
+            "updated_at": int(row.updated_s) if row.updated_s else None,
+        }
+
     def _readable(self, scope: Scope, named: Sequence[str]) -> Sequence[str]:
         """The named sets, else all sets, that the caller may read. Raises ApiError 404."""
         rights = rights_of(scope)
@@ -239,18 +252,6 @@ def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> dict[s
         "url": request.url,
         "headers": [{"name": name, "value": value} for name, value in request.headers],
         "body": request.body.decode("utf-8", "backslashreplace"),
-    }
-
-
-def _set(row: ActionSet) -> dict[str, Any]:
-    return {
-        "id": row.name,
-        "object": "action_set",
-        "title": row.title,
-        "base_url": row.base_url.partition("?")[0],
-        "operations": row.count,
-        "uncallable": [{"method": one.method, "path": one.path, "reason": one.reason} for one in row.uncallable],
-        "updated_at": int(row.updated_s) if row.updated_s else None,
     }
 
 

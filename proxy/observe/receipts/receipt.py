@@ -138,6 +138,7 @@ def _actions(trace: ActionTrace) -> dict[str, Any]:
         "offer": trace.offer,
         "operations": trace.operations,
         "searches": trace.searches,
+        "left_out": trace.left_out,
         "forgotten": trace.forgotten,
         "answered_by": trace.answered_by,
         "rounds": rounds,

@@ -23,6 +23,11 @@ class Lacking:
         """Whether the upstream lacks a path or a member. model: for a member."""
         return self._until.get((target.api_base, model, name), 0.0) > time.monotonic()
 
+    def names(self) -> list[tuple[str, str]]:
+        """The model and the name of all that is lacking now."""
+        now = time.monotonic()
+        return sorted({(model, name) for (_, model, name), until in self._until.items() if until > now})
+
     def learn(self, target: Target, name: str, instead: str, *, model: str = "") -> None:
         """Remember, and write a line to the log. instead: what ragway does."""
         if len(self._until) >= _MOST:
