@@ -157,7 +157,8 @@ def _listed(function: Mapping[str, Any]) -> str:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """The kind of an argument in words, else the schema."""
+    """The kind of an argument in words, else the schema. An argument that may be null can be left out."""
+    schema = _without_null(schema)
     kind = schema.get("type")
     if isinstance(schema.get("enum"), list):
         return "one of " + ", ".join(orjson.dumps(value).decode() for value in schema["enum"])[:_MOST_SCHEMA_CHARS]
@@ -165,6 +166,21 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return kind
     shown = {name: value for name, value in schema.items() if name != "description"}
     return "as the JSON Schema " + orjson.dumps(shown).decode()[:_MOST_SCHEMA_CHARS]
+
+
+def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of the values but null."""
+    for name in ("anyOf", "oneOf"):
+        some = [one for one in schema.get(name, ()) if one != {"type": "null"}]
+        if len(some) == 1 and isinstance(some[0], dict):
+            return {**{key: value for key, value in schema.items() if key not in (name, "title")}, **some[0]}
+    made = dict(schema)
+    if isinstance(kinds := made.get("type"), list):
+        some = [one for one in kinds if one != "null"]
+        made["type"] = some[0] if len(some) == 1 else some
+    if isinstance(values := made.get("enum"), list):
+        made["enum"] = [one for one in values if one is not None]
+    return made
 
 
 def response_format(functions: Sequence[Mapping[str, Any]]) -> bytes:

@@ -1,4 +1,17 @@
-"""Names that occur once."""
+"""Names in Latin letters that occur once."""
+
+import unicodedata
+
+_LIGATURES = str.maketrans({
+    "ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D",
+    "ð": "d", "þ": "th", "ı": "i",
+})  # fmt: skip
+
+
+def in_latin(name: str) -> str:
+    """The name without accents: "Übersicht" -> "Ubersicht". Letters of other scripts stay."""
+    parts = unicodedata.normalize("NFKD", name.translate(_LIGATURES))
+    return "".join(one for one in parts if not unicodedata.combining(one))
 
 
 class FreeNames:

@@ -12,9 +12,11 @@ from typing import Any
 import orjson
 
 from proxy.actions.openapi.budget import Budget, DocumentTooLarge
-from proxy.actions.openapi.names import FreeNames
+from proxy.actions.openapi.keywords import without_circles
+from proxy.actions.openapi.names import FreeNames, in_latin
 from proxy.actions.openapi.operation import (
     ANY_METHOD,
+    READING_METHODS,
     Body,
     Encoding,
     Operation,
@@ -25,6 +27,7 @@ from proxy.actions.openapi.operation import (
 from proxy.actions.openapi.producers import with_producers
 from proxy.actions.openapi.references import BadReference, path_item, resolved
 from proxy.actions.openapi.schemas import SchemaReader, TooLarge
+from proxy.actions.openapi.size import MOST_BYTES, fitted
 from proxy.augment.sanitize import quoted
 
 _METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
@@ -43,6 +46,8 @@ _OWN_HEADERS = frozenset({
 _UNSAFE_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
+# A parameter as other tools write parameters: /:id, /<id>, /<int:id>, /[id]; and half of a pair of braces.
+_UNFILLED = re.compile(r"/(:[a-zA-Z_]\w*|<[^/<>]+>|\[[^/\[\]]+\])(?=/|$)|[{}]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+( *;[ -+\--~]*)?", re.ASCII)
 _MOST_NAME_CHARS = 64
@@ -133,13 +138,22 @@ def _operation(
     templates = set(_TEMPLATE.findall(path))
     listed = [*(item.get("parameters") or []), *(given.get("parameters") or [])]
     parameters = tuple(_parameters(document, listed, templates, reader, arguments, properties, required))
+    if unfilled := _UNFILLED.search(_TEMPLATE.sub("_", path)):
+        raise _Unsupported(
+            f"the path's {unfilled[0].strip('/')} cannot be filled: OpenAPI writes a parameter as {{name}}"
+        )
     if missing := sorted(templates - {one.name for one in parameters if one.place == "path"}):
         raise _Unsupported(f"the path's {{{missing[0]}}} is no parameter of the operation")
     body = _body(document, given, method, reader, arguments, properties, required)
     schema: Values = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     if reader.defs:
+        without_circles(reader.defs)
         schema["$defs"] = reader.defs
     _check_json(schema)
+    if method.upper() in READING_METHODS:  # others are no tools
+        schema = _fitted(schema)
+        parameters = tuple(one for one in parameters if one.argument in schema["properties"])
+        body = body if body is not None and body.argument in schema["properties"] else None
     return Operation(
         method=method.upper(),
         path=path,
@@ -156,6 +170,13 @@ def _operation(
     )
 
 
+def _fitted(schema: Values) -> Values:
+    """The schema within the bytes for a tool. Raises TooLarge."""
+    if (made := fitted(schema)) is None:
+        raise TooLarge(f"the required arguments take more than {MOST_BYTES:,} bytes, the most for a tool")
+    return made
+
+
 def _check_json(schema: Values) -> None:
     """Raise TooLarge for a schema that cannot stand in a request of a model: orjson writes 254 levels."""
     within: Any = schema
@@ -169,7 +190,7 @@ def _check_json(schema: Values) -> None:
 
 def _name(given: Values, method: str, path: str) -> str:
     """A name for the model: the operationId in Latin letters, else the method and the path."""
-    words = (_text(given.get("operationId")), f"{method} {path}")
+    words = map(in_latin, (_text(given.get("operationId")), f"{method} {path}"))
     return next(filter(None, (_UNSAFE_NAME.sub("_", one).strip("_") for one in words)))[:_MOST_NAME_CHARS]
 
 
@@ -210,9 +231,8 @@ def _parameters(
             raise _Unsupported(f"the parameter {name!r} has the style {style!r}, which a {place} does not have")
         explode = parameter.get("explode")
         needed = place == "path" or parameter.get("required") is True
-        argument = arguments.take(_UNSAFE_ARGUMENT.sub("_", name).strip("_")[:_MOST_NAME_CHARS] or "value")
-        made = reader.read(schema)
-        properties[argument] = _described(made, parameter.get("description"))
+        argument = arguments.take(_UNSAFE_ARGUMENT.sub("_", in_latin(name)).strip("_")[:_MOST_NAME_CHARS] or "value")
+        properties[argument] = _named(_described(reader.read(schema), parameter.get("description")), name)
         if needed:
             required.append(argument)
         yield Parameter(
@@ -234,11 +254,23 @@ def _is_own_header(name: str) -> bool:
 
 
 def _described(schema: Any, description: object) -> Any:
+    schema = {} if schema is True else schema  # some providers take objects alone
     if not isinstance(description, str) or not description.strip() or not isinstance(schema, dict):
         return schema
     return (
         schema if schema.get("description") else {**schema, "description": quoted(" ".join(description.split())[:600])}
     )
+
+
+def _named(schema: Any, name: str) -> Any:
+    """The schema with the name in the description, if the argument has no letter of the name's script."""
+    if name.isascii():
+        return schema
+    given = schema if isinstance(schema, dict) else {}
+    return {
+        **given,
+        "description": quoted(": ".join(filter(None, (name[:_MOST_NAME_CHARS], given.get("description"))))),
+    }
 
 
 def _body(
@@ -263,6 +295,8 @@ def _body(
         return None
     schema = content[found].get("schema", {}) if isinstance(content[found], dict) else {}
     plain = resolved(document, schema) if isinstance(schema, dict) else {}
+    if row.get("required") is not True and _has_no_members(plain, bare=method in ("get", "head", "delete")):
+        return None
     media_type = _sent(found, plain) if "*" in found else found
     argument = arguments.take("body")
     properties[argument] = _described(reader.read(schema), row.get("description"))
@@ -281,6 +315,15 @@ def _body(
         encodings=_encodings(content[found], reader.budget),
         binary=tuple(_binary(document, schema, reader.budget)) if bare == MULTIPART else (),
     )
+
+
+def _has_no_members(schema: Any, *, bare: bool) -> bool:
+    """Whether a schema allows an empty object alone. bare: an object without a list of members has none, either."""
+    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+        return False
+    lists = "properties" in schema or (bare and "type" in schema)
+    further = ("properties", "additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref")
+    return lists and not any(schema.get(name) for name in further)
 
 
 def _best(content: Mapping[str, Any]) -> str:
@@ -357,12 +400,12 @@ def _successes(document: Mapping[str, Any], given: Values, budget: Budget) -> It
 
 
 def _accept(document: Mapping[str, Any], given: Values, budget: Budget) -> str:
-    """The media types of the successful responses: JSON first, of versions of JSON the last."""
+    """JSON, of versions of JSON the last, if a successful response can be JSON; else the media types."""
     named = (one for content in _successes(document, given, budget) for one in content)
     media_types = [one for one in dict.fromkeys(named) if _MEDIA_TYPE.fullmatch(one)]
     versions = sorted((one for one in media_types if is_json(one)), key=_by_numbers, reverse=True)
     plain = [one for one in versions if one == "application/json"]
-    return ", ".join([*(plain or versions[:1]), *(one for one in media_types if not is_json(one))][:5])
+    return ", ".join((plain or versions or media_types)[: 1 if versions else 5])
 
 
 def _by_numbers(text: str) -> str:
@@ -400,7 +443,7 @@ def server_of(servers: Any) -> str:
             raise BadServer(f"the server's variable {match[1]!r} is one of {', '.join(map(str, listed))}")
         return chosen
 
-    return _TEMPLATE.sub(default, url)
+    return _TEMPLATE.sub(default, url).strip().partition("#")[0]
 
 
 def _text(value: object) -> str:

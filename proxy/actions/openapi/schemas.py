@@ -5,24 +5,16 @@ References stay references, to `$defs` of the new schema, so a schema may be rec
 request must not have, are left out, and so are keywords without a use for a model.
 """
 
-import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from proxy.actions.openapi.budget import Budget
+from proxy.actions.openapi.keywords import LISTS, compiles, kept, mend
 from proxy.actions.openapi.names import FreeNames
 from proxy.actions.openapi.references import BadReference, found
-from proxy.actions.schema_check import problems
 from proxy.augment.sanitize import quoted
 
-_DROPPED = frozenset({
-    "discriminator", "xml", "externalDocs", "example", "nullable", "readOnly", "writeOnly", "$schema", "$id", "$anchor",
-    "$dynamicAnchor", "$dynamicRef", "$comment", "$defs", "definitions", "collectionFormat", "allowEmptyValue", "id",
-})  # fmt: skip
-_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _ONES = (
     "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedProperties",
     "unevaluatedItems",
@@ -86,7 +78,7 @@ class SchemaReader:
             self.defs[name] = self.read(target)
         self.budget.take_size(schema)
         made: Values = {"$ref": f"#/$defs/{self._names[reference]}"}
-        beside = {name: value for name, value in schema.items() if name != "$ref" and name not in _DROPPED}
+        beside = {name: value for name, value in schema.items() if name != "$ref"}
         if not str(self._document.get("openapi", "")).startswith("3.1"):  # 3.0 ignores all members beside $ref
             beside = {name: value for name, value in beside.items() if name == "description"}
         if beside:
@@ -110,76 +102,45 @@ class SchemaReader:
     def _object(self, schema: Values) -> Values:
         made: Values = {}
         for name, value in schema.items():
-            if name in _DROPPED or name.startswith("x-"):
-                self.budget.take(1)
-                continue
-            if name in _LISTS and isinstance(value, list):
-                made[name] = [self.read(one) for one in value]
+            if name in LISTS:
+                if some := value if isinstance(value, list) else [value] if isinstance(value, dict) else []:
+                    made[name] = [self.read(one) for one in some]
             elif name in _ONES:
-                made[name] = self.read(value)
-            elif name in _MAPS and isinstance(value, dict):
-                made[name] = {str(key): self.read(one) for key, one in value.items() if not self.is_read_only(one)}
+                read = self.read(value)
+                made[name] = {} if read is True and name == "items" else read
+            elif name in _MAPS:
+                made[name] = self._properties(value, patterns=name == "patternProperties")
             elif name == "description":
                 self.budget.take_size(value)
                 made[name] = quoted(_shortened(value))
             else:
-                self._count(value)
-                made[name] = value
-        _bounds(made)
-        _type(made)
+                self.budget.take(1)
+                for one in kept(name, value):
+                    self._count(one)
+                    made[name] = one
         if isinstance(properties := schema.get("properties"), dict) and isinstance(made.get("required"), list):
             made["required"] = [
                 name
                 for name in made["required"]
                 if isinstance(name, str) and not self.is_read_only(properties.get(name))
             ]
-        if not isinstance(made.get("required", []), list):  # `required: true` of a property, a slip from version 2.0
-            del made["required"]
+        mend(made)
         return _with_null(made) if schema.get("nullable") is True else made
+
+    def _properties(self, given: Any, *, patterns: bool) -> Values:
+        """The schemas of properties that a request may have."""
+        made = {}
+        for name, one in given.items() if isinstance(given, dict) else ():
+            if self.is_read_only(one) or (patterns and not compiles(str(name))):
+                continue
+            read = self.read(one)
+            if read is not False:
+                made[str(name)] = {} if read is True else read
+        return made
 
 
 def _base_of(reference: str) -> str:
     return _UNSAFE.sub("_", reference.rsplit("/", 1)[-1])[:_MOST_BASE_CHARS] or "schema"
-
-
-def _bounds(made: Values) -> None:
-    """Version 3.0's `exclusiveMinimum: true` beside `minimum`, as a number."""
-    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if isinstance(made.get(exclusive), bool) and made.pop(exclusive) and bound in made:
-            made[exclusive] = made.pop(bound)
-
-
-def _type(made: Values) -> None:
-    if made.get("type") == "file":
-        made["type"] = "string"
-    if "enum" in made and not isinstance(made["enum"], list):
-        del made["enum"]
-    _fit_enum(made)
-
-
-def _fit_enum(made: Values) -> None:
-    """An enum without a value of the type allows nothing: `type: string` beside [1, 2]. The values get the type."""
-    kind, listed = made.get("type"), made.get("enum")
-    if not isinstance(kind, str) or not listed or any(not problems({"type": kind}, one) for one in listed):
-        return
-    if kind == "array":  # of values of the enum
-        items = made["items"] if isinstance(made.get("items"), dict) else {}
-        made["items"] = {**items, "enum": made.pop("enum")}
-        return
-    fitting = [value for one in listed if not problems({"type": kind}, value := _of_kind(kind, one))]
-    if fitting:
-        made["enum"] = fitting
-    else:
-        del made["type"]
-
-
-def _of_kind(kind: str, value: Any) -> Any:
-    """The text of a value, or the value of a text."""
-    if kind == "string" and value is not None:
-        return orjson.dumps(value).decode()
-    with contextlib.suppress(orjson.JSONDecodeError):
-        return orjson.loads(value) if isinstance(value, str) else value
-    return value
 
 
 def _with_null(made: Values) -> Values:

@@ -43,6 +43,7 @@ def _servers(document: Mapping[str, Any]) -> list[Values]:
         return [{"url": base}] if base else []
     schemes = document.get("schemes") or ["https"]
     scheme = next((one for one in ("https", "http") if one in schemes), schemes[0])
+    base, host = base.strip() if isinstance(base, str) else "", host.strip()
     path = base and f"/{base.removeprefix('/')}"  # some documents leave out the slash
     return [{"url": f"{scheme}://{host.rstrip('/')}{path}"}]
 
