@@ -51,6 +51,8 @@ def chat_actions(
         call=call_limits(settings),
         search_s=settings.retrieval.deadline_s * _SEARCH_SHARE,
         always=always_of(settings),
+        private=frozenset(name for name, api in settings.actions.items() if api.private),
+        public=frozenset(name for name, api in settings.actions.items() if api.public),
         search_documents=row.search_documents,
         result_tokens=row.result_tokens,
         total_bytes=row.total_max_mb * 2**20,

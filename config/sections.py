@@ -60,6 +60,8 @@ class ActionsApi:
     servers: tuple[str, ...] | None = None
     offer: bool = False
     always: tuple[str, ...] | None = None
+    private: bool = False
+    public: bool = False
     secret_per_key: bool = False
 
 

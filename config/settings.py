@@ -298,6 +298,15 @@ def _models(value: Any, where: str) -> Mapping[str, Model]:
     return rows
 
 
+def _check_offer(name: str, row: ActionsApi) -> None:
+    if len(row.always or ()) > _MOST_ALWAYS:
+        raise SettingsError(
+            f"actions.{name}.always names at most {_MOST_ALWAYS} operations, got {len(row.always or ())}"
+        )
+    if row.private and row.public:
+        raise SettingsError(f"actions.{name} is private and public: leave one of the two out")
+
+
 def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
     rows = {}
     for name, row in _rows(value, where, ActionsApi):
@@ -313,10 +322,7 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
                 ipaddress.ip_network(text)
             except ValueError as error:
                 raise SettingsError(f"actions.{name}.networks: {error}; write 10.0.0.0/8, or so") from error
-        if len(row.always or ()) > _MOST_ALWAYS:
-            raise SettingsError(
-                f"actions.{name}.always names at most {_MOST_ALWAYS} operations, got {len(row.always or ())}"
-            )
+        _check_offer(name, row)
         if row.auth == "api_key" and row.key_in == "header" and not _HEADER_NAME.fullmatch(row.key_name):
             raise SettingsError(f"actions.{name}.key_name must be the name of a header, got {row.key_name!r}")
         needed = {"basic": ("user_env", "secret_env"), "digest": ("user_env", "secret_env"), "none": ()}

@@ -22,6 +22,7 @@ OfferResult = Literal["offered", "nothing found", "no usable set", "not suited",
 CallOutcome = Literal[
     "ok", "api_error", "timeout", "failed",
     "invalid_arguments", "invented_value", "limit", "unknown_tool", "could_change", "no_credentials",
+    "private_data",
 ]  # fmt: skip
 # "surplus": beyond the number of operations for a question. "other_server": at an address that is not called.
 FoundOutcome = Literal["offered", "surplus", "could_change", "other_server"]
@@ -93,6 +94,7 @@ class ActionTrace:
     tools: "Mapping[str, OfferedOperation | OwnTool]" = field(default_factory=dict)  # offered, by the name of the tool
     searches: list[OperationSearch] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # SET/OPERATION whose definitions the model refused in this chat
+    private: Sequence[str] = ()  # private sets of which the conversation has results
     forgotten: bool = False  # the conversation had hidden messages, which cannot be put back
     rounds: list[ModelRound] = field(default_factory=list)
     calls: list[ActionCall] = field(default_factory=list)

@@ -27,6 +27,7 @@ memory        the hidden rounds of a conversation, for the next question
 further_members  of a model's message: thoughts and signatures, which go back to the model
 written_calls calls that a model writes as text, in place of a call of a tool
 spelled_calls the spellings of such calls     quotes  whether such a text is only a quote
+private_sets  the private sets of which a conversation has data
 ways          how each model is asked for calls: by tools, a JSON schema or text; learned
 protocols     requests for models that are not asked by tools
 protocol_replies  replies of these models

@@ -56,6 +56,8 @@ class ActionLimits:
     call: CallLimits
     search_s: float | None = None  # time for the search where a chat has operations; None: no limit
     always: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the baked-in operations of each set, by name
+    private: Collection[str] = ()  # sets after whose results no call of a public set is sent
+    public: Collection[str] = ()
     search_documents: bool = False  # each chat with sets and passages has the tool `search_documents`
     result_tokens: int = sys.maxsize  # of all results that the model reads
     total_bytes: int = sys.maxsize  # of all responses

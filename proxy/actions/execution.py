@@ -37,7 +37,12 @@ _MOST_NAME_CHARS = 64
 _LEAST_SIMILAR = 0.5  # of two names, from 0 to 1
 # Models that are not asked by tools go on with further calls, and lose the fact.
 _ANSWER_NOW = "If this result answers the question, answer the user now, with the facts of the result."
-_REFUSALS = ("unknown_tool", "could_change", "invalid_arguments")  # for which no value of the person matters
+_REFUSALS = (
+    "unknown_tool",
+    "could_change",
+    "invalid_arguments",
+    "private_data",
+)  # for which no value of the person matters
 _MOST_KEPT_CHARS = 2_000  # of arguments and of a result, in a receipt
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 
@@ -52,8 +57,12 @@ class Execution:
         exchange: Exchange,
         known: Sequence[str],
         said: Sequence[str] = (),
+        private: Collection[str] = (),
     ) -> None:
-        """known: the texts of the conversation. said: the texts of the person alone."""
+        """known: the texts of the conversation. said: the texts of the person alone.
+
+        private: the private sets of which the conversation has results.
+        """
         self._offer = offer
         self._limits = limits
         self._exchange = exchange
@@ -66,6 +75,9 @@ class Execution:
         self._failures: dict[str, set[int]] = {}  # operation -> rounds with wrong arguments
         self._incomplete: set[str] = set()  # operations that were called without a value
         self._trace = exchange.action_trace or ActionTrace()
+        self._private = set(private)  # also of calls that run
+        self._private_before: Sequence[str] = ()  # of which the model has read results
+        self._trace.private = sorted(self._private)
         self._done: set[tuple[str, str]] = set()  # name and arguments of calls that bring nothing new if made again
         self._wanted: dict[str, str] = {}  # operation -> the tool whose call waits for a value of the result
         self.question = ""  # of the gateway to the person, where arguments are wrong again; "": none
@@ -87,6 +99,7 @@ class Execution:
         """The texts for the model, in the order of the calls, which run at the same time."""
         share = self._budget.share(max(1, len(calls)), self._limits.call)
         self._round += 1
+        self._private_before = sorted(self._private)
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(self._result(one, share)) for one in calls]
         texts = [task.result() for task in running]
@@ -152,6 +165,13 @@ class Execution:
     async def _called(
         self, tool: OfferedOperation, arguments: dict[str, Any], traced: ActionCall, share: CallShare
     ) -> str:
+        if tool.set in self._limits.public and self._private_before:
+            traced.outcome = "private_data"
+            sets = ", ".join(self._private_before)
+            return (
+                f"Nothing was sent: {tool.set} is a public API, and this conversation has private data of {sets}. "
+                "Answer without this call, or tell the user to ask in a new conversation."
+            )
         if wrong := problems(tool.schema, arguments):
             traced.outcome = "invalid_arguments"
             missing = _missing(tool, arguments)
@@ -177,6 +197,9 @@ class Execution:
         text = quoted(fitted)
         if outcome.sent:  # the text of a refused call has the values that stand nowhere
             self._known.append(without_marks(text))
+        if outcome.sent and tool.set in self._limits.private:
+            self._private.add(tool.set)
+            self._trace.private = sorted(self._private)
         whole = outcome.whole or (outcome.text if fitted != outcome.text else "")
         if whole:
             text += f"\n{self._on_shelf(whole, share)}"

@@ -23,6 +23,11 @@ _PLACE = re.compile(r"(?m)^(?:start \d+|(?:/[^\s:/]*)+): ")
 _CUTS = re.compile(r"… [\d,]+ (?:more|elements|members|characters left out …)|\"…\": ?\"\d+ more\"")
 
 
+def is_refusal(result: str) -> bool:
+    """Whether the result of a call says that the gateway sent no call."""
+    return result.startswith(_REFUSAL_BEGINNINGS)
+
+
 def without_marks(text: str) -> str:
     """A text of the conversation or a result, without the lines, numbers and counts of the gateway."""
     text = _LINES.sub("", text)

@@ -17,6 +17,7 @@ from proxy.actions.known_texts import without_marks
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
 from proxy.actions.model_reply import ModelReply, is_own_id
 from proxy.actions.offer import Offer
+from proxy.actions.private_sets import private_results
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
 from proxy.actions.protocols import request_parts, spoken
 from proxy.actions.ways import FORM_REFUSED, REFUSED, refused_function
@@ -79,7 +80,7 @@ class ActionLoop:
         )
         self._spoken = False  # the messages of earlier questions are texts
         said = [message.text for message in request.messages() if message.role == "user"]
-        self._execution = Execution(offer, self._limits, exchange, self._texts(), said)
+        self._execution = Execution(offer, self._limits, exchange, self._texts(), said, self._private())
         self._in_vain = False  # the model has called only tools that do not exist, in one round
         self._must_answer = False  # the next round has no calls
 
@@ -413,6 +414,13 @@ class ActionLoop:
             return json_bytes(without_further(message))
         self._further |= further_names(message)
         return json_bytes(sendable(message) if self._target.lane == "translated" else message)
+
+    def _private(self) -> set[str]:
+        """The private sets of which the conversation has results, or may have: not all rounds are known."""
+        known = private_results(self._offer.conversation, self._limits.private)
+        replies = any(message.role == "assistant" for message in self._request.messages())
+        unknown = self._trace.forgotten or (replies and self._memory is None)
+        return known | (set(self._trace.sets) & set(self._limits.private) if unknown else set())
 
     def _texts(self) -> Sequence[str]:
         """The texts in which a value of a call may stand: of earlier questions, the results."""

@@ -47,6 +47,8 @@ def source(tmp_path: Path) -> Source:
 def test_a_set_bakes_in_a_limited_number_of_operations(source: Source) -> None:
     assert source.load("actions: {atlas: {always: [a, b]}}").actions["atlas"].always == ("a", "b")
     names = ", ".join(f"a{number}" for number in range(21))
+    message = source.refused("actions: {atlas: {private: true, public: true}}")
+    assert message == "actions.atlas is private and public: leave one of the two out"
     message = source.refused(f"actions: {{atlas: {{always: [{names}]}}}}")
     assert message == "actions.atlas.always names at most 20 operations, got 21"
 

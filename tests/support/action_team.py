@@ -123,10 +123,10 @@ class Team:
 
 
 @contextlib.contextmanager
-def action_team(folder: Path) -> Iterator[Team]:
+def action_team(folder: Path, settings: str = SETTINGS) -> Iterator[Team]:
     """A team with a gateway of its own."""
     with atlas_api() as api, recording() as recorder:
-        settings = SETTINGS.format(model=recorder.url, group=GROUP)
+        settings = settings.format(model=recorder.url, group=GROUP)
         sets = {"atlas": document(api.url), "weather": {**TRIP, "servers": [{"url": api.url}]}}
         with serving_sets(folder, settings, sets, **SECRETS) as served:
             yield Team(served, api, recorder)

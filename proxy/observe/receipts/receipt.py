@@ -139,6 +139,7 @@ def _actions(trace: ActionTrace) -> dict[str, Any]:
         "operations": trace.operations,
         "searches": trace.searches,
         "left_out": trace.left_out,
+        "private": list(trace.private),
         "forgotten": trace.forgotten,
         "answered_by": trace.answered_by,
         "rounds": rounds,
