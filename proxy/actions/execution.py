@@ -37,12 +37,8 @@ _MOST_NAME_CHARS = 64
 _LEAST_SIMILAR = 0.5  # of two names, from 0 to 1
 # Models that are not asked by tools go on with further calls, and lose the fact.
 _ANSWER_NOW = "If this result answers the question, answer the user now, with the facts of the result."
-_REFUSALS = (
-    "unknown_tool",
-    "could_change",
-    "invalid_arguments",
-    "private_data",
-)  # for which no value of the person matters
+# For which no value of the person matters.
+_REFUSALS = ("unknown_tool", "could_change", "invalid_arguments", "private_data")
 _MOST_KEPT_CHARS = 2_000  # of arguments and of a result, in a receipt
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 
