@@ -1,7 +1,7 @@
 """ragway bench: ask models the same questions raw and with passages, and report the difference."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +21,21 @@ from cli.bench_shared import (
     send_options,
     unfinished,
 )
-from cli.build import template
+from cli.build import rewrite_prompt, template
 from cli.common import WholeNumber, confirm, options, progress_bar, run, settings_of
 from cli.config import shown_settings
 from config.settings import Settings
 from runtime import logs
 
 if TYPE_CHECKING:  # imported on use, because httpx loads slowly
+    from evaluation.answers.client.budget import Operations, Rewriting
     from evaluation.answers.client.gateway_client import GatewayClient
     from evaluation.answers.client.sender import Outcome
     from evaluation.answers.records import DialectName, Leak, Mode, Question
     from evaluation.answers.run.run_plan import RunPlan
 
 _KEPT_SETTINGS = ("models", "upstream.", "retrieval.", "inject.", "embedder.", "ingest.")
+_REQUEST_BYTES = 200  # of a request for a rewrite, around the prompt
 _USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
 
 
@@ -219,8 +221,19 @@ async def _run_plan(
         described = {**described, "settings": told_of}
     names = await checked(gateway.client, plan.variants, *_searchable(described, gateway, args, settings))
     wholes = await plan.wholes(gateway.client, template(settings), settings.retrieval.collections, models.size_of)
+    operations = await _operations(gateway, args, settings)
+    if operations is not None:
+        described = {**described, "operations": asdict(operations)}
     run_options = RunOptions(
-        args.concurrency, args.retries, settings.inject.budget_tokens, models.price_of, models.size_of, wholes
+        args.concurrency,
+        args.retries,
+        settings.inject.budget_tokens,
+        models.price_of,
+        models.size_of,
+        wholes,
+        operations,
+        _rewriting(models, settings),
+        models.rewrite_price_of,
     )
     budget = plan.budget(run_options)
     for name, why in plan.left_out.items():
@@ -238,6 +251,29 @@ async def _run_plan(
     runner = Runner(run, gateway, budget, run_options, progress=progress_bar("bench", "replies"))
     await interruptible(runner, runner.go())
     return runner.outcome
+
+
+async def _operations(gateway: "GatewayClient", args: _BenchArgs, settings: Settings) -> "Operations | None":
+    """The operations that chats of the run may call; None: none. Of a gateway elsewhere, the sets alone are known."""
+    from evaluation.answers.client.budget import Operations
+
+    asked = any(name.startswith("rage/") for name in args.models)
+    if args.base_url is None:
+        offered = asked or any(row.offer for row in settings.actions.values())
+    else:
+        offered = asked or await gateway.has_action_sets()
+    return Operations(settings.action_calls.rounds, settings.action_calls.result_tokens) if offered else None
+
+
+def _rewriting(models: ModelFacts, settings: Settings) -> "Rewriting | None":
+    """The model that rewrites follow-up questions, by the settings here; None: none."""
+    from evaluation.answers.client.budget import Rewriting
+    from proxy.augment.rewrite import MAX_TOKENS
+
+    if settings.retrieval.rewrite != "llm":
+        return None
+    prompt_bytes = len(rewrite_prompt(settings).text.encode()) + _REQUEST_BYTES
+    return Rewriting(models.rewrite_price_of(settings.retrieval.rewrite_model), prompt_bytes, MAX_TOKENS)
 
 
 def _searchable(

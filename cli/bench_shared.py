@@ -170,8 +170,12 @@ class ModelFacts:
         self._prices = dict(_price(text) for text in prices)
         self._windows = dict(_window(text) for text in windows)
         self._targets: dict[str, Target] = {}
+        self._rewriting_prices: dict[str, Price] = {}
         if settings is not None:
             routes = Routes(targets(settings, os.environ))
+            rewriter = settings.retrieval.rewrite_model if settings.retrieval.rewrite == "llm" else ""
+            if rewriter and (price := price_of(routes.resolve(rewriter, EVERYTHING).model)) is not None:
+                self._rewriting_prices[rewriter] = price
             try:
                 self._targets = {name: routes.resolve(name, EVERYTHING) for name in names}
             except ApiError as error:
@@ -184,6 +188,10 @@ class ModelFacts:
         if target is not None and target.lane == "echo":
             return _FREE
         return price_of(name if target is None else target.model)
+
+    def rewrite_price_of(self, name: str) -> Price | None:
+        """The price of the model that rewrites questions, by the gateway's name or the upstream's."""
+        return self._prices.get(name) or self._rewriting_prices.get(name) or price_of(name)
 
     def size_of(self, name: str) -> Size:
         target = self._targets.get(name)

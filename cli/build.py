@@ -357,7 +357,7 @@ def versions(settings: Settings) -> Versions:
     values["retrieval.rerank_model"] = Path(settings.retrieval.rerank_model).name
     if settings.retrieval.rewrite == "llm":
         values["retrieval.rewrite_model"] = settings.retrieval.rewrite_model
-        values["retrieval.rewrite_prompt"] = sha256_of(_rewrite_prompt(settings).text)
+        values["retrieval.rewrite_prompt"] = sha256_of(rewrite_prompt(settings).text)
     return Versions(version("ragway"), sha256_of(template(settings).text), settings.inject.order, values)
 
 
@@ -422,13 +422,13 @@ def rewriter(settings: Settings, models: ModelCalls, routes: Routes) -> Rewriter
         models,
         retrieval.rewrite_model,
         target,
-        _rewrite_prompt(settings),
+        rewrite_prompt(settings),
         retrieval.rewrite_deadline_s,
         retrieval.deadline_s,
     )
 
 
-def _rewrite_prompt(settings: Settings) -> Prompt:
+def rewrite_prompt(settings: Settings) -> Prompt:
     """Raises SettingsError."""
     name = settings.retrieval.rewrite_prompt
     try:

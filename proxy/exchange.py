@@ -63,6 +63,9 @@ class Step:
     detail: str = ""  # e.g. the called model; never a client's text
 
 
+ReserveNext = Callable[[bytes, Mapping[str, Any], Tokens], Awaitable[None]]
+
+
 @dataclass(slots=True)
 class Exchange:
     """The facts about a request and the reply, as far as known."""
@@ -79,7 +82,7 @@ class Exchange:
     by_gateway: bool = False  # a call of the gateway's own: counts tokens and money, but no request
     upstream: App | None = field(default=None, repr=False)  # calls the model; None: the route sends the answer
     # Reserves tokens for a further call, given body, members, and the tokens of the calls so far. None: no limits.
-    reserve_next: Callable[[bytes, Mapping[str, Any], Tokens], Awaitable[None]] | None = field(default=None, repr=False)
+    reserve_next: ReserveNext | None = field(default=None, repr=False)
     at_end: Callable[[], object] | None = field(default=None, repr=False)  # keeps the receipt of a reply with rounds
     limited: str = ""  # the limit that refused the request; "unavailable": the accounts cannot be reached
     tokens: Tokens | None = None  # None: no model was called
@@ -97,6 +100,7 @@ class Exchange:
     give_back: Callable[[], object] | None = field(default=None, repr=False)
     rag_status: RagStatus = ""  # "": no readable request for a model
     rag_reason: str = ""
+    rewriting: tuple[str, Tokens] | None = None  # the model that was asked for a rewrite, and the tokens of the call
     searched: tuple[str, ...] = ()  # collections
     sources: tuple[str, ...] = ()  # of the injected passages, best first
     actions: tuple[str, ...] = ()  # called for the model, in order: SET/OPERATION, or a search of documents

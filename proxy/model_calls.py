@@ -8,7 +8,7 @@ no log line, no request of the key.
 Cancelling the awaiting task (a deadline, a client that left) closes the connection to the upstream.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +22,7 @@ from proxy.access.usage import OPERATOR
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange, Target
 
@@ -69,11 +70,13 @@ class ModelCalls:
         owner: Owner,
         max_tokens: int,
         headers: Headers | None = None,
+        spent: Callable[[Tokens], object] | None = None,
     ) -> str:
         """The model's answer, in one piece, at temperature 0.
 
         model: the name in the usage. headers: of the client's request, for a target that takes the client's own key.
-        Raises NoAnswer: the upstream failed, refused or broke off; the model refused; the owner has no tokens left.
+        spent: called with the tokens of the call, also of a call that is cancelled. Raises NoAnswer: the upstream
+        failed, refused or broke off; the model refused; the owner has no tokens left.
         """
         fields = {
             "model": target.model,
@@ -82,15 +85,22 @@ class ModelCalls:
             "max_tokens": max_tokens,
             "stream": False,
         }
-        reply = _WholeReply(_MOST_BYTES)
+        reply, reader, refused = _WholeReply(_MOST_BYTES), CHAT.reader(streamed=False), False
+        body = orjson.dumps(fields)
         try:
-            call = self.call_of(model, target, orjson.dumps(fields), owner, fields=fields)
+            call = self.call_of(model, target, body, owner, fields=fields)
             await self.send(call, _scope(call, headers or []), reply.take)
+            reader.feed(reply.body())
+            reader.close()
         except ApiError as error:
+            refused = True
             raise NoAnswer(error.log_text) from None
-        reader = CHAT.reader(streamed=False)
-        reader.feed(reply.body())
-        reader.close()
+        except NoAnswer:
+            refused = True
+            raise
+        finally:
+            if spent is not None and not refused:
+                spent(reader.tokens(body))
         if not reader.whole:
             raise NoAnswer("the reply is no chat completion")
         if reader.refused:

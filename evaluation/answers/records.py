@@ -66,6 +66,7 @@ class MaxCost:
     prompt_tokens: int
     answer_tokens: int | None  # None: not known
     usd: float | None  # None: the length of the answer or the price of the model is not known
+    calls: int = 1  # of the model: several in a chat with operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Rag:
     passages: Sequence[ShownPassage] | None = None  # None: no receipt
     injected_tokens: int | None = None  # counted by the embedder; None: no receipt
     injected_bytes: int | None = None  # of the passages and the text around the passages; None: no receipt
+    actions: Sequence[str] = ()  # operations that the gateway called for the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class Reply:
     request: Mapping[str, Any]  # the request body
     reply: str  # the raw reply
     refused: bool = False  # `answer` holds the reply's "refusal"
+    rewriting: Tokens | None = None  # part of `usage`: of the model that rewrote the question
 
     @property
     def asked(self) -> RequestKey:
@@ -154,8 +157,16 @@ def reply_from(row: Mapping[str, Any]) -> Reply:
     if rag.get("passages") is not None:
         rag["passages"] = [ShownPassage(**_known(ShownPassage, passage)) for passage in rag["passages"]]
     usage = row.get("usage")
-    told = {"rag": Rag(**rag), "usage": None if usage is None else Tokens(**_known(Tokens, usage))}
+    told = {"rag": Rag(**rag), "usage": _tokens_from(usage), "rewriting": _tokens_from(row.get("rewriting"))}
     return Reply(**(_known(Reply, row) | told))
+
+
+def _tokens_from(row: Mapping[str, Any] | None) -> Tokens | None:
+    return (
+        None
+        if row is None
+        else Tokens(**{name: value for name, value in _known(Tokens, row).items() if name != "parts"})
+    )
 
 
 def _known(kind: type, row: Mapping[str, Any]) -> dict[str, Any]:

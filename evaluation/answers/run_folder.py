@@ -210,7 +210,7 @@ class Run:
     def sent_requests(self) -> Iterator[tuple[RequestKey, float, MaxCost]]:
         """Every row of asked.jsonl: the request, the time in seconds since the epoch, and the maximum cost."""
         for row in rows_of(self.folder / _ASKED):
-            max_cost = MaxCost(row["prompt_tokens"], row["answer_tokens"], row["usd"])
+            max_cost = MaxCost(row["prompt_tokens"], row["answer_tokens"], row["usd"], row.get("calls", 1))
             yield (row["question"], row["variant"], row["repeat"]), row["at_s"], max_cost
 
     def sent_path(self) -> Path:

@@ -21,7 +21,7 @@ from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.errors import ApiError
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import Exchange, ReserveNext, exchange_of
 
 # Routes of the gateway that call no model and count as no request, except searches and runs of operations.
 _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage", "/v1/actions")
@@ -30,6 +30,7 @@ _OPERATIONS, _RUN = "/v1/actions/", "/run"
 _TOOLS = "/mcp"  # searches as tools
 _ANSWER_TOKENS = 500  # reserved where the request sets no length of the answer
 _CHOICES = ("n", "best_of")  # members for the number of answers, in all dialects
+_NONE = Tokens(0, 0)
 _MOST_TOKENS = 10**9  # a larger number counts as _MOST_TOKENS, which fits every counter
 
 
@@ -99,16 +100,28 @@ class Metering:
             wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=answers))
             await self._ledger.reserve(exchange, admission, wanted_tokens, least_tokens)
             if exchange.action_trace is not None:
-                exchange.reserve_next = functools.partial(self._reserve_next, exchange, admission)
+                ceiling = exchange.reserve_next
+                exchange.reserve_next = functools.partial(self._reserve_next, exchange, admission, ceiling)
         if exchange.give_back is None:
             return body
         exchange.body_tokens = await by_size(body, lambda: estimated_tokens(body))
         return b""
 
     async def _reserve_next(
-        self, exchange: Exchange, admission: Admission, body: bytes, fields: Mapping[str, Any], used: Tokens
+        self,
+        exchange: Exchange,
+        admission: Admission,
+        ceiling: ReserveNext | None,
+        body: bytes,
+        fields: Mapping[str, Any],
+        used: Tokens,
     ) -> None:
-        """Reserve the tokens of a further call of the model. used: by the calls so far. Raises ApiError 429, 503."""
+        """Reserve the tokens of a further call of the model. used: by the calls so far. Raises ApiError 400, 429, 503.
+
+        ceiling: of the request itself.
+        """
+        if ceiling is not None:
+            await ceiling(body, fields, used)
         wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=True))
         await self._ledger.reserve_next(exchange, admission, used, wanted_tokens, least_tokens)
 
@@ -144,6 +157,22 @@ def _must_report_use(path: str, exchange: Exchange) -> None:
             "not ask for one: wait for the response, or ask for a stream."
         )
         raise ApiError(403, message, code="forbidden", type="permission_error", param="background")
+
+
+async def within(most_tokens: int, body: bytes, fields: Mapping[str, Any], used: Tokens = _NONE) -> None:
+    """Raise ApiError 400 if a call of the model could bring a request above the request's own ceiling.
+
+    The largest prompt has a token for every byte, so the ceiling holds with any tokenizer. used: by the calls so far.
+    """
+    so_far = used.prompt + used.completion
+    longest = _largest(body, fields, LENGTHS) * max(1, _largest(body, fields, _CHOICES))
+    needed = so_far * (BYTES_PER_TOKEN if used.estimated else 1) + len(body) + longest
+    if needed > most_tokens:
+        message = (
+            f"The next call of the model could bring this request to {needed} tokens, above the {most_tokens} of "
+            "x-rag-max-tokens: allow more, or ask for fewer operations."
+        )
+        raise ApiError(400, message, code="max_tokens_reached", param="x-rag-max-tokens")
 
 
 def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) -> tuple[int, int]:

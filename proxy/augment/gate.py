@@ -6,7 +6,9 @@ asks for a shadow comparison. Collections come from the body's `rag`, else the h
 prefix `rag/<collection>/`, else the setting.
 
 Where action sets are configured, a chat can name sets: in the body's `rag.actions`, else the header `x-rag-actions`,
-else the model prefix `rage/<set>/`, before any other prefix.
+else the model prefix `rage/<set>/`, before any other prefix. Retrieval that is off switches the sets of the settings
+off, too, unless the header is `on`: to compare answers with and without passages, both with operations. The header
+`x-rag-max-tokens` is a ceiling of all calls of the model together.
 """
 
 from collections.abc import Sequence
@@ -25,7 +27,8 @@ _MAX_TURNS = 12  # of the conversation's end: rewriting uses no more
 _MAX_TURN_CHARS = 20_000
 _MAX_K = 100
 _MAX_QUOTED_CHARS = 100  # of an unknown name, in an error
-_CONTROLS = (b"x-rag", b"x-rag-collection", b"x-rag-actions")
+_CONTROLS = (b"x-rag", b"x-rag-collection", b"x-rag-actions", b"x-rag-max-tokens")
+_MOST_DIGITS = 15
 HOUSEKEEPING = "housekeeping call"
 SMALL_TALK = "small talk"
 
@@ -45,6 +48,8 @@ class Decision:
     continues: bool = False  # the request lacks earlier turns of a stored conversation, which the search needs
     forced: bool = False  # the client asks for a search, whatever the message says
     action_sets: tuple[str, ...] | None = None  # that the client names; None: the client names no set, () switches off
+    keeps_sets: bool = False  # the sets of the settings stay with retrieval off
+    most_tokens: int = 0  # of all calls of the model in a chat with operations; 0: no ceiling
 
 
 def decide(
@@ -87,8 +92,32 @@ def decide(
         reason = HOUSEKEEPING if utility else "" if turns else "no user text"
         continues = not utility and _continues(request, messages, turns)
     searched, compare = chosen or tuple(collections), header == "compare"
-    named = _named_sets(options, _header(controls, _CONTROLS[2]), sets) if actions else None
-    return Decision(model, status, reason, turns, searched, bool(chosen), options.k, compare, continues, forced, named)
+    asked_sets = _header(controls, _CONTROLS[2])
+    named = _named_sets(options, asked_sets, sets) if actions else None
+    return Decision(
+        model,
+        status,
+        reason,
+        turns,
+        searched,
+        bool(chosen),
+        options.k,
+        compare,
+        continues,
+        forced,
+        named,
+        asked_sets.lower() == "on",
+        _most_tokens(_header(controls, _CONTROLS[3])) if actions else 0,
+    )
+
+
+def _most_tokens(header: str) -> int:
+    """The ceiling of a chat with operations; 0: none. Raises ApiError 400."""
+    if header and not (header.isascii() and header.isdigit() and len(header) <= _MOST_DIGITS and int(header)):
+        raise ApiError(
+            400, f"The header x-rag-max-tokens must be a whole number above 0, got {header!r}.", code="invalid_x_rag"
+        )
+    return int(header or 0)
 
 
 def _named_sets(options: "RagOptions", header: str, prefix: str) -> tuple[str, ...] | None:
@@ -97,7 +126,8 @@ def _named_sets(options: "RagOptions", header: str, prefix: str) -> tuple[str, .
         return options.actions
     if header.lower() == "off":
         return ()
-    return collection_names(header) or collection_names(prefix) or None
+    named = () if header.lower() == "on" else collection_names(header)
+    return named or collection_names(prefix) or None
 
 
 def split_sets(name: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from proxy.access import permitted
+from proxy.access.metering import within
 from proxy.access.rights import Rights
 from proxy.action_trace import ActionTrace
 from proxy.asgi import App, Receive, Scope, Send
@@ -211,7 +212,7 @@ class Augment:
                 exchange.upstream, exchange, request.conversation, decision.turns
             )
         if acting is not None:
-            exchange.comparison = "unsuited" if decision.compare else ""
+            exchange.comparison = "has operations" if decision.compare else ""
         elif options.shadow is None:
             exchange.comparison = "not allowed" if decision.compare else ""
         elif options.shadow.selects(decision):
@@ -251,7 +252,7 @@ class Augment:
         """
         from proxy.actions.bridged import app_of, client_chat  # with httpx: for a gateway with APIs alone
 
-        off = decision.action_sets is None and decision.status == "off"
+        off = decision.action_sets is None and decision.status == "off" and not decision.keeps_sets
         sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
         exchange.action_trace = ActionTrace(sets) if sets else None
         chat = await client_chat(request, decision.model, target, sets, exchange, actions)
@@ -269,6 +270,9 @@ class Augment:
         app = app_of(chat, self._upstream, forwarded, offer, exchange, actions, passages)
         edits = [] if offer is None else offer.edits(chat.request)
         exchange.body = await by_size(request.raw, lambda: forwarded(chat.request, edits))
+        if decision.most_tokens:
+            await within(decision.most_tokens, exchange.body, request.fields)
+            exchange.reserve_next = functools.partial(within, decision.most_tokens)
         return app
 
     async def _offer(

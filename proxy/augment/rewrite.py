@@ -16,9 +16,10 @@ from pathlib import Path
 
 from proxy.access import permitted
 from proxy.access.permitted import PermittedSearch, SearchResult
+from proxy.dialects.token_counts import Tokens
 from proxy.errors import Headers
 from proxy.exchange import Exchange, Target
-from proxy.model_calls import ModelCalls, NoAnswer, Owner, owner_of
+from proxy.model_calls import ModelCalls, NoAnswer, owner_of
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Turn
@@ -32,7 +33,7 @@ FAILED = "rewriting failed"
 
 _MOST_TURNS = 8  # for the model, before the latest message
 _MOST_TURN_CHARS = 1000
-_MAX_TOKENS = 200
+MAX_TOKENS = 200
 _MOST_ADDED_CHARS = 300  # a rewrite is at most so much longer than the message
 _KEPT_SHARE = 0.05  # of the time for retrieval: enough to answer with the local form at the end
 _QUOTES = "\"'`“”„«»‘’ "
@@ -100,7 +101,7 @@ class Rewriter:
         until_s = asyncio.get_running_loop().time() + self.retrieval_deadline_s * (1 - _KEPT_SHARE)
         began = time.perf_counter()
         local = asyncio.ensure_future(permitted.search(knowledge, asked))
-        asking = asyncio.ensure_future(self._ask(asked.turns, owner_of(exchange), headers))
+        asking = asyncio.ensure_future(self._ask(asked.turns, exchange, headers))
         for task in (local, asking):  # retrieve the exception: asyncio warns about an error that no code has read
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
@@ -116,12 +117,22 @@ class Rewriter:
             local.cancel()
             asking.cancel()
 
-    async def _ask(self, turns: Sequence[Turn], owner: Owner, headers: Headers) -> str:
+    async def _ask(self, turns: Sequence[Turn], exchange: Exchange, headers: Headers) -> str:
         """The model's answer. Raises NoAnswer, TimeoutError."""
+
+        def spent(tokens: Tokens) -> None:
+            exchange.rewriting = self.model, tokens
+
         messages = [{"role": "user", "content": self.prompt.render(turns)}]
         async with asyncio.timeout(self.deadline_s):
             return await self.models.complete(
-                self.model, self.target, messages, owner=owner, max_tokens=_MAX_TOKENS, headers=headers
+                self.model,
+                self.target,
+                messages,
+                owner=owner_of(exchange),
+                max_tokens=MAX_TOKENS,
+                headers=headers,
+                spent=spent,
             )
 
     async def _search_again(

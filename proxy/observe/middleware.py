@@ -92,6 +92,10 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     headers = [(b"x-rag-id", exchange.id.encode())]
     if exchange.comparison:
         headers.append((b"x-rag-compare", exchange.comparison.encode()))
+    if exchange.rewriting is not None:
+        model, tokens = exchange.rewriting
+        words = f"{tokens.prompt}, {tokens.completion}; model={quote(model, safe='/.-_~:@+')}"
+        headers.append((b"x-rag-rewrite-tokens", words.encode()))
     if exchange.patterns:
         headers.append(
             (b"x-rag-patterns", ", ".join(quote(each, safe="/.-_~:@+*") for each in exchange.patterns).encode())

@@ -63,15 +63,54 @@ def answer_cap(settings: Mapping[str, Any], size: Size) -> int | None:
     return max(caps) if caps else size.answer_tokens
 
 
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """A gateway whose chats may call operations of APIs: the model is asked again after each round of calls."""
+
+    rounds: int
+    result_tokens: int  # of all results
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """A model that rewrites follow-up questions."""
+
+    price: Price | None
+    prompt_bytes: int  # without the conversation
+    answer_tokens: int
+
+
 def max_cost_of(
-    body: Mapping[str, Any], variant: Variant, *, budget_tokens: int, cap: int | None, price: Price | None
+    body: Mapping[str, Any],
+    variant: Variant,
+    *,
+    budget_tokens: int,
+    cap: int | None,
+    price: Price | None,
+    operations: Operations | None = None,
+    rewriting: Rewriting | None = None,
 ) -> MaxCost:
-    """The maximum cost of a request. budget_tokens: of the injected passages; cap: the longest answer in tokens."""
-    prompt = len(orjson.dumps(body))
+    """The maximum cost of a request. budget_tokens: of the injected passages; cap: the longest answer in tokens.
+
+    operations: each round of calls sends the prompt again, with the model's answers and the results so far. rewriting:
+    for a follow-up question with passages.
+    """
+    written = len(orjson.dumps(body))
+    prompt, answer, calls = written, cap, 1
     if variant.mode == "rag":
         prompt += budget_tokens * _TOKENS_OF_ONE + _BLOCK_TOKENS
-    usd = None if price is None or cap is None else _dollars(prompt, cap, price)
-    return MaxCost(prompt, cap, usd)
+    if operations is not None:
+        calls = operations.rounds + 1
+        prompt = prompt * calls + operations.rounds * (operations.result_tokens + (cap or 0))
+        answer = None if cap is None else cap * calls
+    tier = body.get("service_tier")
+    usd = None if price is None or answer is None else price.most(tier if isinstance(tier, str) else "", prompt, answer)
+    if rewriting is None or variant.mode != "rag":
+        return MaxCost(prompt, answer, usd, calls)
+    asked = rewriting.prompt_bytes + written
+    if usd is not None:
+        usd = None if rewriting.price is None else usd + rewriting.price.most("", asked, rewriting.answer_tokens)
+    return MaxCost(prompt + asked, None if answer is None else answer + rewriting.answer_tokens, usd, calls)
 
 
 def cost_of(ended: Ended, max_cost: MaxCost, price: Price | None) -> Cost:
@@ -81,21 +120,17 @@ def cost_of(ended: Ended, max_cost: MaxCost, price: Price | None) -> Cost:
         return NO_COST
     if not usage.estimated:
         return Cost(ended.cost_usd or 0.0, usage.prompt + usage.completion)
-    if ended.error is not None:  # more may have been made than came
+    if ended.error is not None or max_cost.calls > 1:  # more may have been made than came
         return cost_at_max(max_cost)
     said = usage.completion * BYTES_PER_TOKEN  # the inverse of the estimate
     answer = said if max_cost.answer_tokens is None else min(said, max_cost.answer_tokens)
-    usd = max_cost.usd or 0.0 if price is None else _dollars(max_cost.prompt_tokens, answer, price)
+    usd = max_cost.usd or 0.0 if price is None else price.most("", max_cost.prompt_tokens, answer)
     return Cost(usd, max_cost.prompt_tokens + answer)
 
 
 def cost_at_max(max_cost: MaxCost) -> Cost:
     """The cost of an attempt that is in flight or was cut off."""
     return Cost(max_cost.usd or 0.0, max_cost.prompt_tokens + (max_cost.answer_tokens or 0))
-
-
-def _dollars(prompt: int, answer: int, price: Price) -> float:
-    return prompt * max(price.prompt, price.cached) + answer * max(price.completion, price.reasoning)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Ask one variant one question: a streamed request, measured, as a Reply. A failure is a Reply, too."""
 
 import contextlib
+import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any
@@ -16,12 +17,14 @@ from evaluation.answers.client.receipt_reader import ReceiptReader
 from evaluation.answers.client.request_bodies import BODIES, RequestBodies
 from evaluation.answers.records import BenchError, MaxCost, Rag, Reply, RequestKey
 from proxy.access.auth import is_loopback
-from proxy.access.prices import Price
+from proxy.access.prices import Price, price_of
 from proxy.dialects.replies import ReplyTooLong, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
 
-_COLLECTIONS = "/v1/knowledge/collections"
+_COLLECTIONS, _ACTION_SETS = "/v1/knowledge/collections", "/v1/actions/sets"
 _CONNECT_S = 10.0
+_NO_ACTION = ("forgotten", "unsuited")  # words of the gateway in x-rag-actions
+_REWRITING = re.compile(r"(\d{1,12}), (\d{1,12}); model=(\S+)")
 _MOST_ERROR_BYTES = 1 << 20
 
 
@@ -38,6 +41,7 @@ class BenchRequest:
     price: Price | None
     headers: Mapping[str, str] = field(default_factory=dict)
     bodies: RequestBodies = BODIES["chat"]  # the dialect
+    rewrite_price_of: Callable[[str], Price | None] = price_of  # of the model that rewrites questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,14 @@ class GatewayClient:
                 headers["collections"] = response.json().get("data")
         return headers
 
+    async def has_action_sets(self) -> bool:
+        """Whether the key may read an action set of the gateway."""
+        try:
+            response = await self.client.get(_ACTION_SETS)
+            return response.status_code == 200 and bool(response.json().get("data"))
+        except (httpx.RequestError, ValueError, AttributeError):  # the server is not ragway
+            return False
+
     async def ask(self, request: BenchRequest, at_s: float) -> AttemptResult:
         """Send the request and return the result. Only cancellation raises."""
         stopwatch = _Stopwatch()
@@ -117,6 +129,11 @@ class GatewayClient:
         rag = await self._rag(response)
         status = 0 if response is None else response.status_code
         usage = reader.tokens(_prompt_of(request, rag)) if status in (0, 200) else None
+        cost, (model, rewriting) = _cost(usage, request.price), _rewriting(response)
+        if usage is not None and rewriting is not None:
+            usage = replace(usage.plus(rewriting), parts=())
+            rewrite_cost = _cost(rewriting, request.rewrite_price_of(model))
+            cost = None if cost is None or rewrite_cost is None else cost + rewrite_cost
         reply = Reply(
             *request.key,
             at_s,
@@ -126,13 +143,14 @@ class GatewayClient:
             error or None,
             rag,
             usage,
-            _cost(usage, request.price),
+            cost,
             reader.first_text_ms,
             total_ms,
             _stages(response),
             request.stored_body,
             received.decode("utf-8", "replace"),
             reader.refused,
+            rewriting,
         )
         return AttemptResult(reply)
 
@@ -164,6 +182,9 @@ async def _refused(
     async for received in response.aiter_bytes():
         body = (body + received)[:_MOST_ERROR_BYTES]
     headers, code = read_error(body)
+    stages = _stages(response)
+    # After a round of a chat with operations, a refusal is not free: the tokens of the rounds before are not known.
+    spent = any(stage.startswith("round-") for stage in stages)
     reply = Reply(
         *request.key,
         at_s,
@@ -172,11 +193,11 @@ async def _refused(
         None,
         f"{response.status_code}: {headers}",
         _rag_header(response),
-        None,
-        0.0,
+        Tokens(0, 0, estimated=True) if spent else None,
+        None if spent else 0.0,
         None,
         stopwatch.ms(),
-        _stages(response),
+        stages,
         request.stored_body,
         body.decode("utf-8", "replace"),
     )
@@ -210,7 +231,16 @@ def _rag_header(response: httpx.Response | None) -> Rag:
         return Rag()
     headers = response.headers
     sources = [unquote(each) for each in headers.get("x-rag-sources", "").split(",") if each]
-    return Rag(headers.get("x-rag-status", ""), headers.get("x-rag-reason", ""), headers.get("x-rag-id", ""), sources)
+    actions = [unquote(each) for each in headers.get("x-rag-actions", "").split(",") if each and each not in _NO_ACTION]
+    status, reason, id = (headers.get(name, "") for name in ("x-rag-status", "x-rag-reason", "x-rag-id"))
+    return Rag(status, reason, id, sources, actions=actions)
+
+
+def _rewriting(response: httpx.Response | None) -> tuple[str, Tokens | None]:
+    """The model that rewrote the question, and the tokens of its call, from the header; None: no such call."""
+    header = "" if response is None else response.headers.get("x-rag-rewrite-tokens", "")
+    found = _REWRITING.fullmatch(header)
+    return ("", None) if found is None else (unquote(found[3]), Tokens(int(found[1]), int(found[2])))
 
 
 def _stages(response: httpx.Response | None) -> Mapping[str, float]:

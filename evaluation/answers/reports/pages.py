@@ -55,7 +55,7 @@ def summary(report: BenchReport, shown: ReportView) -> list[str]:
         for verdict in shown.verdicts
         for line in (
             verdict.title,
-            *(f"    {text}" for text in (verdict.sentence, verdict.counts, verdict.price) if text),
+            *(f"    {text}" for text in (verdict.sentence, *verdict.judged, verdict.counts, verdict.price) if text),
         )
     ]
     lines += [f"{compared}: {word}, {change}" for compared, word, _, _, change, *_ in shown.beside.rows]
@@ -86,7 +86,14 @@ def markdown(shown: ReportView) -> str:
     """The same without plots."""
     parts = [f"# {_line(shown.title)}", _line(shown.about), *(f"> {_line(note)}" for note in shown.notes), "## Verdict"]
     for one in shown.verdicts:
-        parts += [f"### {_line(one.title)}", _line(one.sentence), *([one.counts] if one.total else []), one.price]
+        judged = map(_line, one.judged)
+        parts += [
+            f"### {_line(one.title)}",
+            _line(one.sentence),
+            *judged,
+            *([one.counts] if one.total else []),
+            one.price,
+        ]
     for one in shown.verdicts:
         parts += _changed("Harmed", one, one.max_cost_of, one.worst)
     for section in (shown.beside, *shown.tables) if shown.beside.rows else shown.tables:

@@ -55,6 +55,8 @@ class VariantReport:
     faulty: Sequence[str]  # questions with a failure
     failures: Mapping[str, int]  # error -> how often
     declined: int  # answers that refuse to answer in words
+    acted: int  # answers with calls of operations
+    acting: Mapping[str, int]  # operation -> how often
     thoughtful: int  # answers with thoughts, which no score reads
     repeated: Sequence[str]  # questions with a right answer that repeats a passage
     denied: Sequence[str]  # questions with a right answer that has a word of denial before a fact
@@ -264,6 +266,8 @@ def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> Varian
         tuple(faulty),
         dict(Counter(reply.error for reply in its if reply.error is not None).most_common()),
         sum(answer.fault is None and refuses(answer.reply.said) for answer in answered),
+        sum(bool(answer.reply.rag.actions) for answer in answered),
+        dict(Counter(name for answer in answered for name in answer.reply.rag.actions).most_common()),
         sum(answer.reply.said != (answer.reply.answer or "") for answer in answered),
         tuple({one.question: None for one in right if repeats_passage(one.said, _texts(one))}),
         tuple({one.question: None for one in right if denies(one.said, of.questions[one.question].must)}),

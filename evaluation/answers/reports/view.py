@@ -29,6 +29,7 @@ MOST_HELPED = 10
 _MOST_GROUPS = 5  # groups named in a note
 _MOST_ERROR_CHARS = 160
 _WITHOUT_PASSAGES = ("empty", "skipped")
+_MOST_SWAYED = 0.25  # share of the pairs
 _MOST_FAULTY = 20  # questions named in a table
 _NONE = "–"
 _TITLES = {
@@ -86,6 +87,7 @@ class VerdictCard:
     title: str
     css: str
     sentence: str
+    judged: Sequence[str]  # of the judge, which somebody paid for, a line for each kind
     counts: str
     helped: int
     unchanged: int
@@ -162,7 +164,13 @@ def failures(report: BenchReport) -> list[str]:
         )
     for one in report.variants:
         lines += [f"{one.variant.name}: {line}" for line in _failures_of(one)]
-    if (judge := report.judge) is not None and judge.failures:
+    if (judge := report.judge) is not None and judge.swayed:
+        little = "; a judge that prefers a place says little" if judge.swayed > _MOST_SWAYED * judge.swapped else ""
+        lines.append(
+            f"The judge {judge.model}: of {judge.swapped} pairs shown in both orders, {judge.swayed} were judged "
+            f"otherwise in the other order{little}."
+        )
+    if judge is not None and judge.failures:
         faults = sum((Counter(found) for found in judge.faults.values()), Counter[Fault]())
         lines.append(
             f"The judge {judge.model}: {judge.failures} of {sum(judge.asked.values())} judgements have no score "
@@ -178,6 +186,9 @@ def _failures_of(report: VariantReport) -> Iterator[str]:
         yield f"{failed} of {report.asked} answers are failures ({describe_faults(report.faults)}{why})."
     if report.variant.mode == "rag" and (none := sum(report.statuses.get(status, 0) for status in _WITHOUT_PASSAGES)):
         yield f"retrieval found nothing for {none} of {report.asked} answers, which are as good as raw."
+    if report.acting:
+        names = ", ".join(f"{name} ({times})" for name, times in report.acting.items())
+        yield f"{report.acted} of {report.asked} answers called operations of APIs: {names}."
     if report.thoughtful:
         yield (
             f"{report.thoughtful} of {report.asked} answers hold thoughts (<think> and the like): scores, refusals and "
@@ -198,6 +209,8 @@ def _notes(report: BenchReport) -> list[str]:
     notes = failures(report)
     if about := about_drafted(report.questions.values()):
         notes.append(about)
+    if report.manifest.gateway.get("operations"):
+        notes.append("Every variant could call operations of APIs, raw variants, too: verdicts are about the passages.")
     if one := _one_question(report):
         notes.append(one)
     if report.judges[1:]:
@@ -227,9 +240,14 @@ def _one_question(report: BenchReport) -> str:
 
 def _card(report: BenchReport, verdict: Verdict) -> VerdictCard:
     title = f"{verdict.variant} against {verdict.against}"
-    price = f"A question costs {more}.{_too_few(verdict)}" if (more := _price(verdict)) else "The cost is not known."
+    about = "about " if _estimated(report, verdict) else ""
+    price = "The cost is not known."
+    if more := _price(verdict):
+        price = f"A question costs {about}{more}.{_too_few(verdict)}"
     if verdict.main is None:
-        return VerdictCard(title, "none", sentence_of(report, verdict), "", 0, 0, 0, price, "", [], "", [])
+        return VerdictCard(
+            title, "none", sentence_of(report, verdict), _judged(report, verdict), "", 0, 0, 0, price, "", [], "", []
+        )
     main = verdict.main
     counts = f"{len(main.harmed)} harmed, {len(main.unchanged)} unchanged, {len(main.helped)} helped"
     return VerdictCard(
@@ -237,6 +255,7 @@ def _card(report: BenchReport, verdict: Verdict) -> VerdictCard:
         css=main.word,
         sentence=f"{sentence_of(report, verdict)} {_named(main.score).capitalize()} {main.before:.3f} before, "
         f"{main.after:.3f} after.",
+        judged=_judged(report, verdict),
         counts=counts,
         helped=len(main.helped),
         unchanged=len(main.unchanged),
@@ -247,6 +266,23 @@ def _card(report: BenchReport, verdict: Verdict) -> VerdictCard:
         best_of=_of(main.helped, MOST_HELPED),
         best=_changed(report, verdict, main.helped[:MOST_HELPED]),
     )
+
+
+def _judged(report: BenchReport, verdict: Verdict) -> list[str]:
+    """The judged scores of a verdict, except for the score that decides, a line each."""
+    judge = report.judges[-1] if report.judges else ""
+    return [
+        f"{judge} judges {kind}: {one.before:.3f} before, {one.after:.3f} after, {interval(one.change)} over "
+        f"{one.change.questions}."
+        for kind in JUDGED
+        if (one := verdict.scores.get(kind)) is not None and one is not verdict.main
+    ]
+
+
+def _estimated(report: BenchReport, verdict: Verdict) -> bool:
+    """Whether the tokens of an answer are an estimate."""
+    its = (answer.reply for answer in report.scored if answer.reply.variant in (verdict.variant, verdict.against))
+    return any(reply.usage is not None and reply.usage.estimated for reply in its)
 
 
 def _beside(report: BenchReport) -> Table:

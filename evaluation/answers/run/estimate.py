@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import orjson
 
-from evaluation.answers.client.budget import answer_cap, max_cost_of
+from evaluation.answers.client.budget import answer_cap
 from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.records import MaxCost, Question, RequestKey, Variant
-from evaluation.answers.run.runner import RunOptions, body_of
-from proxy.dialects.token_counts import Tokens, estimated_tokens
+from evaluation.answers.run.runner import RunOptions, body_of, max_cost_for
+from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 
+_REWRITE_TOKENS = 30  # of an ordinary rewritten question
 ANSWER_TOKENS = 300  # of an ordinary answer: an assumption, which the table says
 
 
@@ -24,6 +25,7 @@ class Estimate:
     answer_tokens: int
     usd: float | None  # None: the price is not known
     most_usd: float | None  # None: the price or the longest answer is not known
+    most_tokens: int | None = 0  # in and out; None: the longest answer is not known
 
     def __add__(self, other: "Estimate") -> "Estimate":
         return Estimate(
@@ -33,6 +35,7 @@ class Estimate:
             self.answer_tokens + other.answer_tokens,
             _sum(self.usd, other.usd),
             _sum(self.most_usd, other.most_usd),
+            None if self.most_tokens is None or other.most_tokens is None else self.most_tokens + other.most_tokens,
         )
 
 
@@ -68,19 +71,25 @@ def largest(
 
 def _max_cost(question: Question, variant: Variant, options: RunOptions) -> MaxCost:
     body = body_of(question, variant, options.wholes.get(variant.name), usage=True)
-    price, cap = options.price_of(variant.model), answer_cap(variant.settings, options.size_of(variant.model))
-    return max_cost_of(body, variant, budget_tokens=options.budget_tokens, cap=cap, price=price)
+    return max_cost_for(question, variant, body, options)
 
 
 def _estimate(question: Question, variant: Variant, options: RunOptions) -> Estimate:
     body = body_of(question, variant, options.wholes.get(variant.name), usage=True)
     price, cap = options.price_of(variant.model), answer_cap(variant.settings, options.size_of(variant.model))
     conversation = orjson.dumps(BODIES[variant.dialect].prompt_of(body))
-    prompt = estimated_tokens(conversation) + (options.budget_tokens if variant.mode == "rag" else 0)
+    prompt_of_question = estimated_tokens(conversation)
+    prompt = prompt_of_question + (options.budget_tokens if variant.mode == "rag" else 0)
     answer = ANSWER_TOKENS if cap is None else min(ANSWER_TOKENS, cap)
     usd = None if price is None else price.of(Tokens(prompt, answer))
-    max_cost = max_cost_of(body, variant, budget_tokens=options.budget_tokens, cap=cap, price=price)
-    return Estimate(variant.name, 1, prompt, answer, usd, max_cost.usd)
+    if options.rewriting is not None and variant.mode == "rag" and len(question.messages) > 1:
+        rewrite = Tokens(options.rewriting.prompt_bytes // BYTES_PER_TOKEN + prompt_of_question, _REWRITE_TOKENS)
+        prompt, answer = prompt + rewrite.prompt, answer + rewrite.completion
+        known = usd is not None and options.rewriting.price is not None
+        usd = (usd or 0.0) + options.rewriting.price.of(rewrite) if known and options.rewriting.price else None
+    max_cost = max_cost_for(question, variant, body, options)
+    most = None if max_cost.answer_tokens is None else max_cost.prompt_tokens + max_cost.answer_tokens
+    return Estimate(variant.name, 1, prompt, answer, usd, max_cost.usd, most)
 
 
 def table(rows: Sequence[Estimate]) -> str:
@@ -95,6 +104,21 @@ def table(rows: Sequence[Estimate]) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines = [[cell.rjust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
     return "\n".join("  ".join([cells[0].lstrip().ljust(widths[0]), *cells[1:]]) for cells in lines)
+
+
+def about_operations(rows: Sequence[Estimate], options: RunOptions) -> str:
+    """What the table leaves out where chats may call operations; "" without operations."""
+    if options.operations is None:
+        return ""
+    most = [row.most_tokens for row in rows]
+    tokens = (
+        "" if None in most else f"; at most {sum(each or 0 for each in most):,} tokens if every answer takes all calls"
+    )
+    return (
+        f"chats may call operations of APIs: an answer may take {options.operations.rounds + 1} calls of the model, "
+        "each with the prompt and the results so far. Tokens and dollars of the table are those of a single call"
+        f"{tokens}"
+    )
 
 
 def unknown_prices(variants: Sequence[Variant], options: RunOptions) -> list[str]:

@@ -12,7 +12,7 @@ import httpx
 from evaluation.answers.client.budget import Budget, check_ceiling, check_request_fits, spend
 from evaluation.answers.records import BenchError, Leak, Question, Variant
 from evaluation.answers.run import whole_collection
-from evaluation.answers.run.estimate import estimates, largest, table, unknown_caps, unknown_prices
+from evaluation.answers.run.estimate import about_operations, estimates, largest, table, unknown_caps, unknown_prices
 from evaluation.answers.run.runner import RunOptions, WholeText, body_of, order_of
 from evaluation.answers.run_folder import Run, RunManifest, differences
 from proxy.access.prices import Size
@@ -145,7 +145,8 @@ class RunPlan:
     def describe(self, options: RunOptions) -> str:
         """The remaining requests and the estimated cost, as lines of text."""
         left = self._left()
-        lines = [table(estimates(left, self._questions, self.variants, options))]
+        rows = estimates(left, self._questions, self.variants, options)
+        lines = [table(rows), *filter(None, [about_operations(rows, options)])]
         if models := unknown_prices(self.variants, options):
             lines.append(f"the price of {', '.join(models)} is not known (--price MODEL=IN,OUT)")
         if self._before is not None:

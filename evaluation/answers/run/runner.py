@@ -6,11 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.answers.client.budget import Budget, PriceOf, answer_cap, max_cost_of, spend
+from evaluation.answers.client.budget import (
+    Budget,
+    Operations,
+    PriceOf,
+    Rewriting,
+    answer_cap,
+    max_cost_of,
+    spend,
+)
 from evaluation.answers.client.gateway_client import BenchRequest, GatewayClient
 from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.client.sender import OnReply, Outcome, Progress, Sender, ignore_reply
-from evaluation.answers.records import Question, Reply, RequestKey, Variant
+from evaluation.answers.records import MaxCost, Question, Reply, RequestKey, Variant
 from evaluation.answers.run.matrix import headers_of, request_of
 from evaluation.answers.run_folder import JsonLinesFile, Run
 from proxy.access.prices import Size
@@ -34,6 +42,9 @@ class RunOptions:
     price_of: PriceOf
     size_of: Callable[[str], Size]
     wholes: Mapping[str, WholeText]  # name of a variant -> the text in front of the conversation
+    operations: Operations | None = None  # None: the gateway offers none
+    rewriting: Rewriting | None = None  # None: no model rewrites
+    rewrite_price_of: PriceOf | None = None  # by the model that the gateway names; None: as `price_of`
 
 
 def order_of(questions: Sequence[Question], variants: Sequence[Variant], repeats: int, seed: int) -> list[RequestKey]:
@@ -53,6 +64,27 @@ def _body(question: Question, variant: Variant, lead: object, *, usage: bool) ->
     """The request body. lead: of a system message in front of the conversation; None: no message."""
     leads = [] if lead is None else [{"role": "system", "content": lead}]
     return request_of(variant, [*leads, *question.messages], usage=usage)
+
+
+def max_cost_for(question: Question, variant: Variant, body: Mapping[str, Any], options: RunOptions) -> MaxCost:
+    """The maximum cost of a question's request to a variant."""
+    return max_cost_of(
+        body,
+        variant,
+        budget_tokens=options.budget_tokens,
+        cap=answer_cap(variant.settings, options.size_of(variant.model)),
+        price=options.price_of(variant.model),
+        operations=options.operations,
+        rewriting=options.rewriting if len(question.messages) > 1 else None,
+    )
+
+
+def _operation_headers(variant: Variant, max_cost: MaxCost, options: RunOptions) -> Mapping[str, str]:
+    """Without passages, a variant keeps the operations; the gateway makes no call of the model above the maximum."""
+    if options.operations is None:
+        return {}
+    most = {"x-rag-max-tokens": str(max_cost.prompt_tokens + max_cost.answer_tokens)} if max_cost.answer_tokens else {}
+    return most if variant.mode == "rag" else {"x-rag-actions": "on", **most}
 
 
 class Runner(Sender[RequestKey]):
@@ -101,8 +133,8 @@ class Runner(Sender[RequestKey]):
         body = body_of(question, variant, whole, usage=usage)
         # The folder has the name of the file in place of a whole collection's text.
         stored_body = body if whole is None else _body(question, variant, {"file": whole.file}, usage=usage)
-        price, cap = options.price_of(variant.model), answer_cap(variant.settings, options.size_of(variant.model))
-        max_cost = max_cost_of(body, variant, budget_tokens=options.budget_tokens, cap=cap, price=price)
+        price = options.price_of(variant.model)
+        max_cost = max_cost_for(question, variant, body, options)
         key = {"question": request_key[0], "variant": request_key[1], "repeat": request_key[2]}
         return BenchRequest(
             request_key,
@@ -112,8 +144,9 @@ class Runner(Sender[RequestKey]):
             stored_body,
             max_cost,
             price,
-            headers_of(variant),
+            {**headers_of(variant), **_operation_headers(variant, max_cost, options)},
             BODIES[variant.dialect],
+            options.rewrite_price_of or options.price_of,
         )
 
     def _row(self, request_key: RequestKey, reply: Reply) -> Reply:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from evaluation.answers.judges.judge_tasks import Judgement
 from evaluation.answers.records import Question, Rag, Reply, ShownPassage, Variant
 from evaluation.answers.reports import pages
 from evaluation.answers.reports.report import BenchReport, as_json, report
@@ -16,6 +18,7 @@ from evaluation.answers.reports.view import view
 from evaluation.answers.run_folder import Run
 from evaluation.answers.scoring.scored_replies import across, baselines
 from evaluation.stats.significance import interval
+from proxy.dialects.token_counts import Tokens
 from tests.evaluation.answers import made
 from tests.evaluation.answers.made import DOCS, RAW, Model
 from tests.support.gateway import ROOT
@@ -323,3 +326,63 @@ def test_no_number_is_shown_as_a_negative_zero() -> None:
     for folder in ("cli", "evaluation", "proxy", "retrieval"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             assert not signed.findall(file.read_text("utf-8")), f"{file}: a format with + is one with +z"
+
+
+def told(run: BenchReport) -> str:
+    return "\n".join(pages.summary(run, view(run)))
+
+
+def judged_first(of: Question, order: int) -> Judgement:
+    """A judge that always prefers the answer it sees first."""
+    return Judgement(
+        of.id, DOCS.name, RAW.name, 0, "preference", order, 1.0 - order, "first", "", Tokens(9, 1), 0.0, "judge"
+    )
+
+
+def test_a_judge_that_prefers_a_place_is_told_with_the_judged_preference() -> None:
+    questions = [made.question(number) for number in range(80)]
+    rows = made.replies(made.only_with_the_passage, questions=questions, variants=(RAW, DOCS))
+    judgements = [judged_first(one, order) for one in questions for order in (0, 1)]
+    run = report(made.manifest(), questions, rows, judgements)
+    assert "of 80 pairs shown in both orders, 80 were judged otherwise" in told(run)
+    assert "a judge that prefers a place says little" in told(run)
+    assert "judge judges preference: 0.500 before, 0.500 after, +0.000 [" in told(run)
+
+
+def changed(change: Callable[[Reply], Reply]) -> BenchReport:
+    questions = [made.question(number) for number in range(80)]
+    rows = made.replies(made.only_with_the_passage, questions=questions, variants=(RAW, DOCS))
+    return report(made.manifest(), questions, [change(row) for row in rows], [])
+
+
+def test_estimated_tokens_make_the_cost_of_a_question_about_so_much() -> None:
+    assert "A question costs +100 ms" in told(report_of(made.only_with_the_passage))
+    assert "A question costs about +100 ms" in told(
+        changed(lambda one: replace(one, usage=replace(one.usage or Tokens(0, 0), estimated=True)))
+    )
+
+
+def test_thoughts_are_scored_as_no_answer_and_told() -> None:
+    run = changed(lambda one: replace(one, answer=f"<think>Perhaps {5000 + int(one.question[1:])}?</think>It is 80."))
+    (verdict,) = run.leading
+    assert verdict.main is not None
+    assert (verdict.main.before, verdict.main.after) == (0.0, 0.0)
+    assert "80 of 80 answers hold thoughts" in told(run)
+
+
+def test_answers_of_thoughts_alone_are_empty() -> None:
+    run = changed(lambda one: replace(one, answer="<think>I should say 5001, but"))
+    assert all(variant.faults == {"empty": 80} for variant in run.variants)
+
+
+def test_right_answers_that_deny_a_fact_or_repeat_a_passage_are_named() -> None:
+    def doubtful(one: Reply) -> Reply:
+        port = 5000 + int(one.question[1:])
+        passage = " ".join(f"Service {n} has the port {5000 + n} on each host." for n in range(80))
+        shown = replace(one.rag, passages=[ShownPassage("a.md", "", passage, "d")] if one.rag.passages else None)
+        return replace(one, answer=f"The port is not {port}." if one.variant == RAW.name else passage, rag=shown)
+
+    lines = told(changed(doubtful))
+    assert f"{RAW.name}: Right answers to 80 questions have a word of denial before a fact" in lines
+    assert f"{DOCS.name}: Right answers to 80 questions repeat a passage" in lines
+    assert "q000, q001" in lines
