@@ -22,7 +22,7 @@ from cli.apis import (
 )
 from cli.build import accounts, key_credentials
 from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, options, progress_bar, run, settings_of
-from cli.specs import configured_address, counts_of, document_of, source_of, update
+from cli.specs import configured_address, counts_of, document_of, row_to_write, source_of, update
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
 from proxy.actions.addresses import ForbiddenAddress
@@ -91,7 +91,7 @@ async def _add(settings: Settings, name: str, source: str, base_url: str | None)
             address = configured_address(settings, name) or base_url or ""
             report = await library.add(name, raw, base_url=address, source=source, progress=progress)
             added = library.store.find(name)
-    _report(name, report)
+    _report(settings, name, report)
     if added is not None and (refused := await refused_address(settings, added)):
         echo(f"no operation is called yet: {refused}", err=True)
     if name not in settings.actions:
@@ -109,10 +109,12 @@ def _nothing_changed(source: str) -> Iterator[None]:
         raise click.ClickException(logs.printable(message)) from error
 
 
-def _report(name: str, report: AddReport) -> None:
+def _report(settings: Settings, name: str, report: AddReport) -> None:
     echo(f"{name}: {counts_of(report)}")
     for one in report.uncallable[:_SHOWN]:
         echo(f"cannot be called: {one.method} {one.path}: {one.reason}", err=True)
+    if row := row_to_write(settings, name, report.credentials):
+        echo(f"the document asks for credentials: {logs.printable(row)}", err=True)
     if len(report.uncallable) > _SHOWN:
         echo(f"… and {len(report.uncallable) - _SHOWN} more: ragway actions show {name}", err=True)
 
@@ -149,7 +151,7 @@ async def _update(settings: Settings, name: str | None) -> int:
                 echo(f"{each}: {error.message}", err=True)
                 continue
             assert report is not None  # asked for, changed or not
-            _report(each, report)
+            _report(settings, each, report)
     if not known:
         echo("no action set has a file or a URL: ragway actions add NAME FILE", err=True)
     return 1 if failures else 0

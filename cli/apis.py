@@ -157,6 +157,8 @@ def action_api(
         networks_of(row.networks or ()),
         secrets=tuple(text for text in masked if text),
         servers=row.servers or (),
+        only=row.only,
+        never=row.never or (),
     )
 
 
@@ -177,6 +179,8 @@ def why_not_called(settings: Settings, action_set: ActionSet, operation: Operati
     if not operation.reads:
         return "could change something"
     api = _api_without_secrets(settings, action_set)
+    if not api.allows(operation):
+        return f"by actions.{action_set.name}.only or .never"
     server = operation.server.partition("?")[0]
     return "" if api.serves(operation) else f"{server} is not in actions.{action_set.name}.servers"
 
@@ -184,7 +188,25 @@ def why_not_called(settings: Settings, action_set: ActionSet, operation: Operati
 def _api_without_secrets(settings: Settings, action_set: ActionSet) -> Api:
     row = settings.actions.get(action_set.name, ActionsApi())
     auth = _auth_of(row, "", "")
-    return Api(action_set.name, _address(row, action_set), auth, row.fixed or {}, servers=row.servers or ())
+    return Api(
+        action_set.name,
+        _address(row, action_set),
+        auth,
+        row.fixed or {},
+        servers=row.servers or (),
+        only=row.only,
+        never=row.never or (),
+    )
+
+
+def unknown_names(store: ActionStore, name: str, row: ActionsApi) -> list[tuple[str, str]]:
+    """The settings `only` and `never` with each name that no operation of the set has. Raises RetrievalError."""
+    if not row.only and not row.never:
+        return []
+    operations = store.operations(name)
+    known = {one for each in operations for one in (each.name, each.operation_id, f"{each.method} {each.path}")}
+    named = [(setting, one) for setting in ("only", "never") for one in getattr(row, setting) or ()]
+    return [(setting, one) for setting, one in named if operations and one not in known]
 
 
 def unknown_fixed(store: ActionStore, name: str, fixed: Collection[str]) -> list[str]:

@@ -129,7 +129,7 @@ async def _specs(seen: Examination) -> None:
     if not specs:
         return
     from cli.apis import spec_reader
-    from cli.specs import configured_address, document_of
+    from cli.specs import configured_address, document_of, row_to_write
     from proxy.actions.openapi.read import UnreadableSpec
     from proxy.actions.sources import shown_source
     from proxy.actions.specs import Spec
@@ -138,7 +138,9 @@ async def _specs(seen: Examination) -> None:
     for name, spec in specs.items():
         try:
             raw = await document_of(seen.settings, name, spec)
-            await reader.read(Spec(name, raw, configured_address(seen.settings, name), spec))
+            rows = await reader.read(Spec(name, raw, configured_address(seen.settings, name), spec))
+            if row := row_to_write(seen.settings, name, rows.credentials):
+                seen.found(f"actions.{name}.auth", "the document asks for credentials", row)
         except UnreadableSpec as error:
             subject = f"actions.{name}.spec ({shown_source(spec)})"
             seen.found(subject, error, "correct the document or the setting; until then, the set stays as before")
@@ -166,13 +168,17 @@ async def _sets(seen: Examination) -> None:
     configured, rows = seen.settings.actions, []
     unknown: list[tuple[str, str]] = []
     if seen.settings.catalog.url or (Path(seen.settings.data) / "actions.db").exists():
-        from cli.apis import action_store, refused_address, unknown_fixed
+        from cli.apis import action_store, refused_address, unknown_fixed, unknown_names
 
         store = action_store(seen.settings)
         try:
             rows = store.sets()
             fixed = {name: row.fixed or () for name, row in configured.items()}
             unknown = [(name, one) for name in fixed for one in unknown_fixed(store, name, fixed[name])]
+            for name, api in configured.items():
+                for setting, one in unknown_names(store, name, api):
+                    advice = f"`ragway actions show {name}` lists the operations"
+                    seen.found(f"actions.{name}.{setting}", f"{one} is no operation of the set", advice)
         except RetrievalError:  # `_databases` names the problem
             return
         finally:

@@ -6,8 +6,9 @@
 import asyncio
 import logging
 import os
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import click
 import orjson
@@ -99,11 +100,26 @@ async def _read_spec(library: ActionLibrary, settings: Settings, name: str) -> N
         log.debug("%s: unchanged", where)
         return
     log.info("%s: %s", where, counts_of(report))
+    if row := row_to_write(settings, name, report.credentials):
+        log.warning("actions.%s: the document asks for credentials: %s", name, logs.printable(row))
     for one in report.uncallable[:_UNCALLABLE]:
         log.warning("actions.%s: cannot be called: %s", name, logs.printable(f"{one.method} {one.path}: {one.reason}"))
     if len(report.uncallable) > _UNCALLABLE:
         more = len(report.uncallable) - _UNCALLABLE
         log.warning("actions.%s: %d more cannot be called: ragway actions show %s", name, more, name)
+
+
+def row_to_write(settings: Settings, name: str, asked: Mapping[str, str]) -> str:
+    """What to write into the settings for the credentials that a document asks for; "": nothing."""
+    if not asked or settings.actions.get(name, ActionsApi()).auth != "none":
+        return ""
+    members = ", ".join(f"{key}: {_written(value)}" for key, value in asked.items())
+    return f"write `{name}: {{{members}}}` into the setting `actions`, with the names of your variables"
+
+
+def _written(value: str) -> str:
+    """A value in YAML."""
+    return value if re.fullmatch(r"[A-Za-z_][\w-]*", value) else orjson.dumps(value).decode()
 
 
 def counts_of(report: AddReport) -> str:

@@ -62,6 +62,8 @@ class ActionsApi:
     always: tuple[str, ...] | None = None
     private: bool = False
     public: bool = False
+    only: tuple[str, ...] | None = None
+    never: tuple[str, ...] | None = None
     secret_per_key: bool = False
 
 

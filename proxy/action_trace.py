@@ -25,7 +25,8 @@ CallOutcome = Literal[
     "private_data",
 ]  # fmt: skip
 # "surplus": beyond the number of operations for a question. "other_server": at an address that is not called.
-FoundOutcome = Literal["offered", "surplus", "could_change", "other_server"]
+# "not_allowed": by the settings `only` and `never`.
+FoundOutcome = Literal["offered", "surplus", "could_change", "other_server", "not_allowed"]
 _NO_TOKENS = Tokens(0, 0)
 AnsweredBy = Literal["", "model", "gateway", "error"]  # "": the reply has not ended, or the client has left
 
@@ -93,6 +94,7 @@ class ActionTrace:
     offer: OfferResult | Literal[""] = "not suited"  # "": of a run, or the client left during the search
     tools: "Mapping[str, OfferedOperation | OwnTool]" = field(default_factory=dict)  # offered, by the name of the tool
     searches: list[OperationSearch] = field(default_factory=list)
+    not_ready: Sequence[str] = ()  # the sets without a document
     left_out: list[str] = field(default_factory=list)  # SET/OPERATION whose definitions the model refused in this chat
     private: Sequence[str] = ()  # private sets of which the conversation has results
     forgotten: bool = False  # the conversation had hidden messages, which cannot be put back

@@ -165,7 +165,10 @@ class Actions:
             log.info("%s no operation is offered: the reply before was without operations", exchange.id)
             return None
 
-        known = await self._known_sets()
+        known = await self._known_sets(sets)
+        trace.not_ready = [name for name in sets if name not in known]
+        if trace.not_ready:
+            log.info("%s no document of %s is read yet", exchange.id, ", ".join(trace.not_ready))
         apis = await self.apis.of(exchange.key, [known[name] for name in sets if name in known])
 
         def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
@@ -252,7 +255,7 @@ class Actions:
             one = known.get((in_set, operation))
             if not in_set and operation in own:
                 offer.tools[name] = own[operation]
-            elif one is not None and one.reads:
+            elif one is not None and one.reads and apis[in_set].serves(one):
                 for again in offer.taking([_offered(in_set, one, apis[in_set])]):
                     offer.tools[name] = again
 
@@ -270,8 +273,9 @@ class Actions:
             trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows))
         return [_offered(one.set, one.operation, apis[one.set]) for one in usable]
 
-    async def _known_sets(self) -> Mapping[str, ActionSet]:
-        if time.monotonic() - self._read_s > _SETS_S:
+    async def _known_sets(self, wanted: Sequence[str] = ()) -> Mapping[str, ActionSet]:
+        """The sets with documents. The list is read again after some time, and for a wanted set without a document."""
+        if time.monotonic() - self._read_s > _SETS_S or not self._sets.keys() >= set(wanted):
             await asyncio.to_thread(self._read_sets)
         return self._sets
 
@@ -302,6 +306,8 @@ def _found_operation(one: FoundAction, api: Api, *, offered: bool) -> FoundOpera
     outcome: FoundOutcome = "offered" if offered else "surplus"
     if not one.operation.reads:
         outcome = "could_change"
+    elif not api.allows(one.operation):
+        outcome = "not_allowed"
     elif not api.serves(one.operation):
         outcome = "other_server"
     if one.hit is None:

@@ -86,6 +86,8 @@ class Api:
     networks: Sequence[IPNetwork] = ()  # that are not public, and allowed
     secrets: Sequence[str] = field(default=(), repr=False)  # masked where the API sends a secret back
     servers: Sequence[str] = ()  # further addresses, of operations with servers of their own
+    only: Sequence[str] | None = None  # the operations that may be called; None: all but `never`
+    never: Sequence[str] = ()
     refusal: str = ""  # the outcome of every call, where no call can be made
     _transport: CheckedTransport | None = field(default=None, init=False, repr=False)
     _slots: FairSlots = field(default_factory=lambda: FairSlots(_CALLS, _CALLS_OF_KEY), init=False, repr=False)
@@ -110,10 +112,15 @@ class Api:
             return url
         return f"{url}{'&' if '?' in url else '?'}{query}"
 
+    def allows(self, operation: Operation) -> bool:
+        """Whether the settings let the operation be called. They name operations as documents do."""
+        names = {operation.name, operation.operation_id, f"{operation.method} {operation.path}"}
+        return not names & set(self.never) and (self.only is None or bool(names & set(self.only)))
+
     def serves(self, operation: Operation) -> bool:
-        """Whether the operation has an address of the API."""
+        """Whether the operation may be called, and has an address of the API."""
         try:
-            return self._is_own(self.address_of(operation))
+            return self.allows(operation) and self._is_own(self.address_of(operation))
         except ValueError:  # no URL
             return False
 
@@ -146,6 +153,8 @@ class Api:
 
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
         """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""
+        if not self.allows(operation):
+            raise ForbiddenAddress(f"actions.{self.name}.only or .never keeps {operation.name} from being called")
         if operation.server and not self.serves(operation):
             where = operation.server.partition("?")[0]
             raise ForbiddenAddress(

@@ -8,7 +8,7 @@ counts as rare by the operations of all APIs, not of one.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -53,6 +53,7 @@ class AddReport:
     unchanged: int
     removed: int
     uncallable: Sequence[Uncallable]
+    credentials: Mapping[str, str]  # as of `SetRows`
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,9 @@ class ActionLibrary:
         added = len(now.keys() - before.keys())
         changed = sum(1 for each in now.keys() & before.keys() if now[each] != before[each])
         removed, unchanged = len(before.keys() - now.keys()), len(now) - added - changed
-        return AddReport(rows.title, rows.base_url, added, changed, unchanged, removed, rows.uncallable)
+        return AddReport(
+            rows.title, rows.base_url, added, changed, unchanged, removed, rows.uncallable, rows.credentials
+        )
 
     async def remove(self, name: str) -> bool:
         """Delete a set; returns whether the set existed. Raises RetrievalError."""

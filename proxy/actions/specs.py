@@ -14,6 +14,7 @@ from proxy.actions.openapi.budget import DocumentTooLarge
 from proxy.actions.openapi.operation import Operation, Uncallable
 from proxy.actions.openapi.operations import operations_of, server_of
 from proxy.actions.openapi.read import MAX_BYTES, UnreadableSpec, read_spec
+from proxy.actions.openapi.security import credentials_of
 from proxy.actions.search_text import api_text, api_title, description_of, search_text, title_of
 from proxy.actions.sources import is_url
 from proxy.actions.store import StoredOperation, document_hash, stored
@@ -25,7 +26,7 @@ from runtime.sandbox import ReadingJob, Sandbox
 SET_ATTRIBUTE = "action_set"  # of a text
 _GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
 _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufeff]")  # a document with such characters counts as binary
-_PROCESSES = 2
+_PROCESSES = 4  # one key has half of them
 _NICE = 10  # chats come first
 
 
@@ -74,6 +75,7 @@ class SetRows:
     uncallable: Sequence[Uncallable]
     texts: Sequence[DocumentInput]  # with the name of the set and of the operation as source
     hash: str
+    credentials: Mapping[str, str]  # members of the set's row that the document asks for
 
 
 class SpecReader:
@@ -121,7 +123,8 @@ def read_document(raw: bytes, limits: SpecLimits = OF_OWNER) -> ReadDocument:
 def rows_of(name: str, read: ReadDocument, base_url: str) -> SetRows:
     """What a set stores of a document."""
     operations = [stored(one, read.title) for one in read.operations]
-    return SetRows(read.title, base_url, operations, read.uncallable, _texts(name, read), read.hash)
+    asked = credentials_of(read.document, name)
+    return SetRows(read.title, base_url, operations, read.uncallable, _texts(name, read), read.hash, asked)
 
 
 def _texts(name: str, read: ReadDocument) -> list[DocumentInput]:

@@ -122,14 +122,16 @@ def _ran(exchange: Exchange) -> tuple[str, ...]:
     """The operations that ran, once for each call, in the order of the calls, after a word of the gateway.
 
     "forgotten": earlier calls of the conversation cannot be put back. "unsuited": the request cannot get operations.
+    "not-ready": the document of a set is not read yet.
     """
     trace = exchange.action_trace
     if trace is None:
         return exchange.actions
     forgotten = ("forgotten",) if trace.forgotten else ()
     unsuited = ("unsuited",) if trace.offer == "not suited" else ()
+    not_ready = ("not-ready",) if trace.not_ready else ()
     ran = [one.operation for one in trace.calls if one.operation in exchange.actions and (one.sent or not one.set)]
-    return (*forgotten, *unsuited, *(ran if len(ran) == len(exchange.actions) else exchange.actions))
+    return (*forgotten, *unsuited, *not_ready, *(ran if len(ran) == len(exchange.actions) else exchange.actions))
 
 
 def _line(exchange: Exchange) -> str:

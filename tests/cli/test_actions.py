@@ -482,3 +482,30 @@ def test_the_doctor_names_a_configured_set_without_a_document(folder: Path) -> N
     done = ragway("doctor", folder=folder)
     assert done.returncode == 1
     assert done.stdout == "action set shop: no OpenAPI document was read: `ragway actions add shop FILE`\n"
+
+
+def test_the_row_for_the_credentials_that_a_document_asks_for_is_printed(folder: Path) -> None:
+    scheme = "components: {securitySchemes: {key: {type: apiKey, in: query, name: 'api key'}}}\n"
+    (folder / "atlas.yaml").write_text(ATLAS + scheme)
+    row = 'write `atlas: {auth: api_key, key_in: query, key_name: "api key", secret_env: ATLAS_KEY}` into the setting'
+    assert row in actions(folder, "add", "atlas", "atlas.yaml")[1]
+    assert row in actions(folder, "update", "atlas")[1]
+    (folder / "ragway.yaml").write_text("embedder: {model: hash}\nactions: {atlas: {spec: atlas.yaml}}\n")
+    assert row in ragway("doctor", folder=folder).stdout
+    settings = "embedder: {model: hash}\nactions: {atlas: {auth: bearer, secret_env: K}}\n"
+    (folder / "ragway.yaml").write_text(settings)
+    assert "asks for credentials" not in actions(folder, "update", "atlas")[1]
+
+
+def test_only_the_operations_that_the_settings_name_are_called(folder: Path) -> None:
+    actions(folder, "add", "atlas", "atlas.yaml")
+    row = "only: [listInvoices, 'GET /orgs/{orgId}/users'], never: [listInvoices, gone]"
+    (folder / "ragway.yaml").write_text(f"embedder: {{model: hash}}\nactions: {{atlas: {{{row}}}}}\n")
+    words = refused(ragway("actions", "run", "atlas", "listInvoices", "orgId=5", "--dry", folder=folder))
+    assert "actions.atlas.only or .never keeps listInvoices from being called" in words
+    assert (
+        "GET https://cloud.example.com/orgs/5/users"
+        in actions(folder, "run", "atlas", "listOrganizationUsers", "orgId=5", "--dry")[0]
+    )
+    assert "(not called: by actions.atlas.only or .never)" in actions(folder, "show", "atlas")[0]
+    assert "gone is no operation of the set" in ragway("doctor", folder=folder).stdout

@@ -30,6 +30,7 @@ actions:
     fixed: {{store: {fixed}}}
     networks: [127.0.0.0/8]
   nowhere: {{auth: bearer, secret_env: SHOP_KEY, networks: [127.0.0.0/8]}}
+  closed: {{base_url: {api}, never: [listShirts], networks: [127.0.0.0/8]}}
   kept: {{spec: kept.yaml, base_url: {api}}}
 """
 SIZE = {"name": "size", "in": "query", "required": True, "schema": {"enum": ["S", "M", "L"]}}
@@ -265,7 +266,7 @@ def test_a_key_sees_and_writes_the_sets_of_its_rights(filled: Shop) -> None:
     def ids(key: str) -> list[str]:
         return [row["id"] for row in filled.call("GET", "sets", key=key).json()["data"]]
 
-    assert (ids("writer"), ids("reader"), ids("other")) == (["shop", "nowhere", "kept"], ["shop"], [])
+    assert (ids("writer"), ids("reader"), ids("other")) == (["shop", "nowhere", "closed", "kept"], ["shop"], [])
     for reply in (filled.put(document(), key="reader"), filled.call("DELETE", "sets/shop", key="reader")):
         assert (reply.status_code, reply.json()["error"]["code"]) == (403, "forbidden")
     unseen = [
@@ -440,3 +441,19 @@ def test_a_document_of_yaml_with_too_many_values_is_refused_with_the_remedy(shop
     reply = shop.call("PUT", "sets/shop", content=filler + yaml.safe_dump(document()).encode())
     assert (reply.status_code, reply.json()["error"]["code"]) == (422, "document_unreadable")
     assert "write the document as JSON" in reply.json()["error"]["message"]
+
+
+def test_a_chat_with_a_set_whose_document_is_not_read_says_so(shop: Shop) -> None:
+    body = {"model": "rage/nowhere/echo", "messages": [{"role": "user", "content": "Which shirts are there?"}]}
+    reply = shop.any("POST", "/v1/chat/completions", body)
+    assert (reply.status_code, reply.headers["x-rag-actions"]) == (200, "not-ready")
+
+
+def test_an_operation_that_the_settings_close_is_not_run(shop: Shop) -> None:
+    path = "sets/closed/operations/listShirts"
+    assert shop.any("PUT", "/v1/actions/sets/closed", document()).status_code == 201
+    assert shop.any("GET", f"/v1/actions/{path}").json()["callable"] is False
+    shop.api.seen.clear()
+    reply = shop.any("POST", f"/v1/actions/{path}/run", {"arguments": {"size": "M", "store": "1"}})
+    assert "actions.closed.only or .never keeps listShirts from being called" in reply.text
+    assert shop.api.seen == []

@@ -8,6 +8,7 @@ references.py   `$ref` within a document
 size.py         the schema of a tool, within a number of bytes
 schemas.py      a schema of the document to a JSON Schema for arguments
 keywords.py     keywords of a schema, with values that providers accept
+security.py     the credentials that a document asks for
 operation.py    the records
 producers.py    which operation gives the identifiers that another needs
 operations.py   a document to operations, and to reasons for the operations that cannot be called
