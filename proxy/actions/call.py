@@ -4,6 +4,7 @@ A call never raises for a fault of the API or of the arguments: the outcome is a
 """
 
 import asyncio
+import contextlib
 import functools
 import math
 import time
@@ -29,7 +30,7 @@ from proxy.actions.addresses import (
 from proxy.actions.body import read_within
 from proxy.actions.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials
 from proxy.actions.masking import longest_form_bytes, masked
-from proxy.actions.openapi.operation import Operation, Parameter, query_names
+from proxy.actions.openapi.operation import Operation, Parameter, name_parts, names_method, query_names
 from proxy.actions.request import ActionRequest, BadArgument, build_request
 from proxy.actions.results import normalised, result_text
 from proxy.body import by_size
@@ -39,6 +40,7 @@ _PASSING = frozenset({429, 502, 503, 504})
 _BROKEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError)
 _FIXED = "FIXED"  # in place of a secret value, in a request that is shown and not sent
 _MOST_REDIRECTS = 3
+_MOST_DIGITS = 12  # of Retry-After
 _CALLS, _CALLS_OF_KEY = 24, 12  # at a time for one API
 _MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the connection
 
@@ -140,9 +142,8 @@ class Api:
         """Whether a parameter is the API key, or stands in the query of the address."""
         if isinstance(self.auth, ApiKey) and self.auth.is_written_as(parameter):
             return True
-        return (
-            parameter.place == "query" and parameter.name in query_names(self.base_url) and self._has_query(operation)
-        )
+        own = set(map(name_parts, query_names(self.base_url)))
+        return parameter.place == "query" and name_parts(parameter.name) in own and self._has_query(operation)
 
     def _has_query(self, operation: Operation) -> bool:
         """Whether the query of `base_url` goes along with an operation."""
@@ -163,7 +164,8 @@ class Api:
         fixed = {one: value for name, value in self.fixed.items() for one in arguments_named(operation, name)}
         parameters = tuple(one for one in operation.parameters if not self._is_own_parameter(one, operation))
         operation = msgspec.structs.replace(operation, parameters=parameters)
-        return build_request(operation, {**arguments, **fixed}, self.address_of(operation))
+        key = (self.auth.where, self.auth.name) if isinstance(self.auth, ApiKey) else None
+        return build_request(operation, {**arguments, **fixed}, self.address_of(operation), fixed=fixed.keys(), key=key)
 
     def shown_request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
         """The request for people: FIXED in place of fixed arguments and of the values in the query of `base_url`.
@@ -308,7 +310,8 @@ async def _response(
 ) -> httpx.Response:
     """The response to the request with credentials, not yet read."""
     timeout = httpx.Timeout(limits.seconds, connect=min(10.0, limits.seconds)).as_dict()
-    headers = [("user-agent", "ragway"), ("accept-encoding", "gzip"), *given.headers]
+    given_headers = [(name.encode(), _header_bytes(value)) for name, value in given.headers]
+    headers = [(b"user-agent", b"ragway"), (b"accept-encoding", b"gzip"), *given_headers]
     first = httpx.Request(given.method, url, headers=headers, content=given.body or None)
     tries = (api.auth or httpx.Auth()).async_auth_flow(first)
     try:
@@ -333,11 +336,20 @@ async def _response(
         await tries.aclose()
 
 
+def _header_bytes(value: str) -> bytes:
+    """The value in Latin-1, which most servers read, as browsers send it; other letters in UTF-8 (RFC 9110 §5.5)."""
+    with contextlib.suppress(UnicodeEncodeError):
+        return value.encode("latin-1")
+    return value.encode()
+
+
 def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> httpx.URL | None:
     """The address to call next, within the origin and by the same method. Raises httpx.InvalidURL."""
     if not response.has_redirect_location:
         return None
     target = redirect_target(response, url)
+    if any(map(names_method, query_names(str(target)) - query_names(str(url)))):
+        return None
     kept = method in ("GET", "HEAD") or response.status_code in (307, 308)
     return target if kept and origin_of(target) == origin_of(url) else None
 
@@ -369,7 +381,7 @@ def _retry_after_s(response: httpx.Response) -> float:
     """The seconds of Retry-After, a number or a date; 0: none."""
     text = response.headers.get("retry-after", "")
     if text.isdecimal():
-        return float(text)
+        return float(text[:_MOST_DIGITS])
     try:
         date = parsedate_to_datetime(text)
         date = date if date.tzinfo else date.replace(tzinfo=UTC)  # C's asctime names no zone (RFC 9110 §5.6.7)

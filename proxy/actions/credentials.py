@@ -13,7 +13,7 @@ import httpx
 import orjson
 
 from proxy.actions.body import read_within
-from proxy.actions.openapi.operation import Parameter
+from proxy.actions.openapi.operation import Parameter, name_parts
 
 Where = Literal["header", "query", "cookie"]
 
@@ -34,29 +34,30 @@ class ApiKey(httpx.Auth):
     """A key in a header, the query or a cookie."""
 
     def __init__(self, key: str, where: Where, name: str) -> None:
-        self._key, self._where, self._name = key, where, name
+        self._key, self.where, self.name = key, where, name
 
     def is_written_as(self, parameter: Parameter) -> bool:
         """Whether a parameter has the place and the name of the key."""
-        if parameter.place == "header":
-            return self._where == "header" and parameter.name.lower() == self._name.lower()
-        return (parameter.place, parameter.name) == (self._where, self._name)
+        return parameter.place == self.where and name_parts(parameter.name) == name_parts(self.name)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        if self._where == "header":
-            request.headers[self._name] = self._key
-        elif self._where == "query":
-            pair = str(httpx.QueryParams({self._name: self._key}))
+        if self.where == "header":
+            for name in {one for one in request.headers if name_parts(one) == name_parts(self.name)}:
+                del request.headers[name]
+            request.headers[self.name] = self._key
+        elif self.where == "query":
+            pair = str(httpx.QueryParams({self.name: self._key}))
             query = request.url.query.decode("ascii")  # as written by style: httpx would encode the values again
             request.url = request.url.copy_with(query="&".join([*self._others(query, "&"), pair]).encode("ascii"))
         else:
             cookies = self._others(request.headers.get("cookie", ""), "; ")
-            request.headers["cookie"] = "; ".join([*cookies, f"{self._name}={self._key}"])
+            request.headers["cookie"] = "; ".join([*cookies, f"{self.name}={self._key}"])
         yield request
 
     def _others(self, written: str, sign: str) -> list[str]:
         """The pairs without the key's name, which a member of an object or a redirect may have."""
-        return [one for one in written.split(sign) if one and unquote_plus(one.partition("=")[0]) != self._name]
+        own = name_parts(self.name)
+        return [one for one in written.split(sign) if one and name_parts(unquote_plus(one.partition("=")[0])) != own]
 
 
 class Bearer(httpx.Auth):

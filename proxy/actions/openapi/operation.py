@@ -27,6 +27,12 @@ def plain_name(name: str) -> str:
     return re.sub(r"[-. []", "_", name.partition("[")[0] if "]" in name else name)
 
 
+def name_parts(name: str) -> tuple[str, ...]:
+    """The parts of a name with brackets, each as `plain_name`: filter and tenant of filter[tenant]."""
+    parts = name.partition("\0")[0].replace("]", "").split("[") if "]" in name else [name]
+    return tuple(plain_name(part) for part in parts if part.strip())
+
+
 def names_method(name: str) -> bool:
     """Whether some servers read another method by the name."""
     return plain_name(name) in _METHOD_OVERRIDES

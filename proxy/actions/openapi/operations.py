@@ -43,6 +43,11 @@ _OWN_HEADERS = frozenset({
     "upgrade", "te", "trailer", "expect", "proxy-authorization", "forwarded",
     "accept-encoding", "user-agent", "keep-alive", "proxy-connection", "x-original-url", "x-rewrite-url",
 })  # fmt: skip
+# Headers by which a proxy tells a server who calls, as whom, and what: servers trust them.
+_OF_PROXIES = re.compile(
+    r"x-forwarded.*|x-original-.*|x-rewrite-.*|(?:x-)?impersonate-.*|x-remote-.*|remote-(?:user|groups?|name|email)"
+    r"|x-http-.*|(?:.*-)?(?:client-ip|connecting-ip|real-ip|cluster-ip)|x-(?:proxy|auth-request|ssl|client-cert)-.*"
+)
 _UNSAFE_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
@@ -250,7 +255,7 @@ def _parameters(
 def _is_own_header(name: str) -> bool:
     """Whether only the gateway writes a header. Some servers read _ as -."""
     dashed = name.lower().replace("_", "-")
-    return dashed in _OWN_HEADERS or dashed.startswith("x-forwarded-") or names_method(name)
+    return dashed in _OWN_HEADERS or bool(_OF_PROXIES.fullmatch(dashed)) or names_method(name)
 
 
 def _described(schema: Any, description: object) -> Any:

@@ -123,6 +123,13 @@ async def test_a_retry_after_without_a_zone_is_in_utc(monkeypatch: pytest.Monkey
         time.tzset()
 
 
+@pytest.mark.parametrize("digits", ["9" * 400, "9" * 4_000, "9" * 20])
+async def test_a_pause_of_many_digits_is_no_pause(digits: str) -> None:
+    async with served_api(replies(Reply(429, headers=[("Retry-After", digits)]))) as (_, api):
+        text = (await called(api)).text
+    assert text == f"The API answered with status 429 and asks for a pause of {'9' * 12} s. (empty)"
+
+
 async def test_a_retry_after_that_is_no_time_is_ignored() -> None:
     for value in (
         "soon",
@@ -243,6 +250,17 @@ async def test_an_encoding_that_is_none_is_ignored(encoding: str) -> None:
     body = gzip.compress(b'{"a":1}') if "gzip" in encoding else b'{"a":1}'
     async with served_api(replies(Reply(body=body, headers=[("Content-Encoding", encoding), JSON]))) as (_, api):
         assert (await called(api)).text == '{"a":1}'
+
+
+@pytest.mark.parametrize("value", ["Süd", "Ünïcödé", "東京", "Kraków"])
+async def test_a_value_of_a_header_is_sent_in_latin_1_where_it_fits(value: str) -> None:
+    document = {"paths": {"/p": {"get": {"parameters": [{"name": "X-A", "in": "header", "schema": {}}]}}}}
+    (one,) = operations_of({"openapi": "3.1.0", **document})[0]
+    async with served_api(accepts) as (server, api):
+        assert (await called(api, one, **{one.parameters[0].argument: value})).succeeded
+    sent = server.requests[0].headers["x-a"].encode("latin-1")
+    fits = all(ord(letter) < 256 for letter in value)
+    assert sent == value.encode("latin-1" if fits else "utf-8")
 
 
 async def test_a_packed_response_is_read_to_the_end() -> None:
@@ -426,6 +444,15 @@ async def test_a_redirect_to_another_origin_is_not_followed(location: str) -> No
 async def test_a_redirect_to_an_address_that_is_not_valid_is_a_sentence(location: str) -> None:
     async with served_api(replies(Reply(301, b"", [("Location", location)]))) as (_, api):
         assert (await called(api)).text == "The call failed: the address is not valid."
+
+
+@pytest.mark.parametrize("query", ["_method=DELETE", "a=1&X-HTTP-Method-Override=PUT", "_METHOD=POST"])
+async def test_a_redirect_that_names_another_method_is_not_followed(query: str) -> None:
+    moved = Reply(307, headers=[("Location", f"/things?{query}")])
+    async with served_api(replies(moved, OK)) as (server, api):
+        outcome = await called(api)
+    assert server.targets == ["/things"]
+    assert outcome.text.startswith("The API answered with status 307.")
 
 
 async def test_a_status_300_without_a_place_is_no_redirect() -> None:
