@@ -18,7 +18,7 @@ from proxy.actions.written_calls import Stands, last_lines, names_call, stands_n
 from proxy.asgi import Message
 from proxy.dialects import sse
 from proxy.dialects.chat_reply import ChatReplyReader
-from proxy.dialects.replies import ToolCall, json_bytes, json_of, read_error
+from proxy.dialects.replies import ToolCall, called_tool, json_bytes, json_of, read_error
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import upstream_error
 
@@ -94,7 +94,8 @@ class ModelReply:
         self._lines = ""  # of the answer, that may become a call
         # Before the first text or call; and pieces of a call whose name has not come.
         self._held: list[_Frame] = []
-        self._nameless: set[int] = set()  # numbers of calls whose name has not come
+        self._nameless: set[int] = set()  # numbers of calls whose name has not come, or may go on
+        self._names: dict[int, str] = {}  # number of each call -> the name so far: some servers write names in pieces
         self._owned: dict[int, bool] = {}  # number of each call with a name -> whether the gateway makes the call
         self.all_calls: list[ToolCall] = []
         self.calls: list[ToolCall] = []  # of the gateway's tools
@@ -173,7 +174,8 @@ class ModelReply:
         self._take_calls()
         if self.calls and not self.foreign:
             return self._words() if self.written and not self._offer.form else b""
-        self._owned |= dict.fromkeys(self._nameless, True)
+        names = ((number, self._names[number]) for number in self._nameless)
+        self._owned |= {number: name == "" or self._offer.handles(name) for number, name in names}
         rest = b"".join(self._released())
         self._before_end()
         self._client.ended = True
@@ -387,7 +389,10 @@ class ModelReply:
         for number, call in frame.calls():
             if number in self._owned or number < 0:
                 continue
-            if name := tool_name(call):
+            called, piece = called_tool(call) or {}, tool_name(call)
+            known = self._names.get(number, "")
+            name = self._names[number] = piece if piece.startswith(known) else known + piece
+            if name and (called.get("arguments") or called.get("input") or not self._offer.may_go_on(name)):
                 self._owned[number] = self._offer.handles(name)
                 self._nameless.discard(number)
             else:

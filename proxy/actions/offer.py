@@ -112,6 +112,10 @@ class Offer:
         """Whether the name of a tool of the gateway's begins with these letters."""
         return any(name.startswith(letters) for name in self.tools)
 
+    def may_go_on(self, name: str) -> bool:
+        """Whether a name may be the first piece of another name of a tool, of the client's, too."""
+        return any(one != name and one.startswith(name) for one in (*self.tools, *self.taken))
+
     @property
     def operations(self) -> list[OfferedOperation]:
         """The offered operations."""

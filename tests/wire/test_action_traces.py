@@ -219,7 +219,8 @@ def test_progress_is_a_line_of_text_for_each_call_in_a_stream(team: Team, stream
     model = team.script(*script)
     body = CHAT_CLIENT.body("rage/atlas/gpt-4o", QUESTION, stream=stream)
     reply = CHAT_CLIENT.post(team.served.url, body, team.keys["ann"], headers={"x-rag-progress": wish})
-    lines = "Let me look.\n\n→ atlas/listOrganizations 200\n\n→ atlas/listUsers 200\n\n" if stream else "Let me look.\n\n"
+    made = "→ atlas/listOrganizations 200\n\n→ atlas/listUsers 200\n\n" if stream else ""
+    lines = f"Let me look.\n\n{made}"
     answer = CHAT_CLIENT.answer_of(reply)
     assert answer == lines + ANSWER
     assert team.ask(QUESTION, answer, "How many?").headers.get("x-rag-actions") is None

@@ -1,5 +1,6 @@
 """The model's replies as they pass: whatever the upstream sends, in whatever pieces, the reply is sound."""
 
+from random import Random
 from typing import Any
 
 import orjson
@@ -22,8 +23,8 @@ STREAM_HEAD = [(b"content-type", b"text/event-stream")]
 SCHEMA = {"type": "object", "properties": {}, "required": []}
 
 
-def offer() -> Offer:
-    made = empty_offer("weather")
+def offer(*taken: str) -> Offer:
+    made = empty_offer(*(taken or ("weather",)))
     made.add(
         [OfferedOperation("atlas", Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"), SCHEMA)]
     )
@@ -31,7 +32,9 @@ def offer() -> Offer:
     return made
 
 
-async def passed(body: bytes, size: int, *, streamed: bool, rounds: int = 1) -> tuple[bytes, list[ModelReply]]:
+async def passed(
+    body: bytes, size: int, *, streamed: bool, rounds: int = 1, taken: tuple[str, ...] = ()
+) -> tuple[bytes, list[ModelReply]]:
     """What the client gets of the same reply in so many rounds, received in pieces of this size."""
     sent = bytearray()
 
@@ -42,7 +45,7 @@ async def passed(body: bytes, size: int, *, streamed: bool, rounds: int = 1) -> 
     kind = b"text/event-stream" if streamed else b"application/json"
     for _ in range(rounds):
         client.next_round()
-        reply = ModelReply(client, offer())
+        reply = ModelReply(client, offer(*taken))
         replies.append(reply)
         await reply.send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
         for at in range(0, len(body), size):
@@ -110,6 +113,46 @@ async def test_a_call_whose_name_comes_late_goes_to_the_client_whole_or_not_at_a
     else:
         assert got == (stream(*texts).removesuffix(b"data: [DONE]\n\n") if said else b"")
         assert [call.name for call in reply.calls] == [name]
+
+
+@given(
+    st.lists(st.sampled_from(["act_a", "weather", "weather_of_city", "act_unknown"]), min_size=1, max_size=3),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+@example(["weather_of_city"], 5, 1, False, Random(0))
+async def test_calls_in_pieces_by_turns_are_joined_by_the_index(
+    names: list[str], name_chars: int, cuts: int, said: bool, order: Random
+) -> None:
+    """Some servers write the names in pieces, and the pieces of several calls by turns."""
+    given = [orjson.dumps({"number": number}).decode() for number in range(len(names))]
+    queues: list[list[Any]] = []
+    for number, name in enumerate(names):
+        parts = [name[at : at + name_chars] for at in range(0, len(name), name_chars)]
+        size = -(-len(given[number]) // cuts)
+        arguments = [given[number][at : at + size] for at in range(0, len(given[number]), size)]
+        first, *more = [{"function": {"name": part}} for part in parts]
+        rest = [{"function": {"arguments": part}} for part in arguments]
+        queues.append([{**first, "id": f"c{number}"}, *more, *rest])
+    events = [chunk({"role": "assistant", "content": "Well." if said else ""})]
+    begun = 0  # the calls begin in the order of the index
+    while any(queues):
+        at = order.choice([at for at, queue in enumerate(queues) if queue and at <= begun])
+        begun = max(begun, at + 1)
+        events.append(chunk({"tool_calls": [{"index": at, **queues[at].pop(0)}]}))
+    body = stream(*events, chunk({}, "tool_calls"))
+    got, (reply,) = await passed(body, 50, streamed=True, taken=("weather", "weather_of_city"))
+    assert [(call.name, call.arguments) for call in reply.all_calls] == list(zip(names, given, strict=True))
+    theirs = [one for one in zip(names, given, strict=True) if one[0].startswith("weather")]
+    reader = CHAT.reader(streamed=True)
+    reader.feed(got)
+    reader.close()
+    assert [(call.name, call.arguments) for call in reader.tool_calls] == theirs
+    assert (reader.answer or "") == ("Well." if said else "")
+    if len(theirs) == len(names):
+        assert got == body
 
 
 @pytest.mark.parametrize("streamed", [True, False])
