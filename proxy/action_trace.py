@@ -27,6 +27,7 @@ CallOutcome = Literal[
 # "surplus": beyond the number of operations for a question. "other_server": at an address that is not called.
 # "not_allowed": by the settings `only` and `never`.
 FoundOutcome = Literal["offered", "surplus", "could_change", "other_server", "not_allowed"]
+_MOST_TIMED = 20  # rounds, and calls
 _NO_TOKENS = Tokens(0, 0)
 AnsweredBy = Literal["", "model", "gateway", "error"]  # "": the reply has not ended, or the client has left
 
@@ -121,13 +122,17 @@ class ActionTrace:
         if self.calls:
             yield f"calls={len(self.calls)}"
         if without := [call.outcome for call in self.calls if call.outcome != "ok"]:
-            yield f"without_result={','.join(without)}"
+            more = ",…" if len(without) > _MOST_TIMED else ""
+            yield f"without_result={','.join(without[:_MOST_TIMED])}{more}"
 
     def timings(self, now_ms: float) -> Iterator[str]:
-        """The entries for `Server-Timing`; a round or a call under way counts up to now."""
-        for number, one in enumerate(self.rounds, 1):
+        """The entries for `Server-Timing`; a round or a call under way counts up to now.
+
+        Clients and proxies limit a header: the first rounds and calls alone.
+        """
+        for number, one in enumerate(self.rounds[:_MOST_TIMED], 1):
             yield f"round-{number};dur={_lasted_ms(one, now_ms):.1f}"
-        for number, call in enumerate(self.calls, 1):
+        for number, call in enumerate(self.calls[:_MOST_TIMED], 1):
             outcome = "" if call.duration_ms is None else f";desc={call.outcome}"
             yield f"call-{number};dur={_lasted_ms(call, now_ms):.1f}{outcome}"
 

@@ -16,6 +16,8 @@ from proxy.actions.schema_check import resolved
 
 _MOST_VALUES = 500  # of one call
 _MOST_LEVELS = 10
+_MOST_SHOWN_CHARS = 100  # of a value
+_LONGEST = 1_000  # characters of a placeholder, and of a value whose parts stand apart: both are compiled as a pattern
 _MOST_PARTS = 200  # of a schema
 _MOST_PART_LEVELS = 6
 # Placeholders in an argument of any name.
@@ -77,7 +79,12 @@ def invented(
     doubtful = [one for one in values if _is_doubtful(one, in_path=one.path in in_path)]
     texts = [_Text.of(form) for text in known for form in _forms(text)] if doubtful else []
     spoken = [_words(form) for text in said for form in _forms(text)] if doubtful else []
-    return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts, known, asked, spoken)]
+    return [f"{one.path}: {_shown(one.value)}" for one in doubtful if _is_refused(one, texts, known, asked, spoken)]
+
+
+def _shown(value: str | int) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN_CHARS else f"{text[:_MOST_SHOWN_CHARS]} … ({len(text):,} characters)"
 
 
 class TooManyValues(ValueError):
@@ -150,9 +157,17 @@ def _is_doubtful(one: _Value, *, in_path: bool) -> bool:
         listed = part["enum"] if isinstance(part.get("enum"), list) else []
         if one.value in [*listed, *(part[word] for word in ("const", "default") if word in part)]:
             return False
-        if one.text.isalpha() and re.search(rf"[\"'`“]{one.text}[\"'`”]", str(part.get("description") or "")):
+        if (
+            one.text.isalpha()
+            and len(one.text) <= _LONGEST
+            and re.search(rf"[\"'`“]{one.text}[\"'`”]", str(part.get("description") or ""))
+        ):
             return False  # use "primary" for the calendar of the user
-    return bool(_PLACEHOLDER.fullmatch(one.text)) or _identifies(one, in_path=in_path)
+    return _is_placeholder(one.text) or _identifies(one, in_path=in_path)
+
+
+def _is_placeholder(text: str) -> bool:
+    return len(text) <= _LONGEST and bool(_PLACEHOLDER.fullmatch(text))
 
 
 def _is_refused(
@@ -160,7 +175,7 @@ def _is_refused(
 ) -> bool:
     if _words(one.text) == _words(one.name):
         return True
-    if _PLACEHOLDER.fullmatch(one.text) or _WEAK_PLACEHOLDER.fullmatch(one.text):
+    if _is_placeholder(one.text) or (len(one.text) <= _LONGEST and _WEAK_PLACEHOLDER.fullmatch(one.text)):
         is_name = bool(_PROPER_NAME.fullmatch(one.text))
         by_chance = not re.search(r"[\d_]", one.text) or not re.fullmatch(r"[\w-]+", one.text)
         if by_chance and not is_name:  # a plain word or brackets, as in many conversations
@@ -169,8 +184,10 @@ def _is_refused(
         return not any(map(whole.search, known))
     if one.path in asked and one.text and not re.search(r"\d", one.text):
         return False
-    parts = one.text.strip(",").split(",")
-    return not all(_stands(part, texts) or _stands_in_pieces(part, spoken) for part in parts)
+    parts = set(one.text.strip(",").split(","))
+    return len(parts) > _MOST_VALUES or not all(
+        _stands(part, texts) or _stands_in_pieces(part, spoken) for part in parts
+    )
 
 
 def _identifies(one: _Value, *, in_path: bool) -> bool:
@@ -216,7 +233,7 @@ def _stands(part: str, texts: Sequence[_Text]) -> bool:
     joined = words.replace(" ", "")
     if not joined or any(words in text.words for text in texts):
         return joined != ""
-    if not _PARTED.fullmatch(joined):
+    if len(joined) > _LONGEST or not _PARTED.fullmatch(joined):
         return False
     parted = f" {' ?'.join(joined)} "  # of letters, digits and characters outside ASCII, which stand for themselves
     return any(joined in text.joined and re.search(parted, text.words) for text in texts)
@@ -224,7 +241,7 @@ def _stands(part: str, texts: Sequence[_Text]) -> bool:
 
 def _stands_in_pieces(part: str, spoken: Sequence[str]) -> bool:
     """Whether each run of letters and of digits is a word of a person. spoken: the person's messages, as `_words`."""
-    pieces = _PIECE.findall(_words(part))
+    pieces = _PIECE.findall(_words(part)) if len(part) <= _LONGEST else []
     numbers = [piece for piece in pieces if piece.isdigit()]
     if not numbers or max(map(len, numbers)) < _LEAST_DIGITS:
         return False

@@ -6,7 +6,9 @@ A call never raises for a fault of the API or of the arguments: the outcome is a
 import asyncio
 import contextlib
 import functools
+import itertools
 import math
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,6 +42,9 @@ _PASSING = frozenset({429, 502, 503, 504})
 _BROKEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError)
 _FIXED = "FIXED"  # in place of a secret value, in a request that is shown and not sent
 _MOST_REDIRECTS = 3
+_MOST_URL_CHARS = 300
+_TOTALS = ("x-total-count", "x-total", "total-count")
+_WHOLE = re.compile(r"[0-9]{1,15}")
 _MOST_DIGITS = 12  # of Retry-After
 _CALLS, _CALLS_OF_KEY = 24, 12  # at a time for one API
 _MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the connection
@@ -185,10 +190,13 @@ class Api:
 
         sent: the credentials of the request. whole: False cuts the end, which may be the beginning of a secret.
         """
-        token = self.auth.token if isinstance(self.auth, ClientCredentials) else ""
-        secrets = [*sent, *self.secrets, token]
+        secrets = [*sent, *self.known_secrets()]
         content = masked(content, secrets)
         return content if whole else content[: max(0, len(content) - longest_form_bytes(secrets))]
+
+    def known_secrets(self) -> Sequence[str]:
+        """What is masked: the secrets of the settings, and the token at present."""
+        return [*self.secrets, self.auth.token if isinstance(self.auth, ClientCredentials) else ""]
 
     def masked_text(self, text: str) -> str:
         """`masked`, of a text."""
@@ -361,7 +369,7 @@ def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, li
     if not whole and "json" in media_type:
         media_type = "text/plain"
     result = result_text(content, media_type, max_chars=limits.max_chars)
-    text, status = result.text, response.status_code
+    text, status = f"{result.text}{_further_pages(response)}", response.status_code
     if not whole:
         text = f"(the first {limits.max_bytes:,} bytes of a longer response)\n{text}"
     elif response.has_redirect_location:
@@ -375,6 +383,15 @@ def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, li
     cut = "" if response.has_redirect_location else api.masked_text(result.whole)
     word: CallOutcome = "ok" if 200 <= status < 300 else "api_error"
     return Outcome(text, status, size=size_bytes, whole=cut, word=word)
+
+
+def _further_pages(response: httpx.Response) -> str:
+    """What the headers say of a list with more rows: else a model takes the first page for all."""
+    links = (one.get("url", "") for one in response.links.values() if "next" in one.get("rel", "").lower().split())
+    words = [f"the next page is {url[:_MOST_URL_CHARS]}" for url in itertools.islice(links, 1) if url]
+    totals = (response.headers.get(name, "") for name in _TOTALS)
+    words += [f"there are {total} rows in all" for total in itertools.islice(filter(_WHOLE.fullmatch, totals), 1)]
+    return f"\n(By the headers of the response, {' and '.join(words)}.)" if words else ""
 
 
 def _retry_after_s(response: httpx.Response) -> float:

@@ -16,20 +16,21 @@ from proxy.actions.actions import ActionLimits
 from proxy.actions.arguments import TooManyValues, invented
 from proxy.actions.call import Api, CallLimits, Outcome, call
 from proxy.actions.known_texts import without_marks
+from proxy.actions.masking import masked_ends
 from proxy.actions.offer import PREFIX, Offer, OfferedOperation
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool
 from proxy.actions.protocols import example
 from proxy.actions.quotes import stands_in
 from proxy.actions.result_budget import CallShare, ResultBudget
-from proxy.actions.results import cut_middle
-from proxy.actions.schema_check import problems
+from proxy.actions.schema_check import problems, turned
 from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.exchange import Exchange
 
 log = logging.getLogger("ragway")
 _FAULT = "The call failed: the gateway has a fault, which its log describes. Go on without this result."
+_LIMIT = "Nothing was sent: the limit of calls for this answer is reached. Answer with what is known."
 _FAILURES = 2  # rounds with wrong arguments of one operation; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
 _MOST_NAMES = 12  # of tools, in a reply to a call of another tool
@@ -92,13 +93,24 @@ class Execution:
         return (one.name, _canonical(one.arguments)) in self._done
 
     async def results(self, calls: Sequence[ToolCall]) -> list[str]:
-        """The texts for the model, in the order of the calls, which run at the same time."""
-        share = self._budget.share(max(1, len(calls)), self._limits.call)
+        """The texts for the model, in the order of the calls, which run at the same time.
+
+        The calls beyond the limit have one entry in the trace: a model may write 10,000.
+        """
+        made = calls[: 0 if self.over else self._left]
+        share = self._budget.share(max(1, len(made)), self._limits.call)
         self._round += 1
         self._private_before = sorted(self._private)
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(self._result(one, share)) for one in calls]
+            running = [group.create_task(self._result(one, share)) for one in made]
         texts = [task.result() for task in running]
+        if beyond := calls[len(made) :]:
+            text = _LIMIT if len(beyond) == 1 else f"({len(beyond):,} calls) {_LIMIT}"
+            at_ms = self._exchange.elapsed_ms()
+            self._trace.calls.append(
+                ActionCall(len(self._trace.rounds), at_ms, outcome="limit", duration_ms=0.0, result=text)
+            )
+            texts += [_LIMIT] * len(beyond)
         for text in texts:
             self._budget.spend(text)
         return texts
@@ -128,9 +140,11 @@ class Execution:
         """The text for the model."""
         if self.over:
             traced.outcome = "limit"
-            return "Nothing was sent: the limit of calls for this answer is reached. Answer with what is known."
+            return _LIMIT
         self._left -= 1
         arguments = _arguments(one.arguments)
+        if tool is not None:
+            arguments = turned(tool.schema, arguments)
         if not isinstance(arguments, dict):
             traced.outcome = "invalid_arguments"
             return "Nothing was sent: the arguments are no JSON object."
@@ -215,9 +229,8 @@ class Execution:
 
     def _kept(self, text: str) -> str:
         """The text for a receipt: without the secrets of all offered APIs, and cut."""
-        for api in {one.set: one.api for one in self._offer.operations}.values():
-            text = api.masked_text(text)
-        return cut_middle(text.encode("utf-8", "replace").decode(), _MOST_KEPT_CHARS)
+        secrets = {one for offered in self._offer.operations for one in offered.api.known_secrets()}
+        return masked_ends(text, secrets, _MOST_KEPT_CHARS)
 
     def _changing(self, tool: str) -> str:
         """The operation that a model names, where a search has found that the operation could change something."""

@@ -8,7 +8,7 @@ import html
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
 MASK = "…"
@@ -38,6 +38,26 @@ def longest_form_bytes(secrets: Iterable[str]) -> int:
         signs = len(_PLAIN_RUN.sub("", secret).encode("utf-8", "replace"))
         lengths += [len(secret) + signs * _MOST_SPELLED_BYTES, *map(len, _forms(secret))]
     return max(lengths)
+
+
+def masked_ends(text: str, secrets: Collection[str], max_chars: int) -> str:
+    """The text without the secrets, where a long text keeps its ends alone: only what is kept is searched.
+
+    Both ends are cut with a margin before the search, and without it afterwards: half of a secret matches no form.
+    """
+    half, margin = max_chars // 2, longest_form_bytes(secrets)
+    if len(text) <= max_chars + 2 * margin:
+        whole = _masked_text(text, secrets)
+        if len(whole) <= max_chars:
+            return whole
+    start = _masked_text(text[: half + 2 * margin], secrets)
+    end = _masked_text(text[-half - 2 * margin :], secrets)
+    start, end = start[: max(0, len(start) - margin)][:half], end[margin:][-half:]
+    return f"{start} … {len(text) - len(start) - len(end):,} characters left out … {end}"
+
+
+def _masked_text(text: str, secrets: Iterable[str]) -> str:
+    return masked(text.encode("utf-8", "replace"), secrets).decode("utf-8", "replace")
 
 
 def _is_masked(secret: str) -> bool:

@@ -8,6 +8,7 @@ and needs 150 ms to import. The check leaves `pattern`, `not`, `if` and rare wor
 
 import difflib
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -21,6 +22,8 @@ _MOST_PROBLEMS = 5
 _MOST_LIKENED = 200  # names that an unknown name is likened to
 _COMPARED = 10  # values of an enum that a step compares
 _MOST_SHOWN = 12  # values of an enum, names of arguments
+_MOST_DIGITS = 18  # of a number in a text: a float keeps all of them, nearly
+_SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|true|false")
 
 
 def _is_number(value: Any) -> bool:
@@ -80,13 +83,58 @@ def resolved(root: Mapping[str, Any], schema: Any) -> Any:
     return {}
 
 
+def turned(schema: Mapping[str, Any], value: Any) -> Any:
+    """The arguments with the values that small models write in the wrong type: "17" for 17, "true" for true, a value
+    for a list of one, null for an optional argument. Only a value that the schema refuses is turned, and only where the
+    schema takes the turned value. Other values stay.
+    """
+    try:
+        return _turned(_Check(schema), schema, value, 0)
+    except _TooLarge:
+        return value
+
+
+def _turned(check: "_Check", schema: Any, value: Any, level: int) -> Any:
+    """Raises _TooLarge."""
+    if not check.problems(schema, value, "", level):
+        return value
+    inner = resolved(check.root, schema)
+    if isinstance(value, dict) and isinstance(inner, dict) and isinstance(properties := inner.get("properties"), dict):
+        required = _list_of(inner, "required")
+        members = {
+            name: _turned(check, properties.get(name, True), one, level + 1)
+            for name, one in value.items()
+            if one is not None
+            or name in required
+            or name not in properties
+            or not check.problems(properties[name], None, "", level + 1)
+        }
+        if not check.problems(schema, members, "", level) or level == 0:
+            return members
+    if isinstance(value, list) and isinstance(inner, dict) and "items" in inner:
+        elements = [_turned(check, inner["items"], one, level + 1) for one in value]
+        return elements if not check.problems(schema, elements, "", level) else value
+    if value is None or isinstance(value, dict | list):
+        return value
+    scalar = _scalar(value)
+    lists = () if isinstance(value, str) and "," in value else ([value], [scalar])
+    return next((one for one in (scalar, *lists) if not check.problems(schema, one, "", level)), value)
+
+
+def _scalar(value: Any) -> Any:
+    """The number or the truth value that a text names; other values stay."""
+    if isinstance(value, str) and len(value) <= _MOST_DIGITS and _SCALAR.fullmatch(value):
+        return orjson.loads(value)
+    return value
+
+
 class _TooLarge(Exception):
     """More steps or levels than a check may take."""
 
 
 class _Check:
     def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
+        self.root = root
         self._steps = 0
         self._under_check: set[tuple[int, int]] = set()  # ids of schemas and of values
 
@@ -108,7 +156,7 @@ class _Check:
     def _by_words(self, schema: Mapping[str, Any], value: Any, where: str, level: int) -> list[str]:
         found = []
         if isinstance(schema.get("$ref"), str):
-            found += self.problems(resolved(self._root, schema), value, where, level + 1)
+            found += self.problems(resolved(self.root, schema), value, where, level + 1)
         self._spend(len(_list_of(schema, "enum")) // _COMPARED)
         wrong = _kind_problem(schema, value, where) or _value_problem(schema, value, where)
         if wrong:
@@ -162,7 +210,7 @@ class _Check:
         return found
 
     def _meaning(self, schema: Any) -> str:
-        for one in (schema, resolved(self._root, schema)):
+        for one in (schema, resolved(self.root, schema)):
             if isinstance(one, dict) and isinstance(text := one.get("description"), str) and text.strip():
                 return f" ({_shortened(' '.join(text.split()), 160)})"
         return ""

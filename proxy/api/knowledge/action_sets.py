@@ -159,7 +159,7 @@ class _Routes:
         return _dry(api, operation, arguments) if dry else await self._call(api, operation, arguments, scope)
 
     async def _call(self, api: Api, operation: Operation, arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
-        """The result of a call, as in a chat. Raises ApiError for wrong arguments."""
+        """The result of a call, as in a chat. Raises ApiError for a call that is refused."""
         exchange, label = exchange_of(scope), f"{api.name}/{operation.name}"
         traced = ActionCall(0, exchange.elapsed_ms(), api.name, label)
         exchange.action_trace = ActionTrace((api.name,), "", calls=[traced])
@@ -170,6 +170,10 @@ class _Routes:
             outcome = await traced_call(api, operation, arguments, self._actions.limits.call, exchange, traced)
         finally:
             traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
+        if outcome.word == "invalid_arguments":
+            raise invalid(f"'arguments': {outcome.text}", "arguments")
+        if outcome.word == "could_change":
+            raise forbidden(outcome.text, "operation")
         return {
             "object": "action.result",
             "set": api.name,

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from proxy.actions.arguments import TooManyValues, invented
 from proxy.actions.call import Api
 from proxy.actions.openapi.operation import Operation, Parameter
-from proxy.actions.schema_check import problems
+from proxy.actions.schema_check import problems, turned
 
 # --- by the schema ---------------------------------------------------------------------------------------------------
 
@@ -92,6 +92,53 @@ def test_the_problems_of_alternatives_are_by_the_nearest_schema() -> None:
     assert problems(schema, {"lives": 9}) in (['the arguments must be a text, not {"lives":9}'], ["name is missing"])
 
 
+TURNED: list[tuple[Any, Any, Any]] = [
+    ({"type": "integer"}, "17", 17),
+    ({"type": "integer"}, "-3", -3),
+    ({"type": "integer", "maximum": 9}, "17", "17"),
+    ({"type": "number"}, "4.5", 4.5),
+    ({"type": "boolean"}, "true", True),
+    ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "17", 17),
+    ({"$ref": "#/$defs/n"}, "17", 17),
+    ({"type": ["string", "integer"]}, "17", "17"),
+    ({"type": "string"}, "17", "17"),
+    ({"type": "string"}, 17, 17),
+    ({"type": "integer"}, "017", "017"),
+    ({"type": "integer"}, "4.5", "4.5"),
+    ({"type": "integer"}, "seventeen", "seventeen"),
+    ({"type": "boolean"}, "yes", "yes"),
+    ({"type": "array", "items": {"type": "string"}}, "x", ["x"]),
+    ({"type": "array", "items": {"type": "integer"}}, "5", [5]),
+    ({"type": "array", "items": {"type": "integer"}}, ["5", 6], [5, 6]),
+    ({"type": "array", "items": {"type": "string"}}, "x,y", "x,y"),
+    ({"type": "array", "items": {"enum": ["a", "b"]}}, "a", ["a"]),
+    ({"type": "array", "items": {"enum": ["a", "b"]}}, "c", "c"),
+    ({"type": "object", "properties": {"n": {"type": "integer"}}}, {"n": "5"}, {"n": 5}),
+    ({}, "17", "17"),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "made"), TURNED)
+def test_a_value_of_the_wrong_type_is_turned_where_it_means_one_value(schema: Any, value: Any, made: Any) -> None:
+    whole = {
+        "type": "object",
+        "properties": {"v": schema, "w": {"type": "integer"}},
+        "$defs": {"n": {"type": "integer"}},
+    }
+    result = turned(whole, {"v": value, "w": None})
+    assert result == {"v": made}
+    assert type(result["v"]) is type(made)
+    assert turned({**whole, "required": ["w"]}, {"v": value, "w": None}) == {"v": made, "w": None}
+
+
+@pytest.mark.parametrize("part", ["x", "a", "1,", "ab12", "["])
+def test_a_long_value_is_no_pattern_and_is_shown_short(part: str) -> None:
+    value = part * 500_000
+    schema = {"type": "object", "properties": {"id": {"type": "string", "description": "an id"}}}
+    found = invented(Operation("x", "GET", "/", schema), schema, {"id": value}, ["hello", value[:-9]])
+    assert all(len(text) < 200 for text in found)
+
+
 def test_at_most_five_problems_are_named() -> None:
     required = [f"p{number}" for number in range(50)]
     assert len(problems({"required": required}, {})) == 5
@@ -141,6 +188,12 @@ def without_references(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {name: without_references(one) for name, one in schema.items() if name != "$ref"}
     return [without_references(one) for one in schema] if isinstance(schema, list) else schema
+
+
+@given(JSON_VALUES)
+def test_no_value_that_a_schema_takes_is_turned(value: Any) -> None:
+    assert turned({"type": "object", "properties": {"a": {}}}, {"a": value, "b": value}) == {"a": value, "b": value}
+    assert turned(CIRCLE, value) is not ...
 
 
 @given(schema=schemas(SCHEMAS), definition=SCHEMAS, value=JSON_VALUES)

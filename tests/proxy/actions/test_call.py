@@ -149,9 +149,9 @@ async def test_a_retry_after_that_is_no_time_is_ignored() -> None:
 
 async def test_a_call_ends_at_the_limit_of_time() -> None:
     async with served_api(replies(Reply(hold=True))) as (server, api):
-        outcome = await called(api, limits=CallLimits(seconds=0.2))
+        outcome = await called(api, limits=CallLimits(seconds=1.0))
         await server.left.wait()
-    assert (outcome.text, outcome.sent, outcome.status) == ("The API did not answer within 0.2 s.", True, 0)
+    assert (outcome.text, outcome.sent, outcome.status) == ("The API did not answer within 1 s.", True, 0)
 
 
 async def test_a_call_that_gets_no_connection_in_time_is_not_sent() -> None:
@@ -257,7 +257,7 @@ async def test_a_value_of_a_header_is_sent_in_latin_1_where_it_fits(value: str) 
     document = {"paths": {"/p": {"get": {"parameters": [{"name": "X-A", "in": "header", "schema": {}}]}}}}
     (one,) = operations_of({"openapi": "3.1.0", **document})[0]
     async with served_api(accepts) as (server, api):
-        assert (await called(api, one, **{one.parameters[0].argument: value})).succeeded
+        assert (await call(api, one, {one.parameters[0].argument: value}, QUICK)).succeeded
     sent = server.requests[0].headers["x-a"].encode("latin-1")
     fits = all(ord(letter) < 256 for letter in value)
     assert sent == value.encode("latin-1" if fits else "utf-8")
@@ -514,6 +514,31 @@ async def test_a_response_is_a_text_for_the_model(body: bytes, media_type: str, 
     headers = [("Content-Type", media_type)] if media_type else []
     async with served_api(replies(Reply(body=body, headers=headers))) as (_, api):
         assert (await called(api)).text == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ([("Link", '<https://x.example/p?page=2>; rel="next", <https://x.example/p?page=9>; rel="last"')], "page=2."),
+        ([("Link", "</p?page=2>; rel=next"), ("X-Total-Count", "57")], "page=2 and there are 57 rows in all."),
+        ([("Link", '</p?page=1>; rel="prev first"'), ("X-Total", "57")], "there are 57 rows in all."),
+        ([("Link", '</p?cursor=a%20b>; title="more"; rel="last next"')], "/p?cursor=a%20b."),
+    ],
+)
+async def test_further_pages_that_the_headers_name_are_in_the_result(
+    headers: list[tuple[str, str]], words: str
+) -> None:
+    async with served_api(replies(Reply(body=b"[1]", headers=[JSON, *headers]))) as (_, api):
+        text = (await called(api)).text
+    assert text.startswith("[1]\n(By the headers of the response, ")
+    assert text.endswith(f"{words})")
+    assert "page=9" not in text
+
+
+@pytest.mark.parametrize("header", [("Link", "next"), ("Link", "<>;;rel=,"), ("X-Total-Count", "many"), ("Link", "")])
+async def test_other_headers_of_pages_are_left_out(header: tuple[str, str]) -> None:
+    async with served_api(replies(Reply(body=b"[1]", headers=[JSON, header]))) as (_, api):
+        assert (await called(api)).text == "[1]"
 
 
 async def test_a_head_call_has_a_status_and_no_content() -> None:

@@ -160,8 +160,8 @@ async def test_a_call_that_the_client_does_not_wait_for_is_no_success() -> None:
 MUTANTS: dict[str, tuple[Any, str]] = {
     "missing": (changed(orgId=...), "orgId is missing (Id of the organization)"),
     "number for text": (changed(orgId=5), "orgId must be a text, not 5"),
-    "text for number": (changed(limit="20"), 'limit must be a whole number, not "20"'),
-    "text for list": (changed(team="red/blue"), "team must be a list"),
+    "text for number": (changed(limit="twenty"), 'limit must be a whole number, not "twenty"'),
+    "text for list": (changed(team="red,blue"), "team must be a list"),
     "object for text": (changed(orgId={"id": "5f0c1e"}), "orgId must be a text"),
     "null": (changed(orgId=None), "orgId must be a text, not null"),
     "too large": (changed(limit=1000), "limit must be at most 100, not 1000"),
@@ -176,11 +176,11 @@ MUTANTS: dict[str, tuple[Any, str]] = {
     "digits": (changed(orgId="12345"), "orgId: '12345'"),
     "invented": (changed(orgId="5f0c1f"), "orgId: '5f0c1f'"),
     "placeholder in a list": (changed(team=["your_team"]), "team: 'your_team'"),
-    "traversal": (changed(orgId="../5f0c1e"), "orgId must be the value alone"),
-    "traversal by backslash": (changed(orgId="5f0c1e\\.."), "orgId must be the value alone"),
+    "traversal": (changed(orgId="../5f0c1e"), "orgId must not be"),
+    "traversal by backslash": (changed(orgId="5f0c1e\\.."), "orgId must not be"),
     "dots": (changed(orgId=".."), "orgId: '..'"),
     "empty": (changed(orgId=""), "orgId: ''"),
-    "line break": (changed(orgId="5f0c1e\r\n"), "orgId must be the value alone"),
+    "line break": (changed(orgId="5f0c1e\r\n"), "orgId must not be"),
     "number with a point": (changed(since=[{"id": 98765.0}]), "since.id: 98765"),
     "too many values": (changed(since=[1] * 600), "the arguments have more than 500 values or 10 levels: send less"),
     "extra": (changed(groups=1), "groups is unknown"),
@@ -342,6 +342,32 @@ async def test_the_results_of_a_chat_share_the_tokens(word: str) -> None:
     assert sizes[0] > 4000
     assert "shorter now" not in texts[0]
     assert all("shorter now" in text and len(text.encode()) < 400 + 250 for text in texts[-4:])
+
+
+async def test_ten_thousand_calls_are_few_entries_in_the_trace_and_in_the_header() -> None:
+    async with served_api(accepts, fixed={"groupId": "fixed-group"}) as (server, api):
+        running = execution(api)
+        running._left = 12
+        gold = orjson.dumps(GOLD).decode()
+        texts = await running.results([ToolCall(f"c{number}", "act_listUsers", gold) for number in range(10_000)])
+        again = await running.results([ToolCall("c", "act_listUsers", gold)])
+    assert len(server.requests) == 12
+    assert texts[:12] == ['{"ok":true}'] * 12
+    assert set(texts[12:] + again) == {
+        "Nothing was sent: the limit of calls for this answer is reached. Answer with what is known."
+    }
+    assert [one.outcome for one in running._trace.calls] == ["ok"] * 12 + ["limit"] * 2
+    assert running._trace.calls[12].result.startswith("(9,988 calls) Nothing was sent")
+    running._trace.calls *= 100
+    assert len(list(running._trace.timings(0.0))) == 20
+    assert len(" ".join(running._trace.words())) < 300
+
+
+async def test_arguments_of_the_wrong_type_are_sent_as_the_schema_says() -> None:
+    async with served_api(accepts, fixed={"groupId": "fixed-group"}) as (server, api):
+        assert await result(execution(api), changed(limit="20", team="red/blue", since=None)) == '{"ok":true}'
+        assert await result(execution(api), GOLD) == '{"ok":true}'
+    assert server.targets[0] == server.targets[1]
 
 
 async def test_no_call_starts_after_the_bytes_of_a_chat() -> None:
