@@ -358,3 +358,32 @@ AGREEMENT = """
     좋아요
     حسنا
     """  # to an open question of the assistant
+
+# Short turns that continue a conversation, and have words of the lists.
+CONTINUED = """
+    ok and then
+    ok and now
+    great, and tomorrow
+    ok weiter
+    ok, und dann
+    gut, und morgen
+    ok noch mal
+    ok encore
+    d'accord, et maintenant
+    vale y entonces
+    ok, otra vez
+    va bene, e domani
+    ok, de novo
+    goed, en nu
+    хорошо, а сейчас
+    ок, еще раз
+    好的，今天呢
+    好的，再来一次
+    わかりました、では明日は
+    알겠어요 그럼 내일은
+    حسنا، والآن
+    of course
+    对
+    はい、そうです
+    конечно
+    """

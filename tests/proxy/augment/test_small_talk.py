@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from config.settings import SMALL_TALK as FILE
 from proxy.augment.small_talk import SmallTalk
 from retrieval.records.search import Turn
-from tests.proxy.augment.small_talk_lines import AGREEMENT, FOLLOW_UPS, SMALL_TALK
+from tests.proxy.augment.small_talk_lines import AGREEMENT, CONTINUED, FOLLOW_UPS, SMALL_TALK
 
 LISTS = SmallTalk.read(FILE)
 ANSWER = "The fee is 110 crowns a night. Pay at the machine."
@@ -28,7 +28,7 @@ def test_at_least_four_in_five_courtesies_of_each_language_are_known(language: s
     assert 5 * len(unknown) <= len(said), unknown
 
 
-@pytest.mark.parametrize("line", lines(FOLLOW_UPS))
+@pytest.mark.parametrize("line", lines(FOLLOW_UPS) + lines(CONTINUED))
 def test_a_follow_up_is_never_small_talk(line: str) -> None:
     assert not is_small_talk(line)
     assert not LISTS.match([Turn("user", line)])
