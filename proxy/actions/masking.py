@@ -7,7 +7,7 @@ match no form.
 import html
 import json
 import re
-from base64 import b64encode
+from base64 import b32encode, b64encode
 from collections.abc import Collection, Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
@@ -17,18 +17,42 @@ _WORDS_OF_JSON = frozenset({"true", "false", "null"})  # hide nothing, and each 
 _WHOLE_WORD_BELOW = 8  # characters: a shorter text, and a number, are masked as a whole word only
 _JSON_ESCAPE = re.compile(rb"\\\\|\\u00([2-7][0-9a-fA-F])|\\/")
 _HTML_REFERENCE = re.compile(rb"&#(?:[xX]([0-9a-fA-F]{1,6})|([0-9]{1,7}));?")
+_DEEP_ESCAPE = re.compile(rb"\\+u00([2-7][0-9a-fA-F])")
+_DEEP_REFERENCE = re.compile(rb"&(?:amp;)*#(?:[xX]([0-9a-fA-F]{1,6})|([0-9]{1,7}));?")
+_LEAST_BROKEN = 16  # letters of an encoded secret that may have line breaks or colons between the letters
+_BREAK = rb"(?:[\s:]|\\{1,8}[rn])"
 _ALIGNMENTS = 3  # of a text within base64: three bytes are four letters
 _PLAIN_RUN = re.compile(r"[A-Za-z0-9._-]+")  # written as they are by nearly all encoders
 _RUN_OR_SIGN = re.compile(rf"{_PLAIN_RUN.pattern}|\\+|(?s:.)")
 _ENTITIES = {"&": "amp|", "<": "lt|", ">": "gt|", '"': "quot|", "'": "apos|"}
-_MOST_SPELLED_BYTES = 16  # of one byte of a sign
+_MOST_SPELLED_BYTES = 24  # of one byte of a sign
+_MOST_ESCAPED = 3  # times as long is a form with line breaks, or whose letters are escapes
 
 
 def masked(content: bytes, secrets: Iterable[str]) -> bytes:
     """The content without the secrets. The longest is first: a secret may contain another, as a token the client."""
-    for secret in sorted(filter(_is_masked, secrets), key=len, reverse=True):
+    wanted = sorted(filter(_is_masked, secrets), key=len, reverse=True)
+    for secret in wanted:
         content = _masked(content, secret)
+    plain = _plain(content)
+    if plain != content:  # letters of a secret may be escapes: only then the escapes go
+        found = plain
+        for secret in wanted:
+            found = _masked(found, secret)
+        content = found if found != plain else content
     return content
+
+
+def _plain(content: bytes) -> bytes:
+    """The content without escapes of printable ASCII at any level: HTML within JSON, JSON within JSON or HTML."""
+    if b"u00" in content:
+        content = _DEEP_ESCAPE.sub(_deep_character, content)
+    return _DEEP_REFERENCE.sub(_character, content) if b"#" in content else content
+
+
+def _deep_character(found: re.Match[bytes]) -> bytes:
+    character = bytes.fromhex(found[1].decode())
+    return found[0] if character in b'"\\\x7f' else character
 
 
 def longest_form_bytes(secrets: Iterable[str]) -> int:
@@ -37,7 +61,7 @@ def longest_form_bytes(secrets: Iterable[str]) -> int:
     for secret in filter(_is_masked, secrets):
         signs = len(_PLAIN_RUN.sub("", secret).encode("utf-8", "replace"))
         lengths += [len(secret) + signs * _MOST_SPELLED_BYTES, *map(len, _forms(secret))]
-    return max(lengths)
+    return max(lengths) * _MOST_ESCAPED
 
 
 def masked_ends(text: str, secrets: Collection[str], max_chars: int) -> str:
@@ -100,7 +124,17 @@ def _masked(content: bytes, secret: str) -> bytes:
             content = re.sub(rb"(?<!\w)" + pattern + rb"(?!\w)", MASK.encode(), content)
         else:
             content = re.sub(pattern, MASK.encode(), content, flags=re.IGNORECASE)
+    content = _masked_broken(content, secret)
     return _masked_signs(content, secret, whole_word=whole_word)
+
+
+def _masked_broken(content: bytes, secret: str) -> bytes:
+    """The content without the secret in base64, base32 or hexadecimal digits with line breaks or colons: MIME, Ruby."""
+    joined = content.lower().replace(rb"\n", b"").replace(rb"\r", b"").translate(None, b" \t\r\n\f\v:\\")
+    for form in {one for one in _packed(secret) if len(one) >= _LEAST_BROKEN and one.lower().encode() in joined}:
+        pattern = (_BREAK + rb"*+").join(re.escape(letter.encode()) for letter in form)
+        content = re.sub(pattern, MASK.encode(), content, flags=re.IGNORECASE)
+    return content
 
 
 def _masked_signs(content: bytes, secret: str, *, whole_word: bool) -> bytes:
@@ -125,12 +159,12 @@ def _spellings(part: str) -> bytes:
     sign = part[0]
     raw = sign.encode("utf-8", "replace")
     in_url = b"".join(b"%%(?:25){0,2}%02x" % byte for byte in raw)
-    in_json = rb"\\{1,4}" + rb"\\{1,4}".join(b"u%02x%02x" % pair for pair in _utf16(sign))
+    in_json = rb"\\{1,16}" + rb"\\{1,16}".join(b"u%02x%02x" % pair for pair in _utf16(sign))
     in_html = "&(?:amp;)?(?:{}#0{{0,3}}{}|#x0{{0,3}}{:x});?".format(_ENTITIES.get(sign, ""), ord(sign), ord(sign))
     others = b"|".join([in_url, in_json, in_html.encode(), *([rb"\+"] if sign == " " else [])])
     if sign == "\\":  # twice as many at each level of JSON
-        return b"(?>(?i:%s){%d}|\\\\{%d,%d})" % (others, len(part), len(part), len(part) * 4)
-    escaped = rb"\\{0,3}" if sign in "\"'/" else b""
+        return b"(?>(?i:%s){%d}|\\\\{%d,%d})" % (others, len(part), len(part), len(part) * 16)
+    escaped = rb"\\{0,15}" if sign in "\"'/" else b""
     return b"(?>(?i:%s)|%s%s)" % (others, escaped, re.escape(raw))
 
 
@@ -143,13 +177,19 @@ def _forms(secret: str) -> set[bytes]:
     """The secret in the encodings of URLs, HTML, JSON, hexadecimal digits, base64 and UTF-16."""
     raw = secret.encode("utf-8", "replace")
     texts = {secret, quote(raw), quote(raw, safe=""), quote_plus(raw), "".join(f"%{one:02X}" for one in raw)}
-    texts |= {html.escape(secret), raw.hex()}
     in_json = _in_json(secret)
+    texts |= {html.escape(secret)} | _packed(secret)
     texts |= in_json.union(*map(_in_json, in_json))  # JSON, and JSON within a text of JSON
-    packed = set(_in_base64(raw))
-    texts |= packed | {letters.replace("+", "-").replace("/", "_") for letters in packed}
     wide = {secret.encode(codec, "replace") for codec in ("utf-16-le", "utf-16-be")}
     return {text.encode("utf-8", "replace") for text in texts} | wide
+
+
+def _packed(secret: str) -> set[str]:
+    """The secret in base64, also of URLs, in base32 and in hexadecimal digits."""
+    raw = secret.encode("utf-8", "replace")
+    packed = set(_in_base64(raw))
+    packed |= {letters.replace("+", "-").replace("/", "_") for letters in packed}
+    return packed | {b32encode(raw).decode().rstrip("="), raw.hex()}
 
 
 def _in_json(text: str) -> set[str]:
