@@ -18,6 +18,7 @@ import json
 import logging
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,13 +192,25 @@ def _short_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
 
 
+def without_progress_bars() -> None:
+    """Show no bar per weight file, and let tqdm take a lock of this process.
+
+    Even for a bar that is not shown, tqdm takes a semaphore of the system, which a killed process leaves behind: Python
+    then warned of leaked semaphores at each shutdown.
+    """
+    from tqdm import tqdm
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    tqdm.set_lock(threading.RLock())
+
+
 def load_model(source: str) -> Any:
     """Load the sentence-transformers model (imports torch: seconds). Raises RetrievalError."""
     from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per weight file says nothing to anyone
+    without_progress_bars()
     try:
         return SentenceTransformer(source, device="cpu", trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, LookupError, TypeError, ImportError, SafetensorError) as error:

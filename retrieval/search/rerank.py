@@ -98,9 +98,10 @@ async def open_reranker(model: str) -> Reranker | None:
 def _load(source: str) -> Any:
     from safetensors import SafetensorError
     from sentence_transformers import CrossEncoder
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per weight file is noise
+    from retrieval.embedding.export import without_progress_bars
+
+    without_progress_bars()
     try:
         model = CrossEncoder(source, device="cpu", trust_remote_code=False)
         model.max_seq_length = min(_MAX_TOKENS, model.max_seq_length or _MAX_TOKENS)

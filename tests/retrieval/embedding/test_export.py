@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -212,3 +213,14 @@ def test_the_packaged_default_reads_256_tokens(models: Path) -> None:
     assert np.array_equal(plain, beyond)
     assert np.abs(plain - at_130).max() > 1e-3
     assert np.abs(plain - at_254).max() > 1e-3
+
+
+def test_a_killed_embedder_leaves_no_semaphore_behind(tiny_model: Path) -> None:
+    program = (
+        "import multiprocessing, os, signal, sys; from retrieval.embedding.export import load_model;"
+        "multiprocessing.set_start_method('spawn');"  # as in a process that reads files
+        "load_model(sys.argv[1]).encode(['a text'], show_progress_bar=False); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tiny_model)], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert "leaked" not in done.stderr
