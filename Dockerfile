@@ -48,7 +48,7 @@ EXPOSE 8000
 
 # Straight to the gateway, whatever HTTP_PROXY says.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "from urllib.request import ProxyHandler, build_opener; build_opener(ProxyHandler({})).open('http://127.0.0.1:8000/healthz', timeout=4)"]
+    CMD ["python", "-c", "from urllib.request import ProxyHandler, build_opener; from cli.common import settings_of; build_opener(ProxyHandler({})).open(f'http://127.0.0.1:{settings_of(None).server.port}/healthz', timeout=4)"]
 
 # Beyond loopback the gateway refuses to start without keys unless RAGWAY_AUTH__OPEN=true says that something else guards it.
 CMD ["ragway", "serve", "--host", "0.0.0.0"]

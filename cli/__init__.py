@@ -4,7 +4,8 @@ Data goes to standard output, messages go to standard error. Exit codes: 0 done,
 2 wrong usage.
 
     build     settings -> the objects of a gateway and of an index      apis  settings -> APIs that are called
-    common    options, settings, access to documents and accounts, progress bars
+    options   --config and --data, and groups of commands
+    common    settings, access to documents and accounts, progress bars
     serve     the gateway and the index process       worker    one process of the gateway
     ingest    files and folders -> a collection       search    a question -> the passages that a chat would get
     delete    a collection, or documents of a collection
@@ -31,8 +32,11 @@ import importlib
 import os
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import click
+
+from cli.options import Commands, options
 
 # Command -> module and the line in `ragway --help`. `ragway collections` is in `listing`, because a module must not
 # have the name of a standard module.
@@ -56,7 +60,7 @@ COMMANDS = {
 }
 
 
-class _Lazy(click.Group):
+class _Lazy(Commands):
     """Imports a command's module on the first call."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -75,7 +79,8 @@ class _Lazy(click.Group):
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("ragway"), prog_name="ragway")
-def ragway() -> None:
+@options
+def ragway(config_file: Path | None, data: str | None) -> None:
     """A transparent RAG proxy gateway: swap the OpenAI base_url, get answers from your own documents.
 
     \b
@@ -83,8 +88,9 @@ def ragway() -> None:
     ragway search "how do I connect?"         show the passages for a question
     ragway serve                              answer on http://127.0.0.1:8000/v1
 
-    Every command accepts --config FILE (default: ragway.yaml if the file exists) and --data DIR (default: data/). An
-    environment variable RAGWAY_SECTION__KEY sets any setting; `ragway config` lists all settings.
+    Every command accepts --config FILE (default: ragway.yaml if the file exists) and --data DIR (default: data/), after
+    the command's name or before it. An environment variable RAGWAY_SECTION__KEY sets any setting; `ragway config` lists
+    all settings.
     """
 
 

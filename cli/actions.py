@@ -21,7 +21,8 @@ from cli.apis import (
     why_not_called,
 )
 from cli.build import accounts, key_credentials
-from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, options, progress_bar, run, settings_of
+from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, progress_bar, run, settings_of
+from cli.options import Commands, options
 from cli.specs import configured_address, counts_of, document_of, row_to_write, source_of, update
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
@@ -41,7 +42,7 @@ from runtime import logs
 _SHOWN = 10  # operations that cannot be called, in a report
 
 
-@click.group("actions")
+@click.group("actions", cls=Commands)
 def command() -> None:
     """Keep the operations of HTTP APIs, find an operation by a question, and call an operation.
 

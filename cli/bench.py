@@ -22,8 +22,9 @@ from cli.bench_shared import (
     unfinished,
 )
 from cli.build import rewrite_prompt, template
-from cli.common import WholeNumber, confirm, options, progress_bar, run, settings_of
+from cli.common import WholeNumber, confirm, progress_bar, run, settings_of
 from cli.config import shown_settings
+from cli.options import options
 from config.settings import Settings
 from runtime import logs
 

@@ -17,7 +17,8 @@ from cli.bench_shared import (
     send_options,
     unfinished,
 )
-from cli.common import WholeNumber, confirm, options, progress_bar, run, settings_of
+from cli.common import WholeNumber, confirm, progress_bar, run, settings_of
+from cli.options import options
 from config.settings import PROMPTS, Settings
 from runtime import logs
 

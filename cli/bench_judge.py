@@ -18,7 +18,8 @@ from cli.bench_shared import (
     send_options,
     unfinished,
 )
-from cli.common import confirm, options, progress_bar, run, settings_of
+from cli.common import confirm, progress_bar, run, settings_of
+from cli.options import options
 from config.settings import PROMPTS, Settings
 from runtime import logs
 

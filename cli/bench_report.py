@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from cli.bench_shared import FAILURES
-from cli.common import echo, echo_json, options, settings_of
+from cli.common import echo, echo_json, settings_of
+from cli.options import options
 
 if TYPE_CHECKING:  # imported on use
     from evaluation.answers.reports.report import BenchReport

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from cli.options import CONFIG
 from config.settings import Settings, SettingsError, load
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.knowledge import Knowledge
@@ -20,22 +21,11 @@ from runtime import logs
 if TYPE_CHECKING:
     from proxy.access.sql import SqlAccounts
 
-_STARTING_S = 15.0  # how long a starting `ragway serve` may take to answer
+_SERVING = "(ragway serve)"  # in the name of a process that will answer
+_STARTING_S = 600.0  # how long a starting `ragway serve` may take to answer: it may prepare an embedder
+_OTHERS_S = 15.0  # how long another command may still use the data folder
 _PATIENT_S = 1.0  # silent waiting before a message
 _LINE_S = 15.0  # between two lines of progress without a terminal
-_CONFIG = "ragway.yaml"
-
-
-def options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--config and --data."""
-    config = click.option(
-        "--config",
-        "config_file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help=f"Settings file (default: {_CONFIG} where it exists).",
-    )
-    data = click.option("--data", type=click.Path(file_okay=False), help="Data folder (default: data/).")
-    return config(data(command))
 
 
 class WholeNumber(click.IntRange):
@@ -50,8 +40,8 @@ class Number(click.FloatRange):
 
 def settings_of(config_file: Path | None, **flags: Any) -> Settings:
     """The effective settings; flags by dotted key with `.` written `__`. Raises click.ClickException."""
-    if config_file is None and Path(_CONFIG).exists():
-        config_file = Path(_CONFIG)
+    if config_file is None and Path(CONFIG).exists():
+        config_file = Path(CONFIG)
     try:
         return load(file=config_file, flags={key.replace("__", "."): value for key, value in flags.items()})
     except SettingsError as error:
@@ -158,12 +148,13 @@ async def _connect(settings: Settings) -> Knowledge:
         try:
             return await Index.open(plan(settings), serving=False)
         except DataInUse as error:
-            waited_s = loop.time() - began
-            if waited_s > _STARTING_S:
+            waited_s, serving = loop.time() - began, _SERVING in error.holder
+            if waited_s > (_STARTING_S if serving else _OTHERS_S):
                 raise
             if waited_s > _PATIENT_S and not told:
                 told = True
-                echo(f"{error.holder} uses {settings.data}: waiting for at most {_STARTING_S:g} s", err=True)
+                how = "is starting: waiting for its index" if serving else f"uses {settings.data}: waiting"
+                echo(f"{error.holder} {how}, for at most {_STARTING_S if serving else _OTHERS_S:g} s", err=True)
         await asyncio.sleep(0.1)  # the holder may be a `serve` that is starting and has no socket yet
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import click
 import orjson
 
-from cli.common import options, settings_of
+from cli.common import settings_of
+from cli.options import options
 from config.settings import ActionsApi, Model, Settings
 
 _PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @, because a password may contain @
@@ -66,7 +67,9 @@ def _value_text(value: Any, name: str) -> str:
     if name.endswith("_env"):
         return f"{value} ({'set' if os.environ.get(value) else 'not set'})"
     if name == "url":  # also of a database URL, whose password may contain a slash
-        value = re.sub("://.*@", "://***@", value)
+        urls = [value] if isinstance(value, str) else value
+        shown = [re.sub("://.*@", "://***@", _without_secrets(url)) for url in urls]
+        value = tuple(shown) if isinstance(value, tuple) else shown[0]
     if name == "fixed":
         value = tuple(f"{argument}: ***" for argument in value)
     if isinstance(value, tuple):

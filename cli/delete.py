@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from cli.common import as_text, echo, knowledge, options, run, settings_of
+from cli.common import as_text, echo, knowledge, run, settings_of
+from cli.options import options
 from config.settings import Settings
 from retrieval.errors import UnknownCollection
 from retrieval.knowledge import Knowledge

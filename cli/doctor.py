@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.common import echo, echo_json, options, progress_bar, run, settings_of
+from cli.common import echo, echo_json, progress_bar, run, settings_of
+from cli.options import options
 from config.settings import Settings
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from cli.common import WholeNumber, as_text, must_exist, options, progress_bar, run, settings_of
+from cli.common import WholeNumber, as_text, must_exist, progress_bar, run, settings_of
+from cli.options import options
 from config.settings import Settings
 
 if TYPE_CHECKING:

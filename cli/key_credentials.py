@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from cli.build import key_credentials
-from cli.common import as_text, echo, echo_json, opened_accounts, options, settings_of
+from cli.common import as_text, echo, echo_json, opened_accounts, settings_of
+from cli.options import Commands, options
 from config.settings import Settings
 from proxy.access.key_credentials import FIXED, BadCredential, KeyCredentials
 from retrieval.errors import RetrievalError
 
 
-@click.group("credentials")
+@click.group("credentials", cls=Commands)
 def command() -> None:
     """Give a key a secret, a user and fixed arguments of its own for an action set.
 

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from cli import key_credentials
-from cli.common import echo, echo_json, opened_accounts, options
+from cli.common import echo, echo_json, opened_accounts
+from cli.options import Commands, options
 from proxy.access.grants import BadGrant, duration_s, grant_of, key_json
 from proxy.access.keys import Key
 from proxy.access.limits import MEASURES, WORDS, limits_of
@@ -40,7 +41,7 @@ def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> in
     return number
 
 
-@click.group("keys")
+@click.group("keys", cls=Commands)
 def command() -> None:
     """Create, list, limit, revoke and rotate the keys of clients: `Authorization: Bearer KEY`, or the SDK's api_key.
 

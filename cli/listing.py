@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from cli.common import echo, echo_json, knowledge, must_exist, options, run, settings_of
+from cli.common import echo, echo_json, knowledge, must_exist, run, settings_of
+from cli.options import options
 from config.settings import Settings
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import DocumentReader

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.build import accounts
-from cli.common import knowledge, options, run, settings_of
+from cli.common import knowledge, run, settings_of
+from cli.options import options
 from config.settings import KEY, Settings
 from proxy.access.keys import Keyring
 from proxy.access.rights import EVERYTHING, Rights

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from cli.common import as_text, echo, knowledge, options, progress_bar, run, settings_of
+from cli.common import as_text, echo, knowledge, progress_bar, run, settings_of
 from cli.contexts import write_contexts
+from cli.options import options
 from config.settings import Settings
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import click
 import orjson
 
-from cli.common import arms_text, echo, echo_json, knowledge, must_exist, options, run, settings_of
+from cli.common import arms_text, echo, echo_json, knowledge, must_exist, run, settings_of
+from cli.options import options
 from config.settings import Settings
 from proxy.access.permitted import PermittedSearch, search
 from proxy.access.rights import Names, Rights

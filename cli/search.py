@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, knowledge, options, run, settings_of
+from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, knowledge, run, settings_of
+from cli.options import options
 from config.settings import Settings
 from retrieval.records.search import ALL, Hit, Retrieved, Turn
 

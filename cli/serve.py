@@ -20,11 +20,13 @@ import orjson
 import uvloop
 
 from cli.build import accounts, plan, targets
-from cli.common import WholeNumber, options, run, settings_of
+from cli.common import WholeNumber, run, settings_of
+from cli.options import options
 from cli.worker import LOG_FORMAT
 from config.settings import Settings, SettingsError
 from proxy.access.auth import is_loopback
 from proxy.access.keys import Keyring
+from proxy.observe.processes import free_bytes
 from proxy.server.index_process import IndexProcess
 from proxy.server.workers import WorkerFailed, Workers
 from proxy.upstream.routes import Routes
@@ -38,6 +40,9 @@ log = logging.getLogger("ragway")
 _MOST_FILES = 65536
 _INDEX_STOP_S = 5.0  # to close the store, if the drain time leaves enough
 _SOON_S = 0.5
+_LOOK_S = 10.0  # between two looks at the free space
+_LOW_BYTES, _AMPLE_BYTES = 1_000_000_000, 1_100_000_000  # of free space: a warning begins, a warning ends
+_MOST_NAMED = 5  # collections, in a message
 _TITLE_CHARS = 80  # of the title in the example
 
 
@@ -82,7 +87,8 @@ async def _serve(settings: Settings) -> int:
     specs = asyncio.ensure_future(_read_specs(settings, index_ready))
     models = Routes(targets(settings, os.environ)).names()
     front = Workers(settings.server.workers, orjson.dumps(settings.as_flags()), settings.server.hang_s)
-    stop = _Stop()
+    stop, warnings = _Stop(), _Warnings(front)
+    watching = asyncio.ensure_future(warnings.watch_disk(Path(settings.data)))
     with _listen(settings) as listener:
         try:
             if await stop.unless_asked(_warm_up(index, front, listener)):
@@ -90,23 +96,28 @@ async def _serve(settings: Settings) -> int:
                 if index is not None:
 
                     def changed(reason: str) -> None:
-                        front.set_status(reason)
+                        if not stop.asked.is_set():
+                            front.set_status(reason)
                         if not reason:
                             index_ready.set()
 
                     index.on_change(changed)
-                    index.on_problems(front.set_warnings)
+                    index.on_problems(warnings.of_index)
                     topic = await _topic(settings, index)
                     changed(index.unavailable_reason)
                 else:
                     front.set_status("")
                 _greet(listener, models, settings, topic)
                 await stop.asked.wait()
+                if settings.server.drain_s:
+                    front.set_status("stopping")
+                    await stop.soon(settings.server.drain_s)
         except WorkerFailed as error:
             raise click.ClickException(str(error)) from error
         finally:
             specs.cancel()
-            await asyncio.wait({specs})
+            watching.cancel()
+            await asyncio.wait({specs, watching})
             await _end(settings, front, index, stop)
     return 0
 
@@ -172,6 +183,36 @@ async def _end(settings: Settings, front: Workers, index: IndexProcess | None, s
             end.result()
 
 
+class _Warnings:
+    """The problems of a ready gateway, for /readyz."""
+
+    def __init__(self, front: Workers) -> None:
+        self._front = front
+        self._index: Sequence[str] = ()
+        self._disk = ""
+
+    def of_index(self, problems: Sequence[str]) -> None:
+        self._index = problems
+        self._tell()
+
+    async def watch_disk(self, data: Path) -> None:
+        """Warn once when little space is left: the index, which needs 128 MB, could not start again."""
+        while True:
+            free = free_bytes(data)
+            low = free is not None and free < (_AMPLE_BYTES if self._disk else _LOW_BYTES)
+            if low and not self._disk:
+                self._disk = f"the disk of the data folder {data} has less than {_LOW_BYTES / 1e9:g} GB free: free some"
+                log.warning("%s; the index does not start with less than 128 MB", self._disk)
+                self._tell()
+            elif self._disk and not low:
+                self._disk = ""
+                self._tell()
+            await asyncio.sleep(_LOOK_S)
+
+    def _tell(self) -> None:
+        self._front.set_warnings([*self._index, *([self._disk] if self._disk else [])])
+
+
 class _Stop:
     """SIGINT or SIGTERM: the first asks to finish running requests, the second to end at once."""
 
@@ -188,6 +229,12 @@ class _Stop:
         else:
             click.echo("stopping; running replies may finish (again: stop at once)", err=True)
             self.asked.set()
+
+    async def soon(self, patience_s: float) -> None:
+        """Return after the patience, or with the second signal."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await self.at_once.wait()
 
     async def unless_asked(self, work: Coroutine[Any, Any, None]) -> bool:
         """Run the work, or cancel the work if a signal comes first. Returns whether the work finished."""
@@ -263,10 +310,13 @@ async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
             return _NO_TOPIC
         wanted = settings.retrieval.collections
         rows = await knowledge.library.collections()
+        filled = [row.name for row in rows if row.documents and row.name != ACTION_TEXTS]
         for name in wanted:
             if name not in {row.name for row in rows}:
-                click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}", err=True)
-        filled = [row.name for row in rows if row.documents and row.name != ACTION_TEXTS]
+                more = f", or name {_list(filled)} in retrieval.collections" if filled else ""
+                click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}{more}", err=True)
+        if filled and not any(row.name in wanted for row in rows):
+            click.echo(f"until then, chats search what there is: {_list(filled)}", err=True)
         for name in sorted(filled, key=lambda name: name not in wanted):
             for document in await knowledge.library.documents(name, after="", limit=1):
                 return _Topic("" if name in wanted else name, _question(document.title))
@@ -275,6 +325,11 @@ async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
     finally:
         await knowledge.close()
     return _NO_TOPIC
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _question(title: str) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from cli.common import echo, echo_json, opened_accounts, options
+from cli.common import echo, echo_json, opened_accounts
+from cli.options import options
 from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
 
 # The columns of a table next to the group's names; CSV and JSON have all columns.

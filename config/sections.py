@@ -17,6 +17,7 @@ class ServerSettings:
     keepalive_s: float
     send_timeout_s: float
     hang_s: float
+    drain_s: float
     shutdown_s: float
     log_level: Literal["debug", "info", "warning", "error"]
 

@@ -412,6 +412,8 @@ def _texts(value: Any, where: str) -> dict[str, str]:
 def _in_range(name: str, value: Any, where: str) -> None:
     if name in _AT_LEAST_ONE and value < 1:
         raise SettingsError(f"{where} must be at least 1, got {value!r}")
+    if name == "drain_s" and 0 <= value < math.inf:
+        return
     if name.endswith("_s") and not (value > 0 and math.isfinite(value)):
         raise SettingsError(f"{where} must be a positive number of seconds, got {value!r}")
     if name == "port" and not 0 <= value <= 65535:

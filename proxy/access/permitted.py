@@ -59,12 +59,12 @@ async def existing(knowledge: Knowledge, asked: PermittedSearch) -> Sequence[str
     """The names of the collections to search: existing and readable.
 
     All named collections must exist where the caller named the collections. The collections of the settings need not;
-    where the caller may read none of the settings' collections, all that the caller may read are searched.
+    where none of them exists, or the caller may read none, all that the caller may read are searched.
     Raises NotThere.
     """
     known = [row.name for row in await readable(knowledge, asked.rights)]
     names = asked.collections
-    if not asked.explicit and not any(name in asked.rights.read for name in names):
+    if not asked.explicit and not any(name in known for name in names):
         names = known
     found = [name for name in names if name in known]
     if asked.explicit or not found:

@@ -533,3 +533,30 @@ def test_a_reader_that_stops_early_is_no_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in process.stderr.read()
     process.stderr.close()
     process.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("ingst",), "No such command 'ingst': did you mean 'ingest'?"),
+        (("keys", "creat"), "No such command 'creat': did you mean 'create'?"),
+        (("actions", "updte"), "No such command 'updte': did you mean 'update'?"),
+        (("zzzzzz",), "No such command 'zzzzzz': commands: serve, ingest"),
+    ],
+)
+def test_a_mistyped_command_is_told_the_nearest(args: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    done = ragway(*args, folder=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_settings_and_folder_are_named_before_the_command_or_after_it(where: str, tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("server: {port: 8765}\n")
+    options = ("--config", str(file), "--data", str(tmp_path / "here"))
+    args = (*options, "config") if where == "before" else ("config", *options)
+    done = ragway(*args, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"server\.port\b.*\b8765\b", done.stdout)
+    assert str(tmp_path / "here") in done.stdout

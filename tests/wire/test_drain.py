@@ -322,3 +322,17 @@ async def test_an_ingest_of_another_terminal_ends_with_what_to_do(learned: Calla
     assert (again.returncode, again.stderr) == (0, "")
     counted = [int(number) for number in re.findall(r"(\d+) (?:added|unchanged)", again.stdout)]
     assert sum(counted) == 80
+
+
+def test_new_connections_are_served_while_balancers_learn_of_the_end(tmp_path: Path) -> None:
+    settings = "server: {drain_s: 60}\nretrieval: {enabled: false}\nmodels: {echo: {lane: echo}}"
+    with serving(tmp_path / "data", tmp_path, settings) as gateway:
+        assert gateway.get("/readyz").status_code == 200
+        gateway.process.send_signal(signal.SIGTERM)
+        end_s = time.monotonic() + 30
+        while (ready := gateway.get("/readyz")).status_code == 200:
+            assert time.monotonic() < end_s
+        assert (ready.status_code, ready.json()) == (503, {"status": "stopping"})
+        assert gateway.ask("Hello?").status_code == 200
+        gateway.process.send_signal(signal.SIGTERM)  # a second signal ends at once
+        assert gateway.process.wait(30) == 0

@@ -65,6 +65,19 @@ def block() -> str:
     return found[1]
 
 
+def asking_who(text: str) -> str:
+    """The file with the lines that the page shows as comments."""
+    text = text.replace("# auth_request", "auth_request")
+    return re.sub(r"^    # (location = /who|    |\})", r"    \1", text, flags=re.MULTILINE)
+
+
+def test_the_file_as_printed_asks_ragway_and_no_other_server() -> None:
+    assert set(re.findall(r"^\s*(?:proxy_pass|auth_request) ([^;]+);", block(), re.MULTILINE)) == {"http://ragway"}
+    assert {"/who", "http://127.0.0.1:4180/oauth2/auth"} < set(
+        re.findall(r"^\s*(?:proxy_pass|auth_request) ([^;]+);", asking_who(block()), re.MULTILINE)
+    )
+
+
 def changed(text: str, changes: dict[str, str]) -> str:
     """The text for this machine: other ports and files, and nothing else."""
     for before, after in changes.items():
@@ -84,7 +97,7 @@ def front(learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory)
     port = free_port()
     with serving(data, folder, "models: {echo: {lane: echo}}") as served:
         site = changed(
-            block(),
+            asking_who(block()),
             {
                 "127.0.0.1:8000": served.url.removeprefix("http://"),
                 "127.0.0.1:4180": f"127.0.0.1:{who.server_port}",

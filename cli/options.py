@@ -1,0 +1,44 @@
+"""--config and --data, and groups of commands; light, so that --help stays fast."""
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+CONFIG = "ragway.yaml"
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--config and --data, after the command's name or before it."""
+    config = click.option(
+        "--config",
+        "config_file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        callback=_or_before,
+        help=f"Settings file (default: {CONFIG} where it exists).",
+    )
+    data = click.option(
+        "--data", type=click.Path(file_okay=False), callback=_or_before, help="Data folder (default: data/)."
+    )
+    return config(data(command))
+
+
+def _or_before(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """The option's value, or the value before the command's name."""
+    return ctx.find_root().params.get(param.name or "") if value is None else value
+
+
+class Commands(click.Group):
+    """A group that answers a mistyped command with the nearest command."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], known, 1, 0.5)
+            hint = f"did you mean {close[0]!r}?" if close else f"commands: {', '.join(known)}"
+            ctx.fail(f"No such command {args[0]!r}: {hint}")
+        return super().resolve_command(ctx, args)
