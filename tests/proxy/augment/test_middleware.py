@@ -207,6 +207,15 @@ def shelved(folder: Path, kind: type[ReceiptStore] = ReceiptStore) -> tuple[Rece
     return kept, Histories(kept, Metrics().histories)
 
 
+async def test_small_talk_in_a_stored_conversation_is_kept_and_not_searched_for(tmp_path: Path) -> None:
+    """Agreement is small talk by the stored answer; the next question leans on the turns before."""
+    kept, histories = shelved(tmp_path)
+    body = {"model": "m", "input": "ok, got it", "previous_response_id": "resp_1"}
+    exchange, knowledge = await asked(body, dialect=RESPONSES, histories=histories, tapped=True)
+    assert (exchange.rag_status, exchange.rag_reason, knowledge.budgets) == ("skipped", "small talk", [])
+    kept.close()
+
+
 async def test_a_response_that_continues_by_an_id_is_searched_with_the_stored_turns(tmp_path: Path) -> None:
     kept, histories = shelved(tmp_path)
     exchange, knowledge = await asked(FOLLOW_UP, dialect=RESPONSES, histories=histories, tapped=True)
