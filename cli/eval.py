@@ -51,7 +51,7 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
         help="Only this step of the ladder; may be repeated.",
     ),
     click.option(
-        "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the bootstrap and of --limit."
+        "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the intervals and of --limit."
     ),
     click.option("--json", "json_file", **_FILE, help="Write the run as JSON; with -, print JSON in place of tables."),
     click.option(

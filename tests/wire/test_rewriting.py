@@ -202,6 +202,21 @@ async def test_the_rewriting_stands_in_the_usage_of_the_key_that_asked(index: In
     assert all(row["prompt_tokens"] > 0 for row in rows)
 
 
+async def test_the_reply_says_the_tokens_of_the_rewriting(index: Index) -> None:
+    async with bench(index, saying(EMILY)) as at:
+        told = []
+        for history in (HISTORY, []):
+            messages = [*history, {"role": "user", "content": "How about Emily Doe?"}]
+            raw = json.dumps({"model": "gpt-x", "messages": messages}).encode()
+            call = await Call((raw,)).to(at.made.app, scope_of(headers=HEADERS))
+            told.append(dict(call.headers).get(b"x-rag-rewrite-tokens"))
+        asked = len(at.bodies("small")[0]["messages"][0]["content"])
+    assert told[1] is None
+    prompt, answer, model = (told[0] or b"").replace(b";", b",").split(b", ")
+    assert asked // 4 < int(prompt) < asked
+    assert (int(answer), model) == (-(-len(EMILY) // 4), b"model=tiny")
+
+
 async def test_the_model_is_asked_once_with_its_own_key_and_without_passages(index: Index) -> None:
     async with bench(index, saying(EMILY)) as at:
         await at.chat("How about Emily Doe?")

@@ -2,11 +2,12 @@
 
 import asyncio
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.answers.client.budget import Budget, Cost, answer_cap, cost_of, max_cost_of
+from evaluation.answers.client.budget import Budget, Cost, Operations, Rewriting, answer_cap, cost_of, max_cost_of
 from evaluation.answers.records import MaxCost, Rag, Reply, Variant
 from evaluation.answers.run.matrix import request_of
 from proxy.access.prices import Price, Size
@@ -59,6 +60,23 @@ async def test_without_a_ceiling_everything_fits_and_is_summed() -> None:
     assert await budget.reserve(max_cost)
     await budget.charge(max_cost, Cost(0.5, 7))
     assert budget.spent == Cost(1.5, 12)
+
+
+def test_the_worst_case_with_operations_counts_every_call_of_the_model() -> None:
+    """Each round sends the prompt again, with the results and the answers so far."""
+    raw, rag, body = Variant("m raw", "m", "raw"), Variant("m rag", "m", "rag"), {"messages": MESSAGES}
+    size, operations = len(orjson.dumps(body)), Operations(6, 6000)
+    one = max_cost_of(body, raw, budget_tokens=1000, cap=50, price=PRICE)
+    all_ = max_cost_of(body, raw, budget_tokens=1000, cap=50, price=PRICE, operations=operations)
+    assert (one.prompt_tokens, one.answer_tokens, one.calls) == (size, 50, 1)
+    assert (all_.prompt_tokens, all_.answer_tokens, all_.calls) == (7 * size + 6 * 6050, 350, 7)
+    rewritten = max_cost_of(
+        body, rag, budget_tokens=0, cap=50, price=PRICE, rewriting=Rewriting(PRICE, prompt_bytes=700, answer_tokens=200)
+    )
+    alone = max_cost_of(body, rag, budget_tokens=0, cap=50, price=PRICE)
+    assert rewritten.prompt_tokens == alone.prompt_tokens + 700 + size
+    assert rewritten.answer_tokens == 250
+    assert rewritten.usd == pytest.approx((alone.usd or 0) + (700 + size) * 1e-6 + 200 * 2e-6)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,37 @@ async def test_what_the_gateway_tells_of_retrieval_is_kept(tmp_path: Path) -> No
     assert reply.stages_ms == {"parse": 0.5, "retrieval": 9.0}
 
 
+async def test_the_tokens_of_the_model_that_rewrites_count_in_the_answers(tmp_path: Path) -> None:
+    told = b"x-rag-rewrite-tokens: 331, 12; model=small"
+
+    def answer(received: Received, _nth: int) -> list[bytes]:
+        first, _, rest = streamed("yes").partition(b"\r\n")
+        return [first + b"\r\n" + told + b"\r\n" + rest]
+
+    run = begun(tmp_path)
+    async with asking(answer) as (gateway, _):
+        await runner(run, gateway).go()
+    reply = run.replies()["0", "m raw", 0]
+    assert (reply.usage, reply.rewriting) == (Tokens(431, 22), Tokens(331, 12))
+    assert reply.cost_usd == pytest.approx(120e-6 + 355e-6)
+    cost = spend(run, lambda _model: PRICE).cost
+    assert cost.tokens == 4 * 453
+    assert cost.usd == pytest.approx(4 * 475e-6)
+
+
+async def test_a_chat_that_ended_after_a_round_of_operations_is_not_free(tmp_path: Path) -> None:
+    def answer(_received: Received, _nth: int) -> list[bytes]:
+        first, _, rest = refusal(400, "above the ceiling", code="max_tokens_reached").partition(b"\r\n")
+        return [first + b"\r\nserver-timing: round-1;dur=5.0\r\n" + rest]
+
+    run = begun(tmp_path)
+    async with asking(answer) as (gateway, _):
+        await runner(run, gateway).go()
+    worst = [max_cost for _, _, max_cost in run.sent_requests()]
+    cost = spend(run, lambda _model: PRICE).cost
+    assert cost.tokens == sum(one.prompt_tokens + (one.answer_tokens or 0) for one in worst) > 0
+
+
 @pytest.mark.parametrize(
     "bad", [refusal(503, "busy", NOW), refusal(429, "slow down", NOW), refusal(500, "oh", NOW)]
 )  # fmt: skip
