@@ -1,12 +1,19 @@
 """The rights of a caller: collections to read and to write, groups, models to call. Rights not granted are denied."""
 
-from collections.abc import Collection, Sequence
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from proxy.errors import ApiError
 from retrieval.records.documents import ACTION_TEXTS
 
 MAX_COLLECTIONS = 1000  # in one request
 MAX_COLLECTION_CHARS = 1000  # of one name
+# Members by which a request names models beside `model`: OpenRouter's `models`, LiteLLM's `fallbacks`,
+# `mock_testing_fallbacks` and `model_list`, and others of the kind.
+_FURTHER_MODELS = re.compile(r"(.*_)?(models?|fallbacks?)(_.*)?")
 
 
 class Names:
@@ -58,6 +65,19 @@ class Rights:
     groups: tuple[str, ...] | None = ()  # groups whose documents may be read; None: all documents
     admin: bool = False  # the metrics, keys and usage of the whole gateway
     metrics: bool = False  # the metrics alone
+
+    def check_members(self, fields: Mapping[str, Any]) -> None:
+        """Refuse a body that names models beside `model` where the key may not call every model. Raises ApiError 403.
+
+        The models of a tool that the provider runs (`image_generation`) are the provider's choice, and pass.
+        """
+        if self.models.all:
+            return
+        for name, value in fields.items():
+            meant = unicodedata.normalize("NFKC", name).casefold()
+            if meant != "model" and value not in (None, [], {}, "", False) and _FURTHER_MODELS.fullmatch(meant):
+                message = f"This key may not call every model, and {name!r} can name other models: leave it out."
+                raise ApiError(403, message, code="forbidden", type="permission_error", param=name)
 
     @property
     def group_names(self) -> tuple[str, ...]:

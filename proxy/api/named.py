@@ -99,6 +99,8 @@ def _in_form(raw: bytes, content_type: bytes) -> Named | None:
         raise _unreadable("it does not keep to the format") from error
     if not found.whole:
         raise _unreadable("it is cut off")
+    if raw.count(b"--" + boundary) != found.parts + 1:  # some readers go on behind the end
+        raise _unreadable("its boundary stands within a part, or behind the end")
     if found.model is None:
         return None
     start, end = found.model
@@ -120,7 +122,7 @@ class _Fields:
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
-        self._parts = 0
+        self.parts = 0
         self._name = self._value = b""
         self._dispositions: list[bytes] = []
         self._encoded = False
@@ -140,8 +142,8 @@ class _Fields:
         }
 
     def _begin(self) -> None:
-        self._parts += 1
-        if self._parts > _MOST_PARTS:
+        self.parts += 1
+        if self.parts > _MOST_PARTS:
             raise _unreadable(f"it has more than {_MOST_PARTS} parts")
         self._dispositions, self._encoded, self._is_model = [], False, False
 
@@ -156,6 +158,8 @@ class _Fields:
         self._name = self._value = b""
         if name == b"content-disposition":
             self._dispositions.append(value)
+        elif name == b"content-type" and value.strip().lower().startswith(_MULTIPART):
+            raise _unreadable("a part is a form of its own")
         elif name == b"content-transfer-encoding":
             self._encoded = value.strip().lower() not in (b"7bit", b"8bit", b"binary")
 
@@ -165,6 +169,8 @@ class _Fields:
             raise _unreadable("a part has no name, or more than one")
         _, said = parse_options_header(self._dispositions[0])
         name = said.get(b"name", b"")
+        if name.lstrip(b" '\"").startswith(b"=?"):  # RFC 2047: some readers decode the name
+            raise _unreadable("a part's name is encoded")
         self._is_model = name == b"model"
         if not self._is_model and _read_name(name) == "model":
             message = f"The form's {name.decode('utf-8', 'replace')!r} could be read as 'model': write 'model', once."
@@ -190,9 +196,10 @@ class _Fields:
 
 
 def _read_name(name: bytes) -> str:
-    """A part's name as the most lenient readers take the name: "Model", "model[]", "mod%65l", "mod\\el"."""
+    """A part's name as the most lenient readers take the name: "Model", "model[]", "mod%65l", "mod\\el", "'model'"."""
     text = unquote_to_bytes(name.partition(b"[")[0].replace(b"\\", b"")).decode("utf-8", "replace")
-    return unicodedata.normalize("NFKC", text).strip().casefold()
+    letters = "".join(each for each in unicodedata.normalize("NFKC", text) if unicodedata.category(each)[0] != "C")
+    return letters.strip(" '\"").casefold()
 
 
 def _unreadable(why: str) -> ApiError:

@@ -82,6 +82,7 @@ class Passthrough:
             raw = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
             named = await by_size(raw, lambda: named_in(scope, raw))
         exchange.fields = named.fields
+        exchange.rights.check_members(named.fields)
         beside = scope.get(DEPLOYMENT) or (asked[0] if asked else listed or "")
         name = named.model or beside
         model, _, _ = split_model(split_sets(name)[0] if self._action_sets else name)

@@ -1,5 +1,6 @@
 """Routing: the name of a model to a target, and the lane of a target to an ASGI app."""
 
+import unicodedata
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from proxy.errors import ApiError, Headers
 from proxy.exchange import Lane, Target, exchange_of
 from proxy.upstream.asked_model import AskedModel, renamed, uncoded
 
+_NO_LETTERS = ("Cc", "Cf", "Zl", "Zp")  # categories of Unicode: control and format characters, ends of lines
 ANY_MODEL = "*"  # in place of a model's name, where a request names no model
 
 
@@ -26,9 +28,11 @@ class Routes:
     def resolve(self, name: str, rights: Rights) -> Target:
         """The target for a model. A target without a model name of its own gets the requested name.
 
-        Raises ApiError 404, the same error for an unknown model and for a model without the caller's right.
+        Raises ApiError 404, the same error for an unknown model and for a model without the caller's right. No model
+        has a name that upstreams may read as another name: some cut blanks off, or end at a control character.
         """
-        target = self.row_of(name) if name in rights.models else None
+        plain = name == name.strip() and not any(unicodedata.category(letter) in _NO_LETTERS for letter in name)
+        target = self.row_of(name) if plain and name in rights.models else None
         if target is None:
             raise self.absent(name, rights)
         return target if target.model else replace(target, model=name)

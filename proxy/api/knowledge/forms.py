@@ -3,9 +3,10 @@
 import asyncio
 import errno
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -167,14 +168,15 @@ class _Reading:
     def _headers(self) -> None:
         _, options = parse_options_header(self._disposition)
         self._name = options.get(b"name", b"").decode("utf-8", "replace")
-        if b"filename" not in options:
+        filename = _filename(self._disposition, options)
+        if filename is None:
             if len(self._form.fields) >= _MOST_FIELDS:
                 raise invalid(f"a form has at most {_MOST_FIELDS} fields", self._name)
             return
         number = len(self._form.files)
         if number >= MOST_FILES:
             raise invalid(f"a form has at most {MOST_FILES} files", self._name)
-        name = bare(clean_text(options[b"filename"].decode("utf-8", "replace")))
+        name = bare(clean_text(filename))
         self._file = File(self._name, name, self._spool.name(number))
         self._form.files.append(self._file)
         self._waiting.append((number, b""))
@@ -200,6 +202,17 @@ class _Reading:
 
     def _finish(self) -> None:
         self._whole = True
+
+
+def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> str | None:
+    """The file's name; None for a field. Some clients write a name with letters beyond ASCII as `filename*` alone."""
+    if b"filename" in options:
+        return options[b"filename"].decode("utf-8", "replace")
+    if b"filename*" not in disposition.lower() or len(disposition) > MAX_CONTENT_TYPE_BYTES:
+        return None
+    header = Message()
+    header["content-disposition"] = disposition.decode("latin-1")
+    return header.get_filename()
 
 
 def bare(name: str) -> str:

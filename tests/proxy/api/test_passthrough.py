@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,7 +65,11 @@ async def passed(
     exchange = Exchange(rights=rights, limits=limits)
     scope = scope_of(path, method=method, headers=headers or [AS_JSON], query=query, exchange=exchange)
     scope[DEPLOYMENT] = deployment
-    await Call([body]).to(app, scope)
+    try:
+        await Call([body]).to(app, scope)
+    finally:
+        if exchange.give_back is not None:  # the memory of a large body, as at the end of a reply
+            exchange.give_back()
     assert exchange.upstream is upstream
     return exchange
 
@@ -243,7 +248,28 @@ async def test_a_form_goes_by_its_model_and_nothing_else_of_it_changes(names: by
         (NAMES % (b"m" * 1001) + END, "invalid_form"),
         *(
             ((NAMES % b"big").replace(b'"model"', b'"%b"' % name) + END, "ambiguous_field")
-            for name in (b"Model", b"model[]", b"model ", b"mod%65l", b"mod\\el", "ｍodel".encode())
+            for name in (
+                b"Model",
+                b"model[]",
+                b"model ",
+                b"mod%65l",
+                b"mod\\el",
+                "ｍodel".encode(),
+                b"'model'",
+                "mo\u00addel".encode(),
+                b"model\0",
+            )
+        ),
+        (NAMES.replace(b'"model"', b"'model'") % b"big" + END, "ambiguous_field"),
+        (NAMES.replace(b'"model"', b'"=?utf-8?b?bW9kZWw=?="') % b"big" + END, "invalid_form"),
+        (NAMES.replace(b'"model"', b"=?utf-8?q?model?=") % b"big" + END, "invalid_form"),
+        (NAMES % b"mini" + END + NAMES % b"big" + END, "invalid_form"),
+        (NAMES % b"mini" + END + NAMES.replace(b"\r\n", b"\n") % b"big", "invalid_form"),
+        (
+            NAMES % b"mini"
+            + NAMES.replace(b'"model"', b'"x"\r\nContent-Type: multipart/mixed; boundary=c') % b""
+            + END,
+            "invalid_form",
         ),
         (NAMES % b"mini", "invalid_form"),
         (b"no form", "invalid_form"),
@@ -543,3 +569,32 @@ async def test_a_deleted_response_is_forgotten_and_a_read_response_is_not() -> N
     with pytest.raises(ApiError):
         await Call([b""]).to(app, scope)
     assert forgotten[2:] == [("key-1", "resp_2")], "the gateway forgets where no provider can delete"
+
+
+FURTHER = [
+    {"models": ["big"]}, {"fallbacks": [{"mini": ["big"]}]}, {"mock_testing_fallbacks": True}, {"Fallbacks": ["big"]},
+    {"context_window_fallbacks": ["big"]}, {"fallback_model": "big"}, {"model_list": [{}]}, {"ｍodels": ["big"]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", FURTHER, ids=lambda one: next(iter(one)))
+async def test_a_key_for_some_models_names_no_further_models(more: dict[str, object]) -> None:
+    body = json.dumps({"model": "mini", **more}, ensure_ascii=False).encode()
+    assert await refused(body, rights=MINI_ONLY) == (403, "forbidden")
+    exchange = await passed(body, "/v1/embeddings")
+    assert orjson.loads(exchange.body or b"") == {**orjson.loads(body), "model": "mini-2024"}
+
+
+@pytest.mark.parametrize(
+    "more", [{"models": None}, {"models": []}, {"modalities": ["text"]}, {"tools": [{"model": "x"}]}]
+)
+async def test_other_members_pass_for_a_key_for_some_models(more: dict[str, object]) -> None:
+    exchange = await passed(json.dumps({"model": "mini", **more}).encode(), "/v1/embeddings", rights=MINI_ONLY)
+    assert exchange.model == "mini"
+
+
+@pytest.mark.parametrize(
+    "name", ["mini\0", "mini ", " mini", "mi\u00adni", "mini\ufeff", "mini\u2028", "raw/ mini", "mini\n", "\u00a0mini"]
+)
+async def test_a_name_that_upstreams_may_read_as_another_is_no_model(name: str) -> None:
+    assert await refused(json.dumps({"model": name}).encode()) == (404, "model_not_found")
