@@ -126,12 +126,14 @@ class ActionLoop:
             return True
         made = self._trace.calls[before:]
         if reply.leaked or all(call.outcome == "unknown_tool" for call in made):
-            if self._in_vain:
+            has_results = any(call.sent for call in self._trace.calls)  # from which the model may answer
+            if self._in_vain and not has_results:
                 await self._stop(reply, client)
                 return True
-            self._in_vain = True
+            mends = has_results or self._offer.way != "native" or reply.leaked
             similar = any(self._execution.similar(call.name) for call in reply.calls)
-            self._must_answer = self._offer.way == "native" and not reply.leaked and not similar
+            self._must_answer = self._in_vain or not (mends or similar)
+            self._in_vain = True
         if shown and client.streams and (lines := [call.line for call in made if call.sent]):
             await client.note("\n".join([*lines, "", ""]))
         self._may_speak = False

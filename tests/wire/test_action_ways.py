@@ -239,6 +239,26 @@ def test_a_call_that_stands_in_the_conversation_is_shown_and_not_made(team: Team
             assert got.content == model_reply.sent[0]
 
 
+UNKNOWN: tuple[str, dict[str, Any]] = ("moonshot", {})
+SIMILAR: tuple[str, dict[str, Any]] = ("act_listOrganisation", {})
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("called", "choice"), [(UNKNOWN, "none"), (SIMILAR, None)], ids=["unknown", "similar"])
+def test_calls_of_tools_that_do_not_exist_cost_one_more_round(
+    team: Team, called: tuple[str, dict[str, Any]], choice: str | None, stream: bool
+) -> None:
+    team.script(*[calls(called)] * 9)
+    assert "tools that do not exist" in answer_after_refusals(team, "rage/atlas/gpt-native", stream=stream)
+    assert [asked.get("tool_choice") for asked in team.model.received] == [None, choice]
+
+
+def test_a_model_with_results_answers_after_calls_of_tools_that_do_not_exist(team: Team) -> None:
+    team.script(calls(ORGS), calls(SIMILAR), calls(SIMILAR), says(ANSWER))
+    assert answer(team, "rage/atlas/gpt-native", stream=False) == ANSWER
+    assert team.model.received[3]["tool_choice"] == "none"
+
+
 def test_a_server_that_ignores_the_schema_is_asked_by_text(team: Team) -> None:
     name = "rage/atlas/gpt-without-schema"
     team.script(NO_TOOLS, says("Hello there."), says("Hello again."))
