@@ -399,7 +399,7 @@ class ModelReply:
                 self._nameless.add(number)
 
     def _without_ours(self, frame: _Frame, event: Json) -> _Frame | None:
-        foreign = [number for number, owned in self._owned.items() if not owned]
+        foreign = sorted(number for number, owned in self._owned.items() if not owned)
         delta = delta_of(event)
         calls = [{**call, "index": foreign.index(number)} for number, call in frame.calls() if number in foreign]
         delta.pop("tool_calls", None)
