@@ -14,6 +14,8 @@ from retrieval.knowledge import DETECTED
 from retrieval.records.ingest import IngestReport
 from runtime import logs
 
+_MOST_NAMED = 10  # files in the last line
+
 
 @click.command("ingest")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -93,4 +95,7 @@ def _summary(report: IngestReport) -> str:
     if report.skipped:
         skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(report.skipped.items()))
         line += f"; skipped: {skipped}"
+    if report.unread:
+        more = " and others" if len(report.unread) > _MOST_NAMED else ""
+        line += f"; not read: {', '.join(report.unread[:_MOST_NAMED])}{more}"
     return line

@@ -45,6 +45,16 @@ _VENDORED = frozenset({"node_modules", "bower_components", "site-packages", "__p
 _MINIFIED = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
 _PEEK_BYTES = 65_536
+_MOST_UNREAD = 100  # files named in a report
+_CONVERSIONS = (  # endings, and the way to a file that can be read
+    ((".pdf",), "convert the file, for example by `pdftotext -layout FILE.pdf FILE.txt`; "),
+    ((".docx", ".odt", ".epub", ".rtf"), "convert the file, for example by `pandoc FILE -o FILE.md`; "),
+    ((".doc", ".ppt", ".pptx", ".odp"), "export the file as HTML or text; "),
+    ((".xls", ".xlsx", ".ods"), "export each sheet as CSV; "),
+    ((".ipynb",), "convert the file, for example by `jupyter nbconvert --to markdown FILE.ipynb`; "),
+    ((".png", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff"), "ragway reads no pictures; "),
+    ((".zip", ".gz", ".tar", ".tgz", ".7z"), "unpack the archive; "),
+)
 # The line ends of Unicode besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
@@ -86,6 +96,7 @@ class FoundFiles:
     skipped: dict[str, int]
     failures: tuple[Failure, ...]
     left_out: tuple[Link, ...] = ()
+    unread: tuple[str, ...] = ()  # the first files of an unsupported type, by source
 
 
 def find(
@@ -105,6 +116,7 @@ def find(
     skipped: Counter[str] = Counter()
     failures: list[Failure] = []
     links: list[Link] = []
+    unread: list[str] = []
     roots = [Path(os.path.realpath(path)) for path in paths]
     walk = _Walk([*roots], follow_links, failures, exclude)
     for root in roots:
@@ -115,8 +127,9 @@ def find(
             other, bad = _unsupported_reason(file), _unreadable_reason(file, max_bytes)
             if other and not bad and file != root:
                 skipped[other] += 1
+                unread.append(_source(root, file))
             elif bad or other:
-                failures.append(Failure(str(file), bad or f"{other}; expected one of {' '.join(FORMATS)}"))
+                failures.append(Failure(str(file), bad or f"{other}; {_expected(file)}"))
             else:
                 path = Path(os.path.realpath(file))
                 candidates.setdefault(path, FileCandidate(path, _source(root, file)))
@@ -126,7 +139,13 @@ def find(
         skipped["excluded"] += walk.excluded
     if links:
         skipped["links out of the folder"] = len(links)
-    return FoundFiles(tuple(candidates.values()), dict(sorted(skipped.items())), tuple(failures), tuple(sorted(links)))
+    return FoundFiles(
+        tuple(candidates.values()),
+        dict(sorted(skipped.items())),
+        tuple(failures),
+        tuple(sorted(links)),
+        tuple(unread[:_MOST_UNREAD]),
+    )
 
 
 def _source(root: Path, file: Path) -> str:
@@ -184,7 +203,7 @@ def parse(
     # The source first: a link may have an extension although the target has none.
     kind = kind or FORMATS.get(PurePosixPath(source).suffix.lower()) or FORMATS.get(path.suffix.lower())
     if kind is None:
-        raise Unreadable(f"{_unsupported(path)}; expected one of {' '.join(FORMATS)}")
+        raise Unreadable(f"{_unsupported(path)}; {_expected(path)}")
     text = decode(data, html=kind == "html")
     title = ""
     front = front_matter.Front()
@@ -312,6 +331,12 @@ def _is_folder(path: Path) -> bool:
 
 def _unsupported(file: Path) -> str:
     return f"unsupported type {printable_path(file.suffix.lower()) or '(no extension)'}"
+
+
+def _expected(file: Path) -> str:
+    """The types that can be read, and how to convert a file of another type."""
+    way = next((way for endings, way in _CONVERSIONS if file.suffix.lower() in endings), "")
+    return f"{way}expected one of {' '.join(FORMATS)}"
 
 
 def _too_large(size_bytes: int, max_bytes: int) -> str:

@@ -506,4 +506,5 @@ def _report(name: str, tally: Tally, files: FoundFiles | None = None) -> IngestR
         files.skipped if files else {},
         tuple(Failure(printable_path(item.path), item.reason) for item in tally.failures),
         tuple(f"{link.source} -> {printable_path(link.target)}" for link in (files.left_out if files else ())),
+        tuple(map(printable_path, files.unread)) if files else (),
     )

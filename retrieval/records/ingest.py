@@ -16,7 +16,8 @@ class Failure:
 class IngestReport:
     """The result of an ingest. `skipped` counts files by reason; `failures` names unreadable files.
 
-    left_out: links out of the folder, as "source -> target", which were not followed.
+    left_out: links out of the folder, as "source -> target", which were not followed. unread: files of folders with an
+    unsupported type.
     """
 
     collection: str
@@ -28,6 +29,7 @@ class IngestReport:
     skipped: Mapping[str, int]
     failures: Sequence[Failure]
     left_out: Sequence[str] = ()
+    unread: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -560,3 +560,18 @@ def test_settings_and_folder_are_named_before_the_command_or_after_it(where: str
     assert done.returncode == 0, done.stderr
     assert re.search(r"server\.port\b.*\b8765\b", done.stdout)
     assert str(tmp_path / "here") in done.stdout
+
+
+def test_files_that_are_not_read_are_named_with_the_way_to_convert_them(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "wiki"
+    folder.mkdir()
+    (folder / "page.md").write_text("# Pumps\n\nThe blue pump is called Zephyr.\n")
+    for name in ("manual.pdf", "prices.xlsx"):
+        (folder / name).write_bytes(b"%PDF-1.7")
+    done = ragway("ingest", str(folder), "--collection", "wiki", "--data", str(data), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("; not read: wiki/manual.pdf, wiki/prices.xlsx\n")
+    for name, way in (("manual.pdf", "pdftotext"), ("prices.xlsx", "as CSV")):
+        done = ragway("ingest", str(folder / name), "--collection", "wiki", "--data", str(data), folder=tmp_path)
+        assert done.returncode == 1
+        assert way in done.stderr

@@ -345,3 +345,15 @@ def test_required_context_is_missing_where_nothing_was_ingested_yet(data: Path, 
         reply = gateway.ask("Hello?")
         assert (reply.status_code, reply.json()["error"]["code"]) == (503, "context_unavailable")
         assert reply.headers["x-rag-reason"] == "no such collection yet"
+
+
+def test_without_the_collections_of_the_settings_chats_search_what_there_is(
+    learned: Callable[[], Path], tmp_path: Path
+) -> None:
+    settings = "retrieval: {collections: [nowhere]}\nmodels: {echo: {lane: echo}}"
+    with serving(learned(), tmp_path, settings) as gateway:
+        reply = gateway.ask("How do I use Zephyr from Kotlin?")
+        assert reply.headers["x-rag-status"] == "augmented"
+        log = gateway.log.read_text()
+        assert "--collection nowhere, or name docs in retrieval.collections" in log
+        assert "until then, chats search what there is: docs" in log

@@ -238,7 +238,7 @@ def test_a_missing_path_is_a_failure_and_the_others_are_found(folder: Path) -> N
 
 def test_a_named_file_of_another_type_is_a_failure(folder: Path) -> None:
     (failure,) = find([folder / "x.png"], max_bytes=MEGABYTE).failures
-    assert failure.reason.startswith("unsupported type .png; expected one of .md ")
+    assert failure.reason.startswith("unsupported type .png; ragway reads no pictures; expected one of .md ")
 
 
 def test_a_file_over_the_limit_is_a_failure(folder: Path) -> None:
