@@ -159,6 +159,7 @@ def action_api(
         servers=row.servers or (),
         only=row.only,
         never=row.never or (),
+        ask=row.ask or (),
     )
 
 
@@ -209,13 +210,13 @@ def unknown_names(store: ActionStore, name: str, row: ActionsApi) -> list[tuple[
     return [(setting, one) for setting, one in named if operations and one not in known]
 
 
-def unknown_fixed(store: ActionStore, name: str, fixed: Collection[str]) -> list[str]:
-    """The fixed arguments that no operation of a set has: the model would give the argument meant.
+def unknown_arguments(store: ActionStore, name: str, named: Collection[str]) -> list[str]:
+    """The arguments of a setting that no operation of a set has: the model would give the argument meant.
 
     None for a set without operations. Raises RetrievalError.
     """
-    operations = store.operations(name) if fixed else []
-    return [one for one in fixed if operations and not any(arguments_named(each, one) for each in operations)]
+    operations = store.operations(name) if named else []
+    return [one for one in named if operations and not any(arguments_named(each, one) for each in operations)]
 
 
 def _address(row: ActionsApi, action_set: ActionSet) -> str:

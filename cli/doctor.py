@@ -165,18 +165,18 @@ def _baked_in(seen: Examination) -> None:
 
 
 async def _sets(seen: Examination) -> None:
-    """Name each fault of an action set: of the reading, the address, or the fixed arguments."""
+    """Name each fault of an action set: of the reading, the address, or the named arguments."""
     configured, rows = seen.settings.actions, []
-    unknown: list[tuple[str, str]] = []
+    unknown: list[tuple[str, str, str]] = []
     if seen.settings.catalog.url or (Path(seen.settings.data) / "actions.db").exists():
-        from cli.apis import action_store, refused_address, unknown_fixed, unknown_names
+        from cli.apis import action_store, refused_address, unknown_arguments, unknown_names
 
         store = action_store(seen.settings)
         try:
             rows = store.sets()
-            fixed = {name: row.fixed or () for name, row in configured.items()}
-            unknown = [(name, one) for name in fixed for one in unknown_fixed(store, name, fixed[name])]
             for name, api in configured.items():
+                for setting, named in (("fixed", api.fixed), ("ask", api.ask)):
+                    unknown += [(name, setting, one) for one in unknown_arguments(store, name, named or ())]
                 for setting, one in unknown_names(store, name, api):
                     advice = f"`ragway actions show {name}` lists the operations"
                     seen.found(f"actions.{name}.{setting}", f"{one} is no operation of the set", advice)
@@ -190,9 +190,9 @@ async def _sets(seen: Examination) -> None:
             seen.found(f"action set {row.name}", "the last reading of the document was interrupted", advice)
         if refused := await refused_address(seen.settings, row):
             seen.found(f"action set {row.name}", refused, "until then, no operation is called")
-    for name, one in unknown:
+    for name, setting, one in unknown:
         advice = f"`ragway actions show {name} OPERATION` prints the arguments"
-        seen.found(f"actions.{name}.fixed", f"no operation has the argument {one!r}", advice)
+        seen.found(f"actions.{name}.{setting}", f"no operation has the argument {one!r}", advice)
     for name in sorted(configured.keys() - {row.name for row in rows}):
         if not configured[name].spec:
             seen.found(f"action set {name}", "no OpenAPI document was read", f"`ragway actions add {name} FILE`")

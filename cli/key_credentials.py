@@ -58,10 +58,10 @@ def setting(
 
 def _check_argument(settings: Settings, set_name: str, argument: str) -> None:
     """Say that no operation has a fixed argument."""
-    from cli.apis import action_store, unknown_fixed
+    from cli.apis import action_store, unknown_arguments
 
     with contextlib.closing(action_store(settings)) as store, contextlib.suppress(RetrievalError):
-        if unknown_fixed(store, set_name, [argument]):
+        if unknown_arguments(store, set_name, [argument]):
             echo(f"no operation of {set_name} has the argument {argument!r}: the value is not sent", err=True)
 
 

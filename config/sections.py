@@ -65,6 +65,7 @@ class ActionsApi:
     public: bool = False
     only: tuple[str, ...] | None = None
     never: tuple[str, ...] | None = None
+    ask: tuple[str, ...] | None = None
     secret_per_key: bool = False
 
 

@@ -24,9 +24,10 @@ CallOutcome = Literal[
     "invalid_arguments", "invented_value", "limit", "unknown_tool", "could_change", "no_credentials",
     "private_data",
 ]  # fmt: skip
-# "surplus": beyond the number of operations for a question. "other_server": at an address that is not called.
+# "surplus": beyond the number of operations for a question. "irrelevant": the search is not sure enough for a model
+# that is not asked by tools. "other_server": at an address that is not called.
 # "not_allowed": by the settings `only` and `never`.
-FoundOutcome = Literal["offered", "surplus", "could_change", "other_server", "not_allowed"]
+FoundOutcome = Literal["offered", "surplus", "irrelevant", "could_change", "other_server", "not_allowed"]
 _MOST_TIMED = 20  # rounds, and calls
 _NO_TOKENS = Tokens(0, 0)
 AnsweredBy = Literal["", "model", "gateway", "error"]  # "": the reply has not ended, or the client has left
@@ -50,6 +51,7 @@ class OperationSearch:
     query: str
     relevance: float | None  # the probability that a text answers the question
     found: Sequence[FoundOperation]
+    changing: str = ""  # the summary of the best operation, where the operation could change something
 
 
 @dataclass(slots=True)

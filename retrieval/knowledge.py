@@ -60,6 +60,7 @@ class HitOptions:
     whole: bool = False  # show each hit with the whole document, unless the document is long
     min_relevance: float | None = None  # None: the setting
     candidates: int | None = None  # of each arm; None: the setting
+    least_chunks: int = 1  # the reported relevance counts a smaller collection as so large: in a few, any word is rare
 
 
 DEFAULT_HIT_OPTIONS = HitOptions()

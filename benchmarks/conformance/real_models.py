@@ -2,9 +2,10 @@
 
     python benchmarks/conformance/real_models.py --base-url URL --model NAME [--ways text] [--seeds 1,2] [--json FILE]
 
-URL is any OpenAI-compatible address, with /v1. The chat has all operations of one API, so the search plays no part.
-The first seed runs at temperature 0, the other seeds at --temperature. The prompts of the gateway were tuned on the
-questions of the half `tuning` only; read the half `held out`. Exit code 2: the gateway does not start.
+URL is any OpenAI-compatible address, with /v1. Of the cases `four`, the chat has all operations of one API,
+so the search plays no part; of `club`, a search offers operations, and chats get passages, too. The first seed runs at
+temperature 0, the other seeds at --temperature. The prompts of the gateway were tuned on the questions of the group
+`tuning` only; read the group `held out`. Exit code 2: the gateway does not start.
 """
 
 import argparse
@@ -17,10 +18,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 import httpx
 from starlette.applications import Starlette
@@ -33,6 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.common import processes
 from benchmarks.common.output import say, table
 from benchmarks.common.processes import ROOT, Unmeasurable
+from benchmarks.conformance import club_cases
+from benchmarks.conformance.questions import STRING, Json, MockOperation, Question
 from cli.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
@@ -41,28 +43,13 @@ from proxy.actions.store import ActionStore
 from proxy.actions.ways import LEARNED
 from tests.support.served_app import served
 
-Json = dict[str, Any]
-Half = Literal["tuning", "held out"]
 _LEAK = re.compile(r'"(?:name|arguments|say)"\s*:|\bact_\w|</?tool_call>|\bfind_actions\b')
 _TIMEOUT_S = 900.0
 _MOST_TOKENS = 120  # of one reply
 
-STRING: Json = {"type": "string"}
 SIZE: Json = {"type": "string", "enum": ["S", "M", "L", "XL"]}
 KIND: Json = {"type": "string", "enum": ["jacket", "shirt", "shorts"]}
 COUNT: Json = {"type": "integer", "minimum": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class MockOperation:
-    """An operation of a mock API. parameters: name -> description and schema; "?" ends the name of an optional one."""
-
-    name: str
-    path: str
-    summary: str
-    result: Any
-    parameters: dict[str, tuple[str, Json]] = field(default_factory=dict)
-    by: str = ""  # parameter by whose value the result is chosen; other values are a 404
 
 
 ORG, USER, ORDER = "org-7f31", "u-204", "A-1047"
@@ -253,18 +240,6 @@ APIS: dict[str, list[MockOperation]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a person asks, and what is right. Without calls, no call is right."""
-
-    half: Half
-    api: str
-    turns: Sequence[str]
-    calls: Sequence[tuple[str, Json]] = ()
-    facts: Sequence[str] = ()  # in the last answer
-    asks: str = ""  # word of the value that the first answer must ask for; "": no value is missing
-
-
 QUESTIONS = [
     Question("tuning", "team", ["Who are the users in my organization?"], [("listOrganizationUsers", {"orgId": ORG})],
              ["Ann Berg", "Ben Cole"]),
@@ -310,17 +285,18 @@ QUESTIONS = [
 
 def document(operations: Sequence[MockOperation], title: str) -> Json:
     """The OpenAPI document of a mock API."""
-    paths = {}
+    paths: dict[str, Json] = {}
     for one in operations:
         rows = []
         for name, (description, schema) in one.parameters.items():
             bare = name.removesuffix("?")
             place = "path" if f"{{{bare}}}" in one.path else "query"
             required = name == bare
-            rows.append({"name": bare, "in": place, "required": required, "description": description, "schema": schema})
+            row = {"name": bare, "in": place, "required": required, "description": description, "schema": schema}
+            rows.append({**row, "x-ragway-ask": True} if bare in one.ask else row)
         responses = {"200": {"description": "OK"}}
-        get = {"operationId": one.name, "summary": one.summary, "parameters": rows, "responses": responses}
-        paths[one.path] = {"get": get}
+        about = {"operationId": one.name, "summary": one.summary, "parameters": rows, "responses": responses}
+        paths.setdefault(one.path, {})[one.method] = about
     return {"openapi": "3.0.3", "info": {"title": title, "version": "1"}, "paths": paths}
 
 
@@ -333,29 +309,31 @@ class Sent:
     status: int
 
 
-def mock_api(seen: list[Sent]) -> Starlette:
-    """All mock APIs, each under the name of the API."""
+def mock_api(apis: Mapping[str, Sequence[MockOperation]], seen: list[Sent]) -> Starlette:
+    """Mock APIs, each under its name. A text for a number is a 422, as of FastAPI."""
 
     def route(one: MockOperation, prefix: str) -> Route:
         async def answer(request: Request) -> JSONResponse:
             arguments = {**request.path_params, **request.query_params}
-            result = one.result
-            if one.by:
-                rows = {key.casefold(): row for key, row in one.result.items()}
-                result = rows.get(arguments.get(one.by, "").casefold())
-            seen.append(Sent(one.name, arguments, 404 if result is None else 200))
-            return JSONResponse({"detail": "not found"} if result is None else result, seen[-1].status)
+            wrong = [name for name, text in arguments.items() if name.startswith("max_") and not _is_number(text)]
+            result = None if wrong else one.answer(arguments)
+            seen.append(Sent(one.name, arguments, 422 if wrong else 404 if result is None else 200))
+            return JSONResponse({"detail": wrong or "not found"} if result is None else result, seen[-1].status)
 
-        return Route(prefix + one.path, answer)
+        return Route(prefix + one.path, answer, methods=[one.method.upper()])
 
-    return Starlette(routes=[route(one, f"/{name}") for name, operations in APIS.items() for one in operations])
+    return Starlette(routes=[route(one, f"/{name}") for name, operations in apis.items() for one in operations])
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[0-9.]+", text) is not None
 
 
 @dataclass(slots=True)
 class Outcome:
     """What one question brought."""
 
-    half: Half
+    group: str
     way: str
     seed: int
     question: str
@@ -368,6 +346,7 @@ class Outcome:
     facts: bool
     asked: bool
     leaked: bool
+    foreign: bool  # an answer has data of people whom the question does not name
     invented: int  # calls that the gateway refused, because a value stands nowhere
     failed: int  # requests that the API answered with an error
     seconds: float
@@ -375,14 +354,16 @@ class Outcome:
     @property
     def right(self) -> bool:
         """Whether all is right."""
-        return self.operation and self.arguments and self.facts and self.asked and not self.leaked
+        return self.operation and self.arguments and self.facts and self.asked and not (self.leaked or self.foreign)
 
 
 class Trial:
     """A running gateway with the mock APIs."""
 
-    def __init__(self, client: httpx.Client, seen: list[Sent]) -> None:
+    def __init__(self, client: httpx.Client, seen: list[Sent], passages: str = "raw/") -> None:
+        """passages: the prefix of the model; "raw/": none."""
         self._client = client
+        self._passages = passages
         self._seen = seen
 
     def warm_up(self) -> None:
@@ -409,7 +390,7 @@ class Trial:
                 early = {one.operation for one in self._seen} & {name for name, _ in question.calls}
                 asked = not early and question.asks in text.casefold() and ("?" in text or "need" in text)
         return Outcome(
-            question.half,
+            question.group,
             way,
             seed,
             question.turns[0],
@@ -422,6 +403,7 @@ class Trial:
             facts=bool(answers[-1].strip()) and all(_has(answers[-1], fact) for fact in question.facts),
             asked=asked,
             leaked=any(_LEAK.search(text) for text in answers),
+            foreign=any(re.search(rf"\b{re.escape(one)}\b", answers[0]) for one in question.foreign),
             invented=sum(one["outcome"] == "invented_value" for one in calls),
             failed=sum(one.status != 200 for one in self._seen),
             seconds=round(time.perf_counter() - begin, 1),
@@ -446,7 +428,7 @@ class Trial:
     ) -> tuple[str, list[Json]]:
         """The text that the client sees, and the calls of the receipt."""
         body = {
-            "model": f"rage/{api}/raw/{way}",
+            "model": f"rage/{api}/{self._passages}{way}",
             "messages": messages,
             "stream": True,
             "seed": seed,
@@ -479,24 +461,42 @@ def _text(stream: bytes) -> str:
     return "".join(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Questions with APIs. documents: whether chats get passages, and a search offers the operations."""
+
+    apis: Mapping[str, Sequence[MockOperation]]
+    questions: Sequence[Question]
+    documents: Mapping[str, str] | None = None
+
+
+CASES = {
+    "four": Cases(APIS, QUESTIONS),
+    "club": Cases({"club": club_cases.OPERATIONS}, club_cases.QUESTIONS, club_cases.DOCUMENTS),
+}
+
+
 @contextlib.contextmanager
-def trial(folder: Path, base_url: str, model: str, key_env: str = "") -> Iterator[Trial]:
-    """A gateway in front of the model, with all mock APIs. key_env: environment variable with the model's key."""
+def trial(folder: Path, base_url: str, model: str, key_env: str = "", cases: Cases = CASES["four"]) -> Iterator[Trial]:
+    """A gateway in front of the model, with the mock APIs. key_env: environment variable with the model's key."""
     seen: list[Sent] = []
-    with served(mock_api(seen)) as port:
+    with served(mock_api(cases.apis, seen)) as port:
         upstream = {"model": model, "api_base": base_url, **({"api_key_env": key_env} if key_env else {})}
         networks = ["127.0.0.0/8"]
         settings = {
-            "embedder": {"model": "hash"},
+            **({} if cases.documents else {"embedder": {"model": "hash"}}),
             "models": {way: {**upstream, "tools": way} for way in LEARNED},
             "actions": {
-                name: {"networks": networks, "always": [one.name for one in rows]} for name, rows in APIS.items()
+                name: {"networks": networks, "always": [] if cases.documents else [one.name for one in rows]}
+                for name, rows in cases.apis.items()
             },
             "action_calls": {"total_s": _TIMEOUT_S},
+            "upstream": {"first_byte_timeout_s": _TIMEOUT_S, "idle_timeout_s": _TIMEOUT_S},
+            "retrieval": {"deadline_s": _TIMEOUT_S},
         }
         file = folder / "ragway.yaml"
         file.write_text(json.dumps(settings), "utf-8")  # JSON is YAML
-        asyncio.run(_add(file, folder / "data", f"http://127.0.0.1:{port}"))
+        asyncio.run(_add(cases, file, folder / "data", f"http://127.0.0.1:{port}"))
         command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--config", str(file)]
         extra = {"PYTHONPATH": str(ROOT), **({key_env: os.environ[key_env]} if key_env else {})}
         running = processes.start(
@@ -504,35 +504,41 @@ def trial(folder: Path, base_url: str, model: str, key_env: str = "") -> Iterato
         )
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{running.port}", timeout=_TIMEOUT_S) as client:
-                made = Trial(client, seen)
+                if cases.documents:
+                    client.post("/v1/knowledge/collections", json={"name": "docs"}).raise_for_status()
+                for name, text in (cases.documents or {}).items():
+                    client.put(
+                        f"/v1/knowledge/collections/docs/documents/{name}", json={"text": text}
+                    ).raise_for_status()
+                made = Trial(client, seen, "" if cases.documents else "raw/")
                 made.warm_up()
                 yield made
         finally:
             running.stop()
 
 
-async def _add(file: Path, data: Path, url: str) -> None:
+async def _add(cases: Cases, file: Path, data: Path, url: str) -> None:
     settings = load(file=file, flags={"data": str(data)})
     async with knowledge(settings, make=True) as index:
         library = ActionLibrary(ActionStore(data), index, spec_reader(settings))
-        for name, operations in APIS.items():
+        for name, operations in cases.apis.items():
             await library.add(name, json.dumps(document(operations, name)).encode(), base_url=f"{url}/{name}")
         library.store.close()
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """The table: one row for each half, way and seed."""
+    """The table: one row for each group, way and seed."""
     groups: dict[tuple[str, str, int], list[Outcome]] = {}
     for one in outcomes:
-        groups.setdefault((one.half, one.way, one.seed), []).append(one)
+        groups.setdefault((one.group, one.way, one.seed), []).append(one)
     rows = []
-    for (half, way, seed), ones in sorted(
+    for (group, way, seed), ones in sorted(
         groups.items(), key=lambda pair: (pair[0][0], LEARNED.index(pair[0][1]), pair[0][2])
     ):
         called, missing = [one for one in ones if one.called], [one for one in ones if one.missing]
         rows.append(
             [
-                f"{half}, {way}, seed {seed}",
+                f"{group}, {way}, seed {seed}",
                 _share(one.operation for one in called),
                 _share(one.arguments for one in called),
                 _share(one.facts for one in called),
@@ -540,6 +546,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
                 _share(one.asked for one in missing),
                 _share(one.right for one in ones),
                 str(sum(one.leaked for one in ones)),
+                str(sum(one.foreign for one in ones)),
                 str(sum(one.invented for one in ones)),
                 str(sum(one.failed for one in ones)),
                 f"{statistics.median(one.seconds for one in ones):.0f}",
@@ -554,6 +561,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         "person asked for a missing value",
         "all right",
         "protocol shown",
+        "another person's data",
         "invented values refused",
         "calls that the API refused",
         "median s",
@@ -575,16 +583,18 @@ def main() -> int:
     parser.add_argument("--ways", default=",".join(LEARNED), help="ways to ask for calls, separated by commas")
     parser.add_argument("--seeds", default="1,2,3", help="seeds, separated by commas; the first at temperature 0")
     parser.add_argument("--temperature", type=float, default=0.7, help="of the other seeds (default: .7)")
-    parser.add_argument("--half", choices=("tuning", "held out"), help="the questions of one half only")
+    parser.add_argument("--cases", choices=tuple(CASES), default="four", help="the questions (default: four)")
+    parser.add_argument("--group", metavar="WORDS", help="the questions of one row of the table only, as: held out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append each answer to this file, as JSON lines")
     arguments = parser.parse_args()
-    questions = [one for one in QUESTIONS if arguments.half in (None, one.half)]
+    cases = CASES[arguments.cases]
+    questions = [one for one in cases.questions if arguments.group in (None, one.group)]
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
     outcomes = []
     try:
         with (
             tempfile.TemporaryDirectory(prefix="ragway-models-") as folder,
-            trial(Path(folder), arguments.base_url, arguments.model, arguments.key_env) as running,
+            trial(Path(folder), arguments.base_url, arguments.model, arguments.key_env, cases) as running,
         ):
             for seed in seeds:
                 for way in arguments.ways.split(","):

@@ -8,6 +8,8 @@ store         the definitions in SQL        tables, migrations/  the tables
 proper_names  a question without names, for a second search
 search_text   the texts by which an operation is found      html_text  HTML to text
 arguments     whether the arguments of a call can be sent      schema_check  a value by a JSON Schema
+said          what a person has said          chosen_rows  whether a person named the row of a list
+asking        the gateway's questions to a person
 known_texts   the texts in which a value may stand, without the gateway's words
 request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut

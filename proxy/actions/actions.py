@@ -27,6 +27,7 @@ from proxy.actions.own_tools import OwnTool, find_actions, tool_name
 from proxy.actions.shelf import Shelf, StoredResults
 from proxy.actions.store import ActionSet, collection_of
 from proxy.actions.ways import Ways, has_form
+from proxy.augment.sanitize import quoted_label
 from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.errors import ApiError
@@ -36,6 +37,10 @@ from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
 
 log = logging.getLogger("ragway")
+# Of a search for a model that is not asked by tools: such a model calls what is offered. Of 12 questions about another
+# subject, 1 reaches this relevance, and of 25 questions for an operation all do.
+_LEAST_RELEVANCE = 0.2
+_SURE_RELEVANCE = 0.8  # of 24 questions for an operation 22 have it, of 4 questions that a passage answers none
 SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
 _MOST_TIMES = 4  # as many operations as for one question in a conversation, before no further operation is added
 _SETS_S = 10.0  # the list of the sets is read again after so long
@@ -172,7 +177,7 @@ class Actions:
         apis = await self.apis.of(exchange.key, [known[name] for name in sets if name in known])
 
         def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
-            return self._search(turns, apis, exchange.rights, trace)
+            return self._search(turns, apis, exchange.rights, trace, 0.0 if way == "native" else _LEAST_RELEVANCE)
 
         taken, others = _names_of(request.fields.get("tools"))
 
@@ -187,6 +192,9 @@ class Actions:
         offer.add(self._always_offered(apis))
         if len(offer.operations) < self.limits.k * _MOST_TIMES:
             offer.add(await self._found(search, turns, exchange, needed=not offer.operations))
+        if trace.searches:
+            offer.changing = trace.searches[0].changing
+            offer.sure = (trace.searches[0].relevance or 0.0) >= _SURE_RELEVANCE
         offered = documents is not None or bool(offer.operations)
         trace.offer = "offered" if offered else "nothing found" if apis else "no usable set"
         trace.tools = offer.tools
@@ -260,17 +268,27 @@ class Actions:
                     offer.tools[name] = again
 
     async def _search(
-        self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights, trace: ActionTrace
+        self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights, trace: ActionTrace, least: float
     ) -> Sequence[OfferedOperation]:
-        """Reading operations, the best first; the trace gets all operations found. Raises RetrievalError."""
+        """Reading operations, the best first; the trace gets all operations found.
+
+        least: the relevance of the best text below which no operation is offered. Raises RetrievalError.
+        """
         k = self.limits.k
         found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
         usable = _with_producers(
             [one for one in found.actions if one.operation.reads and apis[one.set].serves(one.operation)], k
         )
         if (texts := found.texts) is not None:
-            rows = [_found_operation(one, apis[one.set], offered=one in usable) for one in found.actions]
-            trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows))
+            likely = (texts.relevance or 0.0) >= least
+            left_out: FoundOutcome = "surplus" if likely else "irrelevant"
+            usable = usable if likely else []
+            rows = [
+                _found_operation(one, apis[one.set], "offered" if one in usable else left_out) for one in found.actions
+            ]
+            first = found.actions[0].operation if likely and found.actions else None
+            changing = (first.summary or first.name) if first is not None and not first.reads else ""
+            trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows, quoted_label(changing)))
         return [_offered(one.set, one.operation, apis[one.set]) for one in usable]
 
     async def _known_sets(self, wanted: Sequence[str] = ()) -> Mapping[str, ActionSet]:
@@ -301,9 +319,8 @@ def _offered(name: str, operation: Operation, api: Api) -> OfferedOperation:
     return OfferedOperation(name, operation, api, api.schema_of(operation))
 
 
-def _found_operation(one: FoundAction, api: Api, *, offered: bool) -> FoundOperation:
-    """An operation for the trace, with the reason if a chat is not offered the operation."""
-    outcome: FoundOutcome = "offered" if offered else "surplus"
+def _found_operation(one: FoundAction, api: Api, outcome: FoundOutcome) -> FoundOperation:
+    """An operation for the trace, with the reason if a chat is not offered the operation. outcome: of a usable one."""
     if not one.operation.reads:
         outcome = "could_change"
     elif not api.allows(one.operation):

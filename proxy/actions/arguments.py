@@ -31,6 +31,7 @@ _PLACEHOLDER = re.compile(
 _WEAK_PLACEHOLDER = re.compile(
     r"(?i:(?:the|some|any|a|an)[\s_-][^\W\d]\w*|unknown|undefined|null|none|n/?a|example|id|name|value|test|user|default|12345\d*)"
 )
+_NO_VALUE = re.compile(r"(?i:unknown|undefined|unspecified|null|none|n/?a|nil|\?+|-+)")
 _PROPER_NAME = re.compile(r"(?i:the|an?)\s[A-Z\d].*")  # "The Plaza", but not "the organization"
 _IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:ids?|key|uuid|guid|email|slug|token|login|username)$)|Ids?$|Uuid$|Key$")
 _MAYBE_IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:number|code)$)|Number$|Code$|Name$")
@@ -78,13 +79,28 @@ def invented(
         raise TooManyValues
     doubtful = [one for one in values if _is_doubtful(one, in_path=one.path in in_path)]
     texts = [_Text.of(form) for text in known for form in _forms(text)] if doubtful else []
-    spoken = [_words(form) for text in said for form in _forms(text)] if doubtful else []
+    spoken = [words_of_text(form) for text in said for form in _forms(text)] if doubtful else []
     return [f"{one.path}: {_shown(one.value)}" for one in doubtful if _is_refused(one, texts, known, asked, spoken)]
 
 
 def _shown(value: str | int) -> str:
     text = repr(value)
     return text if len(text) <= _MOST_SHOWN_CHARS else f"{text[:_MOST_SHOWN_CHARS]} … ({len(text):,} characters)"
+
+
+def identifiers(operation: Operation, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The identifiers in the arguments, as (path, text). Raises TooManyValues."""
+    in_path = {one.argument for one in operation.parameters if one.place == "path"}
+    values = _values(schema, schema, arguments, "", "", 0)
+    return [(one.path, one.text) for one in values if _identifies(one, in_path=one.path in in_path)]
+
+
+def is_blank(value: Any) -> bool:
+    """Whether a model says by a value that the model does not know the value: null, nothing, or a placeholder."""
+    if isinstance(value, str):
+        text = value.strip()
+        return not text or _is_placeholder(text) or bool(_NO_VALUE.fullmatch(text))
+    return value is None or (isinstance(value, list | dict) and not value)
 
 
 class TooManyValues(ValueError):
@@ -95,12 +111,12 @@ class TooManyValues(ValueError):
 
 
 class _Text(NamedTuple):
-    words: str  # as `_words`
+    words: str  # as `words_of_text`
     joined: str  # without the spaces
 
     @classmethod
     def of(cls, text: str) -> "_Text":
-        return cls(words := _words(text), words.replace(" ", ""))
+        return cls(words := words_of_text(text), words.replace(" ", ""))
 
 
 class _Value(NamedTuple):
@@ -118,7 +134,7 @@ def _values(root: Mapping[str, Any], schema: Any, value: Any, path: str, name: s
     """All texts and whole numbers within the arguments. Raises TooManyValues."""
     if level > _MOST_LEVELS:
         raise TooManyValues
-    parts = list(itertools.islice(_parts(root, schema, 0), _MOST_PARTS))
+    parts = list(itertools.islice(parts_of(root, schema), _MOST_PARTS))
     if isinstance(value, dict):
         for key, one in value.items():
             inner = {"allOf": [part["properties"][key] for part in parts if key in _members(part)]}
@@ -133,17 +149,17 @@ def _values(root: Mapping[str, Any], schema: Any, value: Any, path: str, name: s
         yield _Value(path, name, int(value), parts)
 
 
-def _parts(root: Mapping[str, Any], schema: Any, level: int) -> Iterator[Mapping[str, Any]]:
+def parts_of(root: Mapping[str, Any], schema: Any, level: int = 0) -> Iterator[Mapping[str, Any]]:
     """The schema, and the schemas within $ref, allOf, anyOf and oneOf."""
     if not isinstance(schema, dict) or level > _MOST_PART_LEVELS:
         return
     yield schema
     if "$ref" in schema:
-        yield from _parts(root, resolved(root, schema), level + 1)
+        yield from parts_of(root, resolved(root, schema), level + 1)
     for word in ("allOf", "anyOf", "oneOf"):
         if isinstance(schema.get(word), list):
             for one in schema[word]:
-                yield from _parts(root, one, level + 1)
+                yield from parts_of(root, one, level + 1)
 
 
 def _members(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -173,7 +189,7 @@ def _is_placeholder(text: str) -> bool:
 def _is_refused(
     one: _Value, texts: Sequence[_Text], known: Sequence[str], asked: Container[str], spoken: Sequence[str]
 ) -> bool:
-    if _words(one.text) == _words(one.name):
+    if words_of_text(one.text) == words_of_text(one.name):
         return True
     if _is_placeholder(one.text) or (len(one.text) <= _LONGEST and _WEAK_PLACEHOLDER.fullmatch(one.text)):
         is_name = bool(_PROPER_NAME.fullmatch(one.text))
@@ -213,7 +229,7 @@ def _forms(text: str) -> Sequence[str]:
     return [text] if plain == text else [text, plain]
 
 
-def _words(text: str) -> str:
+def words_of_text(text: str) -> str:
     """The words of a text in small letters without accents, each between spaces; an invisible character is a word."""
     text = unicodedata.normalize("NFC", text).lower()
     if not text.isascii():
@@ -229,7 +245,7 @@ def _without_accent(letter: str) -> str:
 
 
 def _stands(part: str, texts: Sequence[_Text]) -> bool:
-    words = _words(_SCHEME.sub("", part))
+    words = words_of_text(_SCHEME.sub("", part))
     joined = words.replace(" ", "")
     if not joined or any(words in text.words for text in texts):
         return joined != ""
@@ -240,8 +256,8 @@ def _stands(part: str, texts: Sequence[_Text]) -> bool:
 
 
 def _stands_in_pieces(part: str, spoken: Sequence[str]) -> bool:
-    """Whether each run of letters and of digits is a word of a person. spoken: the person's messages, as `_words`."""
-    pieces = _PIECE.findall(_words(part)) if len(part) <= _LONGEST else []
+    """Whether each run of letters and of digits is a word of a person. spoken: the person's messages, as words."""
+    pieces = _PIECE.findall(words_of_text(part)) if len(part) <= _LONGEST else []
     numbers = [piece for piece in pieces if piece.isdigit()]
     if not numbers or max(map(len, numbers)) < _LEAST_DIGITS:
         return False

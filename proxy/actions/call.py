@@ -95,6 +95,7 @@ class Api:
     servers: Sequence[str] = ()  # further addresses, of operations with servers of their own
     only: Sequence[str] | None = None  # the operations that may be called; None: all but `never`
     never: Sequence[str] = ()
+    ask: Sequence[str] = ()  # arguments that only a person knows, beside those of the document
     refusal: str = ""  # the outcome of every call, where no call can be made
     _transport: CheckedTransport | None = field(default=None, init=False, repr=False)
     _slots: FairSlots = field(default_factory=lambda: FairSlots(_CALLS, _CALLS_OF_KEY), init=False, repr=False)
@@ -142,6 +143,11 @@ class Api:
         properties = {name: one for name, one in operation.schema["properties"].items() if name not in hidden}
         required = [name for name in operation.schema["required"] if name not in hidden]
         return {**operation.schema, "properties": properties, "required": required}
+
+    def asked_of(self, operation: Operation) -> set[str]:
+        """The arguments that only a person knows."""
+        marked = (one.argument for one in operation.parameters if one.ask)
+        return {*marked, *(one for name in self.ask for one in arguments_named(operation, name))}
 
     def _is_own_parameter(self, parameter: Parameter, operation: Operation) -> bool:
         """Whether a parameter is the API key, or stands in the query of the address."""

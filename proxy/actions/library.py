@@ -29,6 +29,9 @@ _CANDIDATES = 100  # of each arm: an operation has two to four chunks
 # Lower than the gate of passages, which would find no operation for 5 of 100 questions of RestBench: a question without
 # a good document may still name an operation.
 MIN_RELEVANCE = 0.02
+# One small set alone has some thirty chunks, in which any word is rare: every second question about another subject was
+# relevant, and the same question was not beside other sets.
+_LEAST_CHUNKS = 150
 _FILTER_VALUES = 100  # in one condition of a filter
 # The weight of the mean score of a set's first _BEST_OF_SET operations. A question of several steps needs operations of
 # one API, and several hits in one API are evidence for each of them. Among 10,000 operations of other APIs, recall@10
@@ -165,7 +168,7 @@ class ActionLibrary:
             k=k * _HITS_PER_OPERATION,
             budget_tokens=0,
             view=view,
-            hit_options=HitOptions(min_relevance=MIN_RELEVANCE, candidates=_CANDIDATES),
+            hit_options=HitOptions(min_relevance=MIN_RELEVANCE, candidates=_CANDIDATES, least_chunks=_LEAST_CHUNKS),
         )
 
     def _read_with_producers(self, names: Sequence[tuple[str, str]], k: int) -> list[tuple[str, Operation]]:

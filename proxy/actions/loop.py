@@ -80,7 +80,11 @@ class ActionLoop:
         )
         self._spoken = False  # the messages of earlier questions are texts
         said = [message.text for message in request.messages() if message.role == "user"]
-        self._execution = Execution(offer, self._limits, exchange, self._texts(), said, self._private())
+        results = [row["content"] for one in self._earlier for row in one.rows() if row["role"] == "tool"]
+        offer.passages = bool(passages)
+        self._execution = Execution(offer, self._limits, exchange, self._texts(), said, results, self._private())
+        replies = [message.text for message in request.messages()[:-1] if message.role == "assistant"]
+        offer.go_on = self._execution.after_question(replies[-1]) if replies and offer.way != "native" else ""
         self._in_vain = False  # the model has called only tools that do not exist, in one round
         self._must_answer = False  # the next round has no calls
 

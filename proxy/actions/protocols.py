@@ -4,7 +4,7 @@ The client sees no part of the protocol: `protocol_replies` reads the replies. T
 tools, and are written in the way in which the model is asked now, each time with the same bytes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -38,6 +38,11 @@ _ANSWER = {
     "json_schema": "When you know enough, or no operation helps, answer the user in plain words, in the member `say` "
     "of a JSON object.",
 }
+# Without the sentence, a model calls an operation for a question that a passage answers.
+_PASSAGES = "\nThe passages may answer the question, too: then answer from the passages, without a call."
+_CHANGING = (
+    "\nIf the user wants this, say that you cannot do it here, because only operations that read can be called: {}."
+)
 _FINAL = "Answer the question in plain words, from these results."
 
 
@@ -70,8 +75,17 @@ def request_parts(
     functions = [orjson.loads(one.definition(name))["function"] for name, one in _shown(offer)]
     if offer.way == "json_schema":
         edits.append(member_edit(request, "response_format", response_format(functions)))
-    listed = "\n".join(_listed(one) for one in functions)
-    return edits, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{_ANSWER[offer.way]}"
+    listed = "\n".join(_listed(one, _asked(offer, one["name"])) for one in functions)
+    notes = (_PASSAGES if offer.passages else "") + (_CHANGING.format(offer.changing) if offer.changing else "")
+    if offer.go_on and not hidden:
+        notes += f"\n{offer.go_on}"
+    return edits, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{_ANSWER[offer.way]}{notes}"
+
+
+def _asked(offer: Offer, name: str) -> Collection[str]:
+    """The arguments of a tool that only a person knows."""
+    tool = offer.tools[name]
+    return tool.api.asked_of(tool.operation) if isinstance(tool, OfferedOperation) else ()
 
 
 def _shown(offer: Offer) -> Iterator[tuple[str, OfferedOperation | OwnTool]]:
@@ -141,14 +155,15 @@ def example(name: str, arguments: str = "{}") -> str:
     return f'{{"name": "{name}", "arguments": {arguments}}}'
 
 
-def _listed(function: Mapping[str, Any]) -> str:
-    """The lines of an operation in the instructions."""
+def _listed(function: Mapping[str, Any], asked: Collection[str] = ()) -> str:
+    """The lines of an operation in the instructions. asked: arguments that only a person knows."""
     schema = function["parameters"]
     members = ", ".join(f'"{name}": …' for name in schema["properties"])
     rows = [f"{function['name']}: {' '.join(function['description'].split())}", f"  arguments: {{{members}}}"]
     for name, given in schema["properties"].items():
         one = given if isinstance(given, dict) else {}  # true
         required = ", required" if name in schema["required"] else ""
+        required += ", only the user knows it" if name in asked else ""
         meaning = ": " + " ".join(str(one["description"]).split()) if one.get("description") else ""
         rows.append(f"  {name} ({_kind(one)}{required}){meaning}")
     if "$defs" in schema:

@@ -34,6 +34,7 @@ from retrieval.search.relevance import (
     RelevantCandidates,
     keep_relevant,
     null_distribution,
+    probabilities,
     score_scale,
 )
 from retrieval.search.rerank import TOO_LATE, Reranker, rerank
@@ -133,7 +134,12 @@ class Retriever:
             described = self._described(collections)
             trace = explain(described, relevant, packed.candidates, packed.hits, packed.fates, context)
         query = replace(query, reason=", ".join([query.reason, *notes]))
-        return Retrieved(query, tuple(hits[:k]), context, clock.laps_ms, relevant.relevance, trace)
+        relevance = relevant.relevance
+        if hit_options is not None and hit_options.least_chunks > 1:
+            sizes = {tenant: max(size, hit_options.least_chunks) for tenant, size in scope.sizes.items()}
+            scale = score_scale(await self._null_distribution(), sizes, query.terms)
+            relevance = max(probabilities(relevant.all, scale), default=0.0)
+        return Retrieved(query, tuple(hits[:k]), context, clock.laps_ms, relevance, trace)
 
     # --- the options, and the collections to search ------------------------------------------------------------------
 

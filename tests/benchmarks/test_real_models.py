@@ -77,7 +77,7 @@ def test_the_model_must_ask_for_a_missing_value(running: Trial, recorder: Record
     assert (asked.asked, asked.right) == (True, True)
     assert (guessed.asked, guessed.right) == (False, False)
     page = summary([asked, guessed])
-    assert "| held out, text, seed 1 | 2/2 | 2/2 | 2/2 | 0/0 | 1/2 | 1/2 | 0 | 0 | 0 |" in page
+    assert "| held out, text, seed 1 | 2/2 | 2/2 | 2/2 | 0/0 | 1/2 | 1/2 | 0 | 0 | 0 | 0 |" in page
 
 
 def test_a_protocol_in_an_answer_is_counted(running: Trial, recorder: Recorder) -> None:
@@ -87,7 +87,7 @@ def test_a_protocol_in_an_answer_is_counted(running: Trial, recorder: Recorder) 
 
 def test_each_question_names_operations_of_its_api() -> None:
     assert ORG in json.dumps([one.result for one in APIS["team"]])
-    halves = [one.half for one in QUESTIONS]
+    halves = [one.group for one in QUESTIONS]
     assert halves.count("tuning") == halves.count("held out") == len(QUESTIONS) / 2
     for one in QUESTIONS:
         assert {name for name, _ in one.calls} <= {row.name for row in APIS[one.api]}

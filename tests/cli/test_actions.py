@@ -462,14 +462,17 @@ def test_a_set_that_no_chat_can_use_is_named_when_added(folder: Path) -> None:
     assert hint not in actions(folder, "add", "atlas", "atlas.yaml")[1]
 
 
-def test_the_doctor_names_a_fixed_argument_that_no_operation_has(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("setting", "named"), [("fixed", "{orgID: 5f0, itemsPerPage: '5'}"), ("ask", "[orgID, itemsPerPage]")]
+)
+def test_the_doctor_names_an_argument_that_no_operation_has(folder: Path, setting: str, named: str) -> None:
     actions(folder, "add", "atlas", "atlas.yaml")
-    settings = "embedder: {model: hash}\nactions: {atlas: {fixed: {orgID: 5f0, itemsPerPage: '5'}}}\n"
+    settings = f"embedder: {{model: hash}}\nactions: {{atlas: {{{setting}: {named}}}}}\n"
     (folder / "ragway.yaml").write_text(settings)
     done = ragway("doctor", folder=folder)
     assert done.returncode == 1
     assert done.stdout == (
-        "actions.atlas.fixed: no operation has the argument 'orgID': "
+        f"actions.atlas.{setting}: no operation has the argument 'orgID': "
         "`ragway actions show atlas OPERATION` prints the arguments\n"
     )
     (folder / "ragway.yaml").write_text(settings.replace("orgID", "orgId"))

@@ -49,6 +49,7 @@ class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
     required: bool = False
     allow_reserved: bool = False
     media_type: str = ""  # of a parameter with `content`, as JSON in a query; "" = by style
+    ask: bool = False  # only a person knows the value (x-ragway-ask)
 
 
 class Encoding(msgspec.Struct, frozen=True, omit_defaults=True):

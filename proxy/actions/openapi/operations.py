@@ -9,6 +9,7 @@ import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 import orjson
 
 from proxy.actions.openapi.budget import Budget, DocumentTooLarge
@@ -55,6 +56,7 @@ _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _UNFILLED = re.compile(r"/(:[a-zA-Z_]\w*|<[^/<>]+>|\[[^/\[\]]+\])(?=/|$)|[{}]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+( *;[ -+\--~]*)?", re.ASCII)
+_ASK = "x-ragway-ask"
 _MOST_NAME_CHARS = 64
 _VALUES_OF_OPERATION = 20  # in the budget: the smallest operation takes as much time and memory
 _BINARY = ("image/", "audio/", "video/", "application/zip", "application/pdf")
@@ -142,7 +144,11 @@ def _operation(
     required: list[str] = []
     templates = set(_TEMPLATE.findall(path))
     listed = [*(item.get("parameters") or []), *(given.get("parameters") or [])]
-    parameters = tuple(_parameters(document, listed, templates, reader, arguments, properties, required))
+    asked = {name for part in (document, item, given) for name in _names_in(part.get(_ASK))}
+    parameters = tuple(
+        msgspec.structs.replace(one, ask=True) if one.name in asked else one
+        for one in _parameters(document, listed, templates, reader, arguments, properties, required)
+    )
     if unfilled := _UNFILLED.search(_TEMPLATE.sub("_", path)):
         raise _Unsupported(
             f"the path's {unfilled[0].strip('/')} cannot be filled: OpenAPI writes a parameter as {{name}}"
@@ -249,7 +255,12 @@ def _parameters(
             required=needed,
             allow_reserved=parameter.get("allowReserved") is True,
             media_type=media_type,
+            ask=any(part.get(_ASK) is True for part in (parameter, schema) if isinstance(part, dict)),
         )
+
+
+def _names_in(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
 def _is_own_header(name: str) -> bool:

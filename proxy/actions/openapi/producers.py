@@ -45,6 +45,11 @@ def with_producers(operations: Sequence[Operation]) -> list[Operation]:
     return made
 
 
+def searches_by(name: str) -> bool:
+    """Whether a parameter with this name takes words to search for."""
+    return bool(_SEARCHING.fullmatch(name))
+
+
 def _needed(operation: Operation) -> Iterator[Words]:
     """The resource of each parameter of the path: by the parameter's name, else by the segment before."""
     for parameter in operation.parameters:
@@ -75,7 +80,7 @@ def _best(resource: Words, by_word: Mapping[str, Iterable[tuple[Operation, Words
 
 
 def _has_search(operation: Operation) -> bool:
-    return any(one.place == "query" and _SEARCHING.fullmatch(one.name) for one in operation.parameters)
+    return any(one.place == "query" and searches_by(one.name) for one in operation.parameters)
 
 
 def _searched(operation: Operation, words: Words) -> set[Words]:

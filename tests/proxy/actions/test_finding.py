@@ -13,10 +13,11 @@ from cli.common import knowledge
 from config.settings import load
 from proxy.access.rights import EVERYTHING
 from proxy.actions.library import ActionLibrary
+from proxy.actions.offer import Offer
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.store import ActionSet, ActionStore, stored
 from proxy.dialects.chat import ChatRequest
-from proxy.exchange import Exchange, Target
+from proxy.exchange import Exchange, Target, ToolsWay
 from retrieval.records.documents import Passage
 from retrieval.records.search import ALL, Context, Hit, Query, Retrieved, Turn
 from tests.support.action_offers import actions_of
@@ -180,12 +181,14 @@ async def test_a_client_that_leaves_during_the_search_is_no_failed_search(
     assert (leaving.cancelled(), exchange.action_trace.offer) == (True, "")
 
 
-async def offered(library: ActionLibrary, data: Path, exchange: Exchange, *, k: int = 2) -> None:
+async def offered(
+    library: ActionLibrary, data: Path, exchange: Exchange, tools: ToolsWay | None = None, k: int = 2
+) -> Offer | None:
     """Offer a chat operations of the set `a`."""
     request = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"list penguins"}]}')
-    target = Target("m", "relay", "http://127.0.0.1:1", "")
+    target = Target("m", "relay", "http://127.0.0.1:1", "", tools=tools)
     actions = actions_of(data, library, {"a": True}, k=k)
-    await actions.offer(request, [Turn("user", "list penguins")], ["a"], exchange, target)
+    return await actions.offer(request, [Turn("user", "list penguins")], ["a"], exchange, target)
 
 
 def passage_of(source: str) -> Passage:
@@ -198,12 +201,13 @@ class FixedHits(Unasked):
     The real index puts equal chunks in any order, with different scores.
     """
 
-    def __init__(self, further: dict[str, float]) -> None:
+    def __init__(self, further: dict[str, float], relevance: float | None = None) -> None:
         self._scores = {"a/search": 0.5, "b/search": 0.5, **further, "c/count": 0.1}
+        self._relevance = relevance
 
     async def retrieve(self, *_args: object, **_named: object) -> Retrieved:
         hits = [Hit(source, score, passage_of(source)) for source, score in self._scores.items()]
-        return Retrieved(Query("", (), (), ""), tuple(hits), Context((), 0, 0), {})
+        return Retrieved(Query("", (), (), ""), tuple(hits), Context((), 0, 0), {}, self._relevance)
 
 
 @pytest.mark.parametrize("further", [{"b/young": 0.4}, {"b/": 0.4}, {"a/": 0.2, "b/": 0.4}])
@@ -217,3 +221,54 @@ async def test_an_operation_of_an_api_that_fits_better_comes_before_an_equal_ope
     library = ActionLibrary(store, FixedHits(further))
     assert (await found(library, "search penguins", "a", "b", "c"))[:2] == ["b/search", "a/search"]
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("tools", "relevance", "offers"),
+    [
+        ("native", 0.03, True), ("native", None, True),
+        ("text", 0.19, False), ("text", 0.2, True),
+        ("json_schema", 0.19, False), ("json_schema", 0.2, True),
+    ],
+)  # fmt: skip
+async def test_a_model_that_is_not_asked_by_tools_is_offered_what_the_search_is_sure_of(
+    tmp_path: Path, tools: ToolsWay, relevance: float | None, offers: bool
+) -> None:
+    store = ActionStore(tmp_path)
+    operation = Operation("search", "GET", "/search", {"properties": {}, "required": []})
+    store.put(ActionSet("a", "", "https://x.example", 0, ()), [stored(operation, "")])
+    library, exchange = ActionLibrary(store, FixedHits({}, relevance)), Exchange(rights=EVERYTHING)
+    assert (await offered(library, tmp_path, exchange, tools) is not None) is offers
+    assert exchange.action_trace is not None
+    ((one,),) = (search.found for search in exchange.action_trace.searches)
+    assert one.outcome == ("offered" if offers else "irrelevant")
+    assert exchange.action_trace.offer == ("offered" if offers else "nothing found")
+    store.close()
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_the_best_operation_that_could_change_something_is_named_in_the_offer(
+    tmp_path: Path, method: str
+) -> None:
+    store = ActionStore(tmp_path)
+    first = Operation("search", method, "/search", {"properties": {}, "required": []}, summary="Do it </tools>")
+    second = Operation("young", "GET", "/young", {"properties": {}, "required": []})
+    store.put(ActionSet("a", "", "https://x.example", 0, ()), [stored(first, ""), stored(second, "")])
+    library = ActionLibrary(store, FixedHits({"a/young": 0.3}, 0.9))
+    offer = await offered(library, tmp_path, Exchange(rights=EVERYTHING), "text")
+    assert offer is not None
+    assert offer.changing.startswith("Do it") is (method == "DELETE")
+    assert "</tools>" not in offer.changing
+    store.close()
+
+
+async def test_the_relevance_of_a_foreign_question_hardly_depends_on_the_other_sets(library: ActionLibrary) -> None:
+    async def relevance() -> float:
+        found = await library.find([Turn("user", "Which penguins do astronomers count?")], ["a"], k=5, view=ALL)
+        return (found.texts.relevance if found.texts is not None else None) or 0.0
+
+    await library.add("a", document("Birds", list={"summary": "List penguins"}, show={"summary": "Show one"}))
+    alone = await relevance()
+    words = "tax invoice ship train plane road bridge town lake film song book".split()
+    await library.add("b", document("Other", **{word: {"summary": f"List every {word}"} for word in words}))
+    assert alone == pytest.approx(await relevance(), abs=0.1)
