@@ -134,7 +134,7 @@ QUESTIONS = [
     Question(_IRRELEVANT, "club", ["Write a short poem about snow."], (), ["snow"]),
     Question(_IRRELEVANT, "club", ["What is the capital of Portugal?"], (), ["Lisbon"]),
     Question(_IRRELEVANT, "club", ["Translate “good evening” into Spanish."], (), ["buenas"]),
-    Question(_WRITE, "club", ["Remove Tom Iversen from the club."], (), [], foreign=ANY),
+    Question(_WRITE, "club", ["Remove Tom Iversen from the club."], (), [], foreign=_all_but(32)),
     Question(_SINGLE, "club", ["When is high water at Korsnes today?"], [("tides_get", {"place": "Korsnes"})],
              ["5:52"]),
     Question(_SINGLE, "club", ["Which kayaks can I rent?"], [("boats_list", {"kind": "kayak"})],

@@ -449,7 +449,9 @@ class Execution:
         if not set(finder.schema["required"]) <= filled.keys():
             return f"If the question needs the values, find them by {name}, or ask the user."
         call = example(name, _json(filled))
-        return f"If the question needs the values, call {name}: answer with {call} Otherwise answer the user."
+        # A small model answers at once where it may, so only a question that passages may answer offers the way out.
+        way_out = " Otherwise answer the user." if self._offer.passages and not self._offer.sure else ""
+        return f"If the question needs the values, call {name}: answer with {call}{way_out}"
 
     def _asked(self, tool: OfferedOperation) -> Collection[str]:
         """The arguments that the gateway asked the person for, in an earlier reply."""

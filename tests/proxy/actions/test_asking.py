@@ -189,7 +189,7 @@ async def test_an_invented_identifier_leads_to_the_search_with_the_words_of_the_
         text = await call(running, "visits", patient_id=123456)
     assert text.endswith(
         "If the question needs the values, call act_patients: answer with "
-        '{"name": "act_patients", "arguments": {"name":"Lea Marsh"}} Otherwise answer the user.'
+        '{"name": "act_patients", "arguments": {"name":"Lea Marsh"}}'
     )
     assert running.question == ""
 
