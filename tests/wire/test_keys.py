@@ -154,7 +154,7 @@ def test_a_chat_gets_what_its_key_may_read_and_nothing_else(guarded: Guarded, re
         ("names collections in the model", {"model": "rag/blue,green/echo"}, "all", "blue green"),
         ("names no collection, and the key may read some", {}, "all", "red blue"),
         ("names no collection, and the key may read some", {}, "red", "red"),
-        ("names no collection, and the key may read none", {}, "green", "green"),
+        ("names no collection, and none of `retrieval.collections`", {}, "green", "green"),
     ],
 )  # fmt: skip
 @BY_DIALECT
