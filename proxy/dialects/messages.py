@@ -74,8 +74,7 @@ class MessagesRequest(ModelRequest):
         tool conversation has the same bytes up to the tool results, so a cache of these bytes stays valid, too.
         """
         if position == "tail":
-            end, content = self._question()
-            return [_at_end(end, content, text)]
+            return _at_end(*self._question(), text)
         if "system" not in self.members:
             opening = self.raw.index(b"{") + 1
             return [Edit(opening, opening, b'"system":' + orjson.dumps(text) + b",")]
@@ -84,25 +83,28 @@ class MessagesRequest(ModelRequest):
         end = end_of(plain, start)
         if system is None:
             return [Edit(start, end, orjson.dumps(text))]
-        if isinstance(system, str) and system.strip():
-            return [Edit(start, start, b'[{"type":"text","text":'), Edit(end, end, b"}," + _block(text) + b"]")]
-        return [_at_end(end, system, text)]  # Anthropic refuses a block with an empty text
+        return _at_end(start, end, system, text)
 
-    def _question(self) -> tuple[int, Any]:
-        """The content of the newest message that asks something: end and value. The request has a question."""
+    def _question(self) -> tuple[int, int, Any]:
+        """The content of the newest message that asks something: place and value. The request has a question."""
         messages, plain = self.fields["messages"], unescaped(self.raw)
         read = [(index, _read(message)) for index, message in enumerate(messages)]
         index = index_of_question([(index, message.text) for index, message in read if message.role == "user"])
         opening = value_at(self.raw, self.members["messages"])
-        _, end = member_span(self.raw, plain, nth_item(plain, opening, index), "content")
-        return end, messages[index]["content"]
+        start, end = member_span(self.raw, plain, nth_item(plain, opening, index), "content")
+        return start, end, messages[index]["content"]
 
 
-def _at_end(end: int, content: Any, text: str) -> Edit:
-    """The text at the end of a content, which is a text or a list of blocks. end: of the content in the body."""
-    if isinstance(content, str):
-        return Edit(end - 1, end - 1, orjson.dumps("\n\n" + text if content else text)[1:-1])
-    return Edit(end - 1, end - 1, b"," + _block(text) if content else _block(text))
+def _at_end(start: int, end: int, content: Any, text: str) -> Sequence[Edit]:
+    """The text as a block at the end of a content, which is a text or a list of blocks. start, end: in the body.
+
+    Claude Code sends a question as a block at first, as a text later: the blocks before the passages stay the same.
+    """
+    if isinstance(content, str) and content.strip():
+        return [Edit(start, start, b'[{"type":"text","text":'), Edit(end, end, b"}," + _block(text) + b"]")]
+    if isinstance(content, str):  # Anthropic refuses a block with an empty text
+        return [Edit(end - 1, end - 1, orjson.dumps("\n\n" + text if content else text)[1:-1])]
+    return [Edit(end - 1, end - 1, b"," + _block(text) if content else _block(text))]
 
 
 def _block(text: str) -> bytes:

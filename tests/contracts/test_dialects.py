@@ -150,6 +150,8 @@ def declared_of_message(before: Json, after: Json) -> Json:
     pairs = zip(before["messages"], after["messages"], strict=True)
     ((ours, theirs),) = [pair for pair in pairs if pair[0] != pair[1]]
     content = ours["content"]
+    if isinstance(content, str) and content.strip():
+        content = [{"type": "text", "text": content}]
     expected = [*content, BLOCK] if isinstance(content, list) else f"{content}\n\n{CONTEXT}" if content else CONTEXT
     assert theirs == {**ours, "content": expected}
     return {**after, "messages": before["messages"]}

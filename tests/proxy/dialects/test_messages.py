@@ -83,7 +83,10 @@ def test_the_passages_stand_at_the_end_of_the_system(system: dict[str, Any], aft
 
 def test_a_round_of_tools_keeps_the_passages_at_the_question() -> None:
     edited = with_context(request_of(SAYS, *ROUND), "tail")
-    assert edited["messages"] == [{"role": "user", "content": "Q\n\nC"}, *ROUND]
+    assert edited["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "Q"}, {"type": "text", "text": "C"}]},
+        *ROUND,
+    ]
     mixed = {"role": "user", "content": [RESULT, block("And now?", cache_control=CACHED)]}
     edited = with_context(request_of(SAYS, ROUND[0], mixed), "tail")
     assert edited["messages"][2]["content"] == [*mixed["content"], CONTEXT]
@@ -93,7 +96,11 @@ def test_a_reminder_of_the_program_after_the_results_is_no_question() -> None:
     reminder = block("<system-reminder>Todo.</system-reminder>")
     results = {"role": "user", "content": [RESULT, reminder]}
     edited = with_context(request_of(SAYS, ROUND[0], results), "tail")
-    assert edited["messages"] == [{"role": "user", "content": "Q\n\nC"}, ROUND[0], results]
+    assert edited["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "Q"}, {"type": "text", "text": "C"}]},
+        ROUND[0],
+        results,
+    ]
     edited = with_context(request_of(results), "tail")
     assert edited["messages"] == [{"role": "user", "content": [RESULT, reminder, CONTEXT]}]
 

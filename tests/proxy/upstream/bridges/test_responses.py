@@ -232,7 +232,8 @@ class TestStreams:
         assert gateway.exchanges[0].error == "upstream_error"
 
     async def test_a_piece_of_a_call_that_is_over_breaks_the_stream_off(self) -> None:
-        late = frames(begun(0, "a", "f"), begun(1, "b", "f"), call_piece(0, function={"arguments": "{}"}), done=False)
+        piece = call_piece(0, function={"arguments": "{}"})
+        late = frames(begun(0, "a", "f"), piece, begun(1, "b", "f"), piece, done=False)
         async with gpt(events(late)) as (_, gateway):
             answer = await raw_answer(gateway, {"input": "Q", "stream": True}, RESPONSES.path)
         assert data_in(answer)[-1]["code"] == "upstream_garbled"
