@@ -44,27 +44,17 @@ _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE
 # A name in unusual spellings: quoted, with invisible characters, before a wide sign. Bounded, for linear time.
 _WORD = r"([\w.\u00ad\u200b-\u200f\u2060\ufeff-]{4,40})"
 _SIGN = r"[ \t]{0,9}[\"'\])}]{0,2}[ \t]{0,9}[:=：＝]"
-_NAMED = re.compile(rf"(?<![\w-]){_WORD}{_SIGN}")
+_NAMED = re.compile(rf"(?<![\w$-]){_WORD}{_SIGN}")  # { $group: … } is a stage of MongoDB
 _NAMED_FIRST = re.compile(rf"^[^\w\n#]{{0,9}}{_WORD}{_SIGN}", re.MULTILINE)
 # The same without front matter: after any signs, but not in a heading, and not quoted and indented (JSON in examples).
 _HEAD_LINES = 50
 _HEAD_CHARS = 50_000
 _NAMED_IN_HEAD = re.compile(
     r"^(?!\#{1,6}[ \t])(?:[ ]{0,3}(?:[^\w\s][^\w\n]{0,19})?|[ \t]{1,40}[^\w\s\"']{0,9}[ \t]{0,4})"
-    rf"{_WORD}[^\w\n]{{0,4}}?[:=：＝]",
+    rf"(?<!\$){_WORD}[^\w\n]{{0,4}}?[:=：＝]",
     re.MULTILINE,
 )
 _BRACES = re.compile(r"^ {0,3}(?:[^\w\s][^\w\n]{0,19})?\{.*", re.MULTILINE)
-_FIRST = re.compile(rf"^[^\w\n#]{{0,9}}{_WORD}{_SIGN}", re.MULTILINE)
-# The same without front matter: after any signs, but not in a heading, and not quoted and indented (JSON in examples).
-_HEAD_LINES = 50
-_HEAD_CHARS = 50_000
-_NAMED_IN_HEAD = re.compile(
-    r"^(?!\#{1,6}[ \t])(?:[ ]{0,3}(?:[^\w\s][^\w\n]{0,19})?(?:\{.{0,200}?[{,][ \t\"']{0,4})?"
-    rf"|[ \t]{{1,40}}[^\w\s\"']{{0,9}}[ \t]{{0,4}}){_WORD}[^\w\n]{{0,4}}?[:=：＝]",
-    re.MULTILINE,
-)
-_FIRST = re.compile(rf"^[^\w\n#]{{0,9}}{_WORD}{_SIGN}", re.MULTILINE)
 _FIRST = re.compile(rf"^[\[\"']{{0,3}}{_WORD}(?![\w-])", re.MULTILINE)
 _CUTS = [("groups"[:at], "groups"[at:]) for at in range(7)]
 # `groups`, and the results of one slip: a letter left out, swapped with the next, replaced, or added.

@@ -309,6 +309,7 @@ def test_front_matter_with_rights_of_another_format_makes_none_either(name: str)
         "---\ntitle: x\n---\nGroups: we have two.\n\n---\ntext", "---\ntitle: x\n---\n\n---\n\n# A\ngroups: a\n\n---\n",
         "# Groups: who they are\n\ntext", "We have these groups: a, b", "The user groups: a, b", "newsgroups: comp",
         '    {"ParameterGroups": [], "Groups": []}', "line\n" * 50 + "groups: hr", "A\n: $vpcSecurityGroups: x",
+        "Stages:\n  { $group: { } }\n$groups = x",
     ],
 )  # fmt: skip
 def test_a_word_that_names_no_rights_refuses_nothing(text: str) -> None:
