@@ -20,7 +20,7 @@ KINDS = (
     "invented identifier",
 )
 _CYRILLIC = str.maketrans("aceopxyABCEHKMOPTX", "асеорхуАВСЕНКМОРТХ")
-_WRONG: dict[str, Any] = {"integer": "seven", "number": "seven", "boolean": "perhaps", "array": "x", "object": "x"}
+_WRONG: dict[str, Any] = {"integer": "seven", "number": "seven", "boolean": "perhaps", "array": {"x": 1}, "object": "x"}
 _NOT_A_TEXT = {"value": 1}
 
 

@@ -15,6 +15,7 @@ from proxy.app import CanonicalPaths
 from proxy.asgi import Receive, Scope, Send
 from proxy.body import DEPLOYMENT, whole_body
 from proxy.errors import ApiError, Headers
+from proxy.exchange import KEY, Exchange
 from proxy.upstream.relay import url_of
 from tests.support.asgi_calls import Call, scope_of
 
@@ -163,7 +164,7 @@ async def test_one_key_counts() -> None:
 )
 async def test_the_deployment_is_the_model_of_the_body_and_all_other_bytes_stay(body: bytes, sent: bytes) -> None:
     scope = scope_of(headers=[AS_JSON])
-    scope[DEPLOYMENT] = "m"
+    scope[DEPLOYMENT], scope[KEY] = "m", Exchange()
     found = await whole_body(scope, Call([body]).receive, max_bytes=1000)
     assert found == sent
     assert json.loads(found)["model"] == "m"
@@ -171,7 +172,7 @@ async def test_the_deployment_is_the_model_of_the_body_and_all_other_bytes_stay(
 
 async def test_a_body_that_two_readers_could_read_differently_is_refused() -> None:
     scope = scope_of(headers=[AS_JSON])
-    scope[DEPLOYMENT] = "m"
+    scope[DEPLOYMENT], scope[KEY] = "m", Exchange()
     for body, code in ((b'{"model":"a","model":"b"}', "duplicate_field"), (b'{"Model":"a"}', "ambiguous_field")):
         with pytest.raises(ApiError) as caught:
             await whole_body(scope, Call([body]).receive, max_bytes=1000)
