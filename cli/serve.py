@@ -88,7 +88,6 @@ async def _serve(settings: Settings) -> int:
     models = Routes(targets(settings, os.environ)).names()
     front = Workers(settings.server.workers, orjson.dumps(settings.as_flags()), settings.server.hang_s)
     stop, warnings = _Stop(), _Warnings(front)
-    watching = asyncio.ensure_future(warnings.watch_disk(Path(settings.data)))
     with _listen(settings) as listener:
         try:
             if await stop.unless_asked(_warm_up(index, front, listener)):
@@ -108,6 +107,7 @@ async def _serve(settings: Settings) -> int:
                 else:
                     front.set_status("")
                 _greet(listener, models, settings, topic)
+                warnings.watch_disk(Path(settings.data))
                 await stop.asked.wait()
                 if settings.server.drain_s:
                     front.set_status("stopping")
@@ -116,8 +116,8 @@ async def _serve(settings: Settings) -> int:
             raise click.ClickException(str(error)) from error
         finally:
             specs.cancel()
-            watching.cancel()
-            await asyncio.wait({specs, watching})
+            warnings.close()
+            await asyncio.wait({specs})
             await _end(settings, front, index, stop)
     return 0
 
@@ -190,24 +190,28 @@ class _Warnings:
         self._front = front
         self._index: Sequence[str] = ()
         self._disk = ""
+        self._next: asyncio.TimerHandle | None = None
 
     def of_index(self, problems: Sequence[str]) -> None:
         self._index = problems
         self._tell()
 
-    async def watch_disk(self, data: Path) -> None:
-        """Warn once when little space is left: the index, which needs 128 MB, could not start again."""
-        while True:
-            free = free_bytes(data)
-            low = free is not None and free < (_AMPLE_BYTES if self._disk else _LOW_BYTES)
-            if low and not self._disk:
-                self._disk = f"the disk of the data folder {data} has less than {_LOW_BYTES / 1e9:g} GB free: free some"
-                log.warning("%s; the index does not start with less than 128 MB", self._disk)
-                self._tell()
-            elif self._disk and not low:
-                self._disk = ""
-                self._tell()
-            await asyncio.sleep(_LOOK_S)
+    def watch_disk(self, data: Path) -> None:
+        """From now on, warn once when little space is left: the index, which needs 128 MB, could not start again."""
+        free = free_bytes(data)
+        low = free is not None and free < (_AMPLE_BYTES if self._disk else _LOW_BYTES)
+        if low and not self._disk:
+            self._disk = f"the disk of the data folder {data} has less than {_LOW_BYTES / 1e9:g} GB free: free some"
+            log.warning("%s; the index does not start with less than 128 MB", self._disk)
+            self._tell()
+        elif self._disk and not low:
+            self._disk = ""
+            self._tell()
+        self._next = asyncio.get_running_loop().call_later(_LOOK_S, self.watch_disk, data)
+
+    def close(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
 
     def _tell(self) -> None:
         self._front.set_warnings([*self._index, *([self._disk] if self._disk else [])])

@@ -27,6 +27,7 @@ from tests.support.copies import copied
 from tests.support.faulty_gateway import gates
 from tests.support.gateway import ragway, refused, serving
 from tests.support.plans import plan_for, silent
+from tests.wire.test_index_process import until
 
 pytestmark = pytest.mark.models
 
@@ -318,3 +319,12 @@ def test_a_read_only_data_folder_is_refused_in_one_line(small: Path, tmp_path: P
         line = refused(ragway(*command, "--data", str(small), folder=tmp_path))
         assert str(small) in line
         assert "Read-only" in line
+
+
+def test_little_space_is_a_warning_of_a_gateway_that_is_ready(small: Path, tmp_path: Path) -> None:
+    with serving(small, tmp_path, "models: {echo: {lane: echo}}") as gateway:  # on a disk of less than 1 GB
+        until("told", lambda: "warnings" in gateway.get("/readyz").json())
+        ready = gateway.get("/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+        assert f"the disk of the data folder {small} has less than 1 GB free" in ready.json()["warnings"][0]
+        assert "less than 1 GB free" in gateway.log.read_text()
