@@ -232,10 +232,9 @@ def test_no_module_is_named_like_a_standard_one_or_like_anything() -> None:
 
 
 def test_faults_of_any_kind_are_caught_in_three_places_only() -> None:
-    """`augment` fails open, `observe` is the last line, and in `execution` a fault of one call, which an API's bytes may
-    cause, is a text for the model and ends no chat; elsewhere a broad handler must end by raising.
+    """`augment` fails open, `observe` is the last line, and in `execution` a fault of one call is a text for the model.
 
-    So it may clean up first, or name the error of an engine that raises nothing but `Exception`.
+    An API's bytes may cause such a fault, and it ends no chat. Elsewhere a broad handler must end by raising.
     """
     broad = {module.name for module in MODULES for node in ast.walk(module.tree) if _catches_all(node)}
     assert broad == {"proxy.actions.execution", "proxy.augment.middleware", "proxy.observe.middleware"}
