@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 import orjson
@@ -166,7 +166,7 @@ def confirm() -> None:
     click.confirm("Go on?", abort=True, err=True)
 
 
-def progress_bar(what: str, unit: str = "documents") -> Callable[[int, int, int], None]:
+def progress_bar(what: str, unit: str = "documents") -> "ShowProgress":
     """A progress callback that draws a bar on standard error; without a terminal, prints a line from time to time.
 
     Call from the event loop of the work.
@@ -178,12 +178,12 @@ def progress_bar(what: str, unit: str = "documents") -> Callable[[int, int, int]
     make = functools.partial(tqdm, desc=what, unit=f" {unit}", leave=False)
     bar: Any = None
 
-    def progress(done: int, total: int, chunks: int) -> None:
+    def progress(done: int, total: int, chunks: int, source: str = "") -> None:
         nonlocal bar
         if bar is None:
             bar = make(total=total)
-        if chunks:
-            bar.set_postfix_str(f"{chunks} chunks", refresh=False)
+        if chunks or source:
+            bar.set_postfix_str(", ".join(filter(None, [f"{chunks} chunks" if chunks else "", source])), refresh=False)
         bar.update(done - bar.n)
         bar.refresh()
         if done >= total:
@@ -192,16 +192,22 @@ def progress_bar(what: str, unit: str = "documents") -> Callable[[int, int, int]
     return progress
 
 
+class ShowProgress(Protocol):
+    """Shows progress: done, in all, chunks so far, the present source."""
+
+    def __call__(self, done: int, total: int, chunks: int, source: str = "") -> None: ...
+
+
 class ProgressLines:
     """A progress callback that prints a line at a fixed interval, until the work or the event loop ends."""
 
     def __init__(self, what: str, unit: str, every_s: float = _LINE_S) -> None:
         self._what, self._unit, self._every_s = what, unit, every_s
-        self._done, self._total, self._chunks = 0, 0, 0
+        self._done, self._total, self._chunks, self._source = 0, 0, 0, ""
         self._wait()
 
-    def __call__(self, done: int, total: int, chunks: int) -> None:
-        self._done, self._total, self._chunks = done, total, chunks
+    def __call__(self, done: int, total: int, chunks: int, source: str = "") -> None:
+        self._done, self._total, self._chunks, self._source = done, total, chunks, source
         if done >= total:
             self._next.cancel()
         elif self._next.cancelled():  # only a part of the work was done
@@ -213,5 +219,6 @@ class ProgressLines:
     def _say(self) -> None:
         far = f"{self._done:,} of {self._total:,} {self._unit}" if self._total else "started"
         written = f", {self._chunks:,} chunks" if self._chunks else ""
-        echo(f"{self._what}: {far}{written}", err=True)
+        present = f"; now {self._source}" if self._source else ""
+        echo(f"{self._what}: {far}{written}{present}", err=True)
         self._wait()

@@ -26,7 +26,8 @@ Chunking = Literal["auto", "structure", "recursive", "fixed"]
 DETECTED = "auto"  # as a collection's language: the language of the first documents
 Arms = Literal["both", "dense", "bm25"]
 Mode = Literal["auto", "hybrid", "sequential", "whole", "dense", "bm25"]
-Progress = Callable[[int, int, int], None]  # documents done, documents in all, chunks written so far
+# Documents done, documents in all, chunks written so far, the source of the present document.
+Progress = Callable[[int, int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,11 +53,17 @@ class Tally:
     unchanged: int = 0
     removed: int = 0
     chunks: int = 0
+    source: str = ""  # of the present document
     failures: list[Failure] = field(default_factory=list)
 
     def tick(self, documents: int = 1) -> None:
         self.done += documents
-        self.progress(self.done, self.total, self.chunks)
+        self.progress(self.done, self.total, self.chunks, self.source)
+
+    def work_on(self, source: str) -> None:
+        """Name the document that is read or embedded now."""
+        self.source = source
+        self.tick(0)
 
     def expected_chunks(self, documents: int, chunks: int) -> int:
         """Estimate how many chunks follow after these documents, from the average of all documents so far."""
@@ -353,6 +359,7 @@ class Ingester:
         batch: list[Pending] = []
         for candidate in candidates:
             key = str(candidate.path)
+            tally.work_on(candidate.source)
             try:
                 pending = await self._split(candidate, key, known.get(key))
             except Unreadable as error:
@@ -421,6 +428,8 @@ class Ingester:
         dense: list[Vector] = []
         sparse: list[Sparse] = []
         after = tally.expected_chunks(len(splits), len(texts)) if tally is not None else 0
+        if tally is not None and splits:
+            tally.work_on(max(splits, key=lambda split: len(split.chunks)).document.source)
         for start in range(0, len(texts), _SLICE):
             remaining = after + max(0, len(texts) - start - _SLICE)
             vectors = await self._preparation.vectors(texts[start : start + _SLICE], remaining, owner=owner)

@@ -139,7 +139,7 @@ class IndexClient:
             line.send(Call(name, arguments))
             while isinstance(reply := decode_reply(await line.next()), ProgressReport):
                 if progress is not None:
-                    progress(reply.done, reply.total, reply.chunks)
+                    progress(reply.done, reply.total, reply.chunks, reply.source)
             finished = True
         except msgspec.DecodeError as error:
             raise _nonsense() from error

@@ -55,6 +55,7 @@ class ProgressReport(msgspec.Struct, tag=True, array_like=True):
     done: int
     total: int
     chunks: int
+    source: str
 
 
 class Answer(msgspec.Struct, tag=True, array_like=True):

@@ -80,8 +80,8 @@ class IndexServer:
         return _Caller(self._answer, self._callers)
 
     async def _answer(self, call: Call, write: Write) -> None:
-        def progress(done: int, total: int, chunks: int) -> None:
-            write(framed(encode(ProgressReport(done, total, chunks))))
+        def progress(done: int, total: int, chunks: int, source: str) -> None:
+            write(framed(encode(ProgressReport(done, total, chunks, source))))
 
         reply: Answer | Failed
         try:

@@ -17,5 +17,5 @@ def plan_for(data: Path, **changes: Any) -> Plan:
     return replace(plan(load(environ={}, flags={"data": str(data)}), environ={}), **{"model": HASH, **changes})
 
 
-def silent(_done: int, _total: int, _chunks: int) -> None:
+def silent(_done: int, _total: int, _chunks: int, _source: str = "") -> None:
     """A progress callback that shows nothing."""

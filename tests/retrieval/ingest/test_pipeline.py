@@ -222,12 +222,20 @@ async def test_another_chunk_size_writes_the_documents_again(data: Path, corpus:
     assert (report.changed, report.unchanged) == (5, 0)
 
 
+async def test_progress_names_the_document_that_is_read(data: Path, corpus: Path) -> None:
+    named = list[str]()
+    async with opened(plan_for(data)) as index:
+        await index.writing.ingest([corpus], "docs", lambda _done, _total, _chunks, source: named.append(source))
+        files = {row.source for row in await index.library.documents("docs", after="", limit=100)}
+    assert files <= set(named)
+
+
 async def test_an_interrupted_ingest_leaves_whole_documents_and_goes_on(data: Path, corpus: Path) -> None:
     for i in range(24):
         (corpus / f"page{i:02}.md").write_text(f"# Page {i}\n\n" + f"Number {i} of the Zephyr pages. " * 100)
     written = asyncio.Event()
 
-    def progress(_done: int, _total: int, chunks: int) -> None:
+    def progress(_done: int, _total: int, chunks: int, _source: str) -> None:
         if chunks:
             written.set()
 

@@ -122,7 +122,7 @@ async def test_a_deletion_waits_for_the_writer(index: Index, tmp_path: Path) -> 
         (tmp_path / "notes" / f"{i}.md").write_text(page(i).text, "utf-8")
     deletions: list[asyncio.Task[None]] = []
 
-    def progress(_done: int, _total: int, _chunks: int) -> None:
+    def progress(_done: int, _total: int, _chunks: int, _source: str) -> None:
         if not deletions:
             deletions.append(asyncio.create_task(index.writing.delete_collection("docs")))
 

@@ -27,6 +27,7 @@ from retrieval.records.documents import (
 from retrieval.records.files import UploadedFile
 from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, MissingEnrichment, PendingDocument
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
+from retrieval.records.points import PointFaults
 from retrieval.records.search import Context, Hit, Query, Retrieved, Turn, View
 from retrieval.rpc.client import SOCKET, IndexClient, reachable
 from retrieval.rpc.protocol import OPERATIONS, PARTS, Operation, ProgressReport, encode, framed
@@ -116,7 +117,8 @@ RECORDS: dict[Any, Any] = {
     Sequence[str]: ["a", "b"],
     str: "text", str | None: None, int: 7, int | None: 7, bool: True, type(None): None, bytes: b"\x00\xff",
     list[str]: ["a"], dict[str, str]: {"a": "b"},
-    IngestReport: IngestReport("docs", 1, 2, 3, 4, 5, {"binary": 2}, [Failure("/a", "empty")], ["a -> b"]),
+    IngestReport: IngestReport("docs", 1, 2, 3, 4, 5, {"binary": 2}, [Failure("/a", "empty")], ["a -> b"], ["a.pdf"]),
+    PointFaults: PointFaults(1, ("p",), 2, ("docs@1",), True),
     tuple[PendingDocument, ...]: (PendingDocument("k", "s"),),
     EnrichmentPlan: EnrichmentPlan("t", "text", (MissingEnrichment("k", "context", 0, 4, ("H",)),)),
     tuple[WriteResult, ...]: (WriteResult("k", "created", "id"),),
@@ -211,19 +213,19 @@ def always(frame: bytes) -> Answer:
 
 
 async def test_reports_progress_before_the_result(tmp_path: Path) -> None:
-    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, [], [])
-    told: list[tuple[int, int, int]] = []
+    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, [], [], [])
+    told: list[tuple[int, int, int, str]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         call = await read_call(reader)
         assert OPERATIONS[call.operation].decode_arguments(call.arguments).paths == [Path.cwd() / "docs"]
         for done in (1, 2):
-            writer.write(framed(encode(ProgressReport(done, 2, done * 4))))
+            writer.write(framed(encode(ProgressReport(done, 2, done * 4, f"{done}.md"))))
         writer.write(answer_frame(report))
 
     async with answering(tmp_path, answer) as (client, _):
         assert await client.writing.ingest([Path("docs")], "docs", lambda *step: told.append(step)) == report
-    assert told == [(1, 2, 4), (2, 2, 8)]
+    assert told == [(1, 2, 4, "1.md"), (2, 2, 8, "2.md")]
 
 
 async def test_a_connection_is_used_again_and_calls_at_once_have_their_own(tmp_path: Path) -> None:
