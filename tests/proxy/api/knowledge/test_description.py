@@ -1,10 +1,12 @@
 """The OpenAPI document is fit for generators of clients. `tests/wire/test_generated_clients.py` runs generators."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_args
 
 import pytest
 
+from proxy.action_trace import CallOutcome, FoundOperation, FoundOutcome, OfferResult, OperationSearch
 from proxy.api.knowledge.description import whole_document
 
 Schema = dict[str, Any]
@@ -184,3 +186,14 @@ def test_short_forms_are_written_out(schema: str, keywords: dict[str, Schema]) -
     properties = COMPONENTS[schema]["properties"]
     for name, expected in keywords.items():
         assert {key: value for key, value in properties[name].items() if key != "description"} == expected
+
+
+def test_a_receipt_may_have_each_word_of_a_trace() -> None:
+    actions = COMPONENTS["Receipt"]["properties"]["actions"]["properties"]
+    found = actions["searches"]["items"]["properties"]["found"]["items"]["properties"]
+    call = actions["calls"]["items"]["properties"]
+    assert set(actions["offer"]["enum"]) == {"", *get_args(OfferResult)}
+    assert set(found["outcome"]["enum"]) == set(get_args(FoundOutcome))
+    assert set(call["outcome"]["enum"]) == set(get_args(CallOutcome))
+    assert actions["searches"]["items"]["properties"].keys() == {one.name for one in fields(OperationSearch)}
+    assert found.keys() == {one.name for one in fields(FoundOperation)}
