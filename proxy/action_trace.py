@@ -32,6 +32,10 @@ _MOST_TIMED = 20  # rounds, and calls
 _NO_TOKENS = Tokens(0, 0)
 AnsweredBy = Literal["", "model", "gateway", "error"]  # "": the reply has not ended, or the client has left
 
+# Words before the operations in `x-rag-actions`: earlier calls cannot be put back, the request cannot get operations,
+# the document of a set is not read yet.
+HEADER_WORDS = ("forgotten", "unsuited", "not-ready")
+
 
 @dataclass(frozen=True, slots=True)
 class FoundOperation:

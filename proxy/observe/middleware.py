@@ -1,9 +1,11 @@
 """Outermost: opens the exchange, answers with the gateway's own errors, writes one log line per request."""
 
 import asyncio
+import itertools
 import logging
 from urllib.parse import quote
 
+from proxy.action_trace import HEADER_WORDS
 from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
 from proxy.augment.inject import names_header, sources_header
 from proxy.body import ClientGone
@@ -119,19 +121,14 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 
 def _ran(exchange: Exchange) -> tuple[str, ...]:
-    """The operations that ran, once for each call, in the order of the calls, after a word of the gateway.
-
-    "forgotten": earlier calls of the conversation cannot be put back. "unsuited": the request cannot get operations.
-    "not-ready": the document of a set is not read yet.
-    """
+    """The operations that ran, once for each call, in the order of the calls, after words of the gateway."""
     trace = exchange.action_trace
     if trace is None:
         return exchange.actions
-    forgotten = ("forgotten",) if trace.forgotten else ()
-    unsuited = ("unsuited",) if trace.offer == "not suited" else ()
-    not_ready = ("not-ready",) if trace.not_ready else ()
+    holds = (trace.forgotten, trace.offer == "not suited", trace.not_ready)
+    words = itertools.compress(HEADER_WORDS, holds)
     ran = [one.operation for one in trace.calls if one.operation in exchange.actions and (one.sent or not one.set)]
-    return (*forgotten, *unsuited, *not_ready, *(ran if len(ran) == len(exchange.actions) else exchange.actions))
+    return (*words, *(ran if len(ran) == len(exchange.actions) else exchange.actions))
 
 
 def _line(exchange: Exchange) -> str:

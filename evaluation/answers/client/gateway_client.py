@@ -18,12 +18,12 @@ from evaluation.answers.client.request_bodies import BODIES, RequestBodies
 from evaluation.answers.records import BenchError, MaxCost, Rag, Reply, RequestKey
 from proxy.access.auth import is_loopback
 from proxy.access.prices import Price, price_of
+from proxy.action_trace import HEADER_WORDS
 from proxy.dialects.replies import ReplyTooLong, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
 
 _COLLECTIONS, _ACTION_SETS = "/v1/knowledge/collections", "/v1/actions/sets"
 _CONNECT_S = 10.0
-_NO_ACTION = ("forgotten", "unsuited")  # words of the gateway in x-rag-actions
 _REWRITING = re.compile(r"(\d{1,12}), (\d{1,12}); model=(\S+)")
 _MOST_ERROR_BYTES = 1 << 20
 
@@ -231,9 +231,14 @@ def _rag_header(response: httpx.Response | None) -> Rag:
         return Rag()
     headers = response.headers
     sources = [unquote(each) for each in headers.get("x-rag-sources", "").split(",") if each]
-    actions = [unquote(each) for each in headers.get("x-rag-actions", "").split(",") if each and each not in _NO_ACTION]
+    actions = operations_in(headers.get("x-rag-actions", ""))
     status, reason, id = (headers.get(name, "") for name in ("x-rag-status", "x-rag-reason", "x-rag-id"))
     return Rag(status, reason, id, sources, actions=actions)
+
+
+def operations_in(header: str) -> list[str]:
+    """The operations in `x-rag-actions`, without the words of the gateway."""
+    return [unquote(each) for each in header.split(",") if each and each not in HEADER_WORDS]
 
 
 def _rewriting(response: httpx.Response | None) -> tuple[str, Tokens | None]:
