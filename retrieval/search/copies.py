@@ -18,11 +18,16 @@ from dataclasses import dataclass
 from retrieval.lexical.terms import HAN, KANA, visible
 from retrieval.records.documents import Passage
 
-_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?:[^()\s]*/)?([^()\s]*)[^()\n]*\)")  # the text, and the end of the target
-_LINE_START = re.compile(r"\s*(?:(?:[-*+•·>]|#{1,6})(?:\s+|$))*")
+# The text of a link, and the path. Possessive: an address without an end takes linear time.
+_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?:[a-z]{1,9}+:)?+(?://[^()\s/]*+)?+([^()\s]*+)[^()\n]*+\)")
+_LINE_START = re.compile(r"\s*(?:(?:[-*•·]|>(?!\s*\d)|#{1,6})(?:\s+|$))*")  # "+" and "> 5" say something
 _RULE = re.compile(r"[-:=_*~+]{2,}")
+_EMPTY_CELL = re.compile(r"\|(?=\s*\|)")
+_LENGTH = re.compile(r"[\d.,/]+['\"]")  # feet and inches
+_UNIT = re.compile(r"(?<=\d)(\s?[a-zA-Zµμ]{1,2}\b)")  # mW is not MW
+_RAISED = str.maketrans({raised: f"^{digit}" for digit, raised in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})  # 10⁵ is not 105
 _SAME_SIGNS = str.maketrans("‐‑‒–—−’‘ʼ|", "------''' ")
-_AROUND = "([{\"'`*_~“”„«»·•"  # the signs before a word that say nothing: not "-5", ".5", "<5", "#5"
+_AROUND = "([{\"'`*_“”„«»·•"  # the signs before a word that say nothing: not "-5", ".5", "<5", "~5"
 _AFTER = _AROUND + ")]}.,;:!?。、،؛؟।"
 _INSIDE_HAN = re.compile(rf"(?<=[{HAN}{KANA}])\s+(?=[{HAN}{KANA}])")
 
@@ -38,15 +43,30 @@ _NAVIGATION = frozenset(
     首页 联系我们 搜索 登录 返回 返回顶部 打印 下一页 上一页""".split()
 )
 _STAMP = re.compile(
-    r"\W*(?:printed|print date|date of print|last (?:updated|modified|reviewed|changed|edited)|updated|retrieved"
-    r"|accessed|downloaded|exported|generated|crawled|archived|copyright|©|gedruckt|druckdatum|ausdruck vom|stand"
+    r"\W{0,9}(?:printed|print date|date of print|last (?:updated|modified|reviewed|changed|edited)|updated|retrieved"
+    r"|accessed|downloaded|exported|generated|crawled|archived|gedruckt|druckdatum|ausdruck vom|stand"
     r"|abgerufen|zuletzt (?:aktualisiert|geändert)|letzte änderung|imprimé|consulté"
     r"|dernière (?:mise à jour|modification)"
-    r"|impreso|consultado|última (?:actualización|modificación)|stampato|ultimo aggiornamento|afgedrukt|打印|更新|印刷)"
+    r"|impreso|consultado|última (?:actualización|modificación)|stampato|ultimo aggiornamento|afgedrukt"
+    r"|打印(?:日期|时间)?|更新(?:日期|时间)?|印刷日?)(?!\w)\W*"
+    r"(?:(?:on|at|am|vom|le|el|il|op)\W+)?(.*)"
 )
-_DATE = re.compile(r"(?:19|20)\d\d|\d[./-]\d|\d:\d\d")
-_STAMP_WORDS = 10  # a longer line says more than a date
+_COPYRIGHT = re.compile(
+    r"\W{0,9}(?:copyright|©|\(c\))(?:\W|copyright|\(c\)){0,9}(?:19|20)\d\d\b\D{0,90}(?:(?:19|20)\d\d\b\D{0,90})?"
+)
+# A date, of which the month may be a word, and perhaps a time and a name: not "2023: 110 crowns".
+_YEAR, _MONTH = r"(?:19|20)\d\d", r"[^\W\d]{3,12}\.?"
+_DATE = re.compile(
+    rf"(?:{_MONTH},? )?(?:{_YEAR}(?:[./-]\d\d?[./-]\d\d?)?|\d\d?[./-]\d\d?[./-](?:\d\d){{1,2}}|\d\d?/{_YEAR}"
+    rf"|\d\d?(?:st|nd|rd|th|\.)?(?: de)? {_MONTH},?(?: de)? {_YEAR}|{_MONTH} \d\d?,? {_YEAR}|{_YEAR}年\d\d?月\d\d?日)"
+    r"(?:[t, ]{1,2}(?:at |um |à )?\d\d?:\d\d(?::\d\d)?(?: ?[ap]m)?(?: ?(?:uhr|utc|gmt|z))?)?"
+    r"(?: (?:by|von|par|por) [^\d:]{0,60})?\W{0,9}",
+    re.IGNORECASE,
+)
 _PAGE_NUMBER = re.compile(r"\W*(?:page|seite|página|pagina|p\.)\s*\d+(?:\s*(?:of|von|de|sur|di|/)\s*\d+)?\W*")
+_SENTENCE_END = ".!?。！？؟।"
+_AFTER_SENTENCE = "\"'”»)*_ \t\r"
+_PROSE = re.compile(r":|[.!?]$")
 _BETWEEN_ITEMS = re.compile(r"\s[|·•]\s|\]\([^()]*\)")
 _COPY_NAMES = frozenset({"copy", "mirror", "kopie", "copie", "copia"})  # a file without a title is named by its file
 
@@ -97,38 +117,62 @@ def said_words(text: str) -> list[str]:
 
 def _comparable(text: str) -> str:
     if not text.isascii():
-        text = visible(unicodedata.normalize("NFKC", text)).translate(_SAME_SIGNS)
-    return text.casefold()
+        text = visible(unicodedata.normalize("NFKC", text.translate(_RAISED))).translate(_SAME_SIGNS)
+    return "".join(part if number % 2 else part.casefold() for number, part in enumerate(_UNIT.split(text)))
 
 
 def _words(line: str) -> list[str]:
     """The words of a line, with the signs that change a word: -5, <5, c++, [ ]."""
     if "](" in line:
-        line = _LINK.sub(r"\1 \2", line)
+        line = _LINK.sub(_linked, line)
+    if line.lstrip().startswith("|"):
+        line = _EMPTY_CELL.sub("| ∅ ", line)  # an x in another column
     line = line[_LINE_START.match(line).end() :].replace("[ ]", "☐").replace("|", " ")  # type: ignore[union-attr]
-    pieces = [piece.lstrip(_AROUND).rstrip(_AFTER) for piece in line.split()]
-    return [piece for piece in pieces if piece and not _RULE.fullmatch(piece)]
+    written = line.split()
+    pieces = [piece if _LENGTH.fullmatch(piece) else piece.lstrip(_AROUND).rstrip(_AFTER) for piece in written]
+    return [piece for piece in pieces if piece] if not all(map(_RULE.fullmatch, written)) else []
+
+
+def _linked(link: re.Match[str]) -> str:
+    """The text of a link, the end of its target, and the parts of its path with a number: a year, a version."""
+    *path, end = link[2].split("/")
+    return " ".join([link[1], *(part for part in path if any(map(str.isdigit, part))), end])
 
 
 def _around(lines: Sequence[tuple[str, list[str]]]) -> Collection[int]:
-    """The numbers of the lines around the text: from both ends, behind a first heading, too."""
+    """The numbers of the lines around the text: from both ends, behind a first heading, too.
+
+    Below a line that does not end a sentence, navigation may be a list of the text: "The guest may: view, print".
+    """
     found: set[int] = set()
     for numbers in (range(len(lines)), range(len(lines) - 1, -1, -1)):
+        menus: set[int] = set()
         for number in numbers:
-            if _is_around(*lines[number]):
+            line, words = lines[number]
+            if _is_stamp(line):
                 found.add(number)
-            elif not lines[number][0].startswith("# "):
+            elif _is_navigation(line, words):
+                menus.add(number)
+            elif not line.startswith("# "):
+                if numbers.step < 0 and line.rstrip(_AFTER_SENTENCE)[-1:] not in _SENTENCE_END:
+                    menus.clear()
                 break
+        found |= menus
     return found if len(found) < len(lines) else ()
 
 
-def _is_around(line: str, words: Sequence[str]) -> bool:
-    """Whether a line is navigation or a date of print."""
-    if _NAVIGATION.issuperset(words) or _PAGE_NUMBER.fullmatch(line):
+def _is_stamp(line: str) -> bool:
+    """Whether a line is the number of a page, a date of print or a copyright."""
+    stamp = _STAMP.fullmatch(line)
+    return bool((stamp and _DATE.fullmatch(stamp[1])) or _PAGE_NUMBER.fullmatch(line) or _COPYRIGHT.fullmatch(line))
+
+
+def _is_navigation(line: str, words: Sequence[str]) -> bool:
+    """Whether a line has words or items of navigation alone."""
+    if _NAVIGATION.issuperset(words):
         return True
-    if len(words) <= _STAMP_WORDS and _STAMP.match(line) and _DATE.search(line):
-        return True
-    is_menu = len(_BETWEEN_ITEMS.findall(line)) > 1 and not line.lstrip().startswith("|") and line[-1] not in ".!?:"
+    items = _LINK.sub(r"\1", line)
+    is_menu = len(_BETWEEN_ITEMS.findall(line)) > 1 and not line.lstrip().startswith("|") and not _PROSE.search(items)
     return is_menu and not any(any(map(str.isdigit, word)) for word in words)
 
 

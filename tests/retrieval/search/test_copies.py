@@ -36,6 +36,25 @@ FAMILIES = {
     "Russian": [f"Собаки в зале {was} допускаются, если они на поводке." for was in ("", "не")],
     "Arabic": [f"يسمح للكلاب بدخول القاعة في {where} مع مقود." for where in ("السويد", "النرويج")],
     "Thai": [f"อนุญาตให้นำสุนัขเข้า{where}ได้ตลอดวัน" for where in ("ห้องพัก", "ห้องอาหาร")],
+    "units that differ in case": [f"The laser has 5 {unit} of power." for unit in ("mW", "MW", "μW")],
+    "feet and inches": [f"The shelf is {length} long." for length in ("12'", '12"', "12")],
+    "raised digits": [f"There are {number} cells in it." for number in ("10⁵", "105", "10⁶")],
+    "about": [f"It takes {about} minutes, and no key." for about in ("5", "~5", "~~5~~")],
+    "paths of links": [f"Read [the prices](https://a.example/{part}/list.pdf) first." for part in (2023, 2024, "v2")],
+    "columns": [f"| Smoker | yes | no |\n| --- | --- | --- |\n| Ada | {row} |" for row in ("x | ", " | x", " | ")],
+    "pros and cons": [RULES.format("") + f"\n{sign} The pier is quiet." for sign in "+-"],
+    "bounds": [RULES.format("") + f"\n{sign}5 kg are refused." for sign in ("> ", "< ", "")],
+    "operators": [f"for row in rows:\n    count {sign} 1" for sign in ("+=", "-=", "==", "--")],
+    "a list of rights": [f"The guest may:\n\n- view\n- {right}" for right in ("print", "edit", "share")],
+    "on and off": [f"Heating in the winter\n\n{word}" for word in ("on", "off", "in")],
+    "a list of names": [f"Dogs may go to\n\n{names}" for names in ("Oslo · Rome · Bonn", "Bern · Riga · Kiel")],
+    "a list in a line": [RULES.format("") + f"\nAllowed: {c}" for c in ("red | green | blue", "grey | white | black")],
+    "a date below": [RULES.format("") + f"\nStandgebühr 2023: {fee} Kronen" for fee in (110, 120)],
+    "a stand": [RULES.format("") + f"\nStand {number}" for number in ("4.2", "4.3")],
+    "an update": [RULES.format("") + f"\nUpdated fee from 2023: {fee} crowns" for fee in (110, 120)],
+    "a total": [RULES.format("") + f"\nGenerated 2023: {power} MW" for power in (110, 120)],
+    "goods": [RULES.format("") + f"\nExported 2019: {goods}" for goods in ("fish", "timber")],
+    "a fee for copies": [RULES.format("") + f"\nCopyright fee 2023: {fee} crowns" for fee in (10, 20)],
 }  # fmt: skip
 
 
@@ -97,7 +116,20 @@ COPIES = {
     "a date of print": PAGE + "\n\nPrinted on Tuesday, 12 March 2024, 10:12",
     "a German date of print": PAGE + "\n\nStand: 12.03.2024",
     "a date and a page": PAGE + "\n\nLast updated: 2024-03-12\nPage 1 of 3",
-    "a copyright": PAGE + "\n\n© 2024 Harbour office",
+    "a copyright": PAGE + "\n\nCopyright © 2020-2024 Harbour office. All rights reserved.",
+    **{
+        stamp: f"{PAGE}\n\n{stamp}"
+        for stamp in (
+            "Last modified: Tuesday, 3 May 2024, 10:32 AM",
+            "Last updated on May 3, 2024 by Ada Holm",
+            "Gedruckt am 03.05.2024 um 10:32 Uhr",
+            "Stand: Mai 2024",
+            "Imprimé le 3 mai 2024",
+            "Impreso el 3 de mayo de 2024",
+            "更新时间：2024年5月3日",
+            "打印日期：2024-05-03",
+        )
+    },
 }
 
 
@@ -132,6 +164,12 @@ def test_a_piece_that_a_better_passage_holds_in_whole_lines_is_a_copy() -> None:
     whole = passage("Bring a lead.\nDogs are allowed.\nPay at noon.")
     assert shown(whole, passage("Dogs are allowed.")) == [whole]
     assert len(shown(passage("It is not so that dogs are allowed."), passage("Dogs are allowed."))) == 2
+
+
+@pytest.mark.parametrize("text", ["[x](//" + "a/" * 2800, "©" * 5600, "(c) " * 1400, "printed 2024 by " + "x " * 2800])
+def test_a_line_without_an_end_takes_linear_time(text: str) -> None:
+    """With quadratic or cubic time, this would take minutes."""
+    assert len(shown(*[passage(f"{text}{number}") for number in range(3)])) == 3
 
 
 def test_the_fate_of_a_copy_is_told() -> None:
