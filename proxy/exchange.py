@@ -50,7 +50,7 @@ class Target:
     window_tokens: int = 0  # the model's context window; 0: not known
     dialects: tuple[str, ...] = ()  # names of the dialects that the upstream speaks; empty: not stated
     tools: ToolsWay | None = None  # how the model is asked for calls of operations; None: learned
-    row: str = ""  # name of the row, in the metrics
+    row: str = field(default="", compare=False)  # name of the row, in the metrics
 
 
 @dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make

@@ -90,7 +90,7 @@ class Rag:
     passages: Sequence[ShownPassage] | None = None  # None: no receipt
     injected_tokens: int | None = None  # counted by the embedder; None: no receipt
     injected_bytes: int | None = None  # of the passages and the text around the passages; None: no receipt
-    actions: Sequence[str] = ()  # operations that the gateway called for the model
+    actions: Sequence[str] = field(default_factory=list)  # operations that the gateway called for the model
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def test_a_body_that_cannot_be_read_is_a_400(
 
 @BY_DIALECT
 def test_every_refusal_has_the_form_of_the_dialect(gateway: Served, recorder: Recorder, client: DialectClient) -> None:
-    body = orjson.dumps(client.body("gpt-x", "Hello."))
+    body = orjson.dumps(client.body("gpt-x", "Where is the pump?"))
     cases: list[tuple[int, bytes, dict[str, str]]] = [
         (400, b"{", {}),
         (400, b"[]", {}),
@@ -265,7 +265,7 @@ async def _silent(wire: Wire, _received: Received) -> None:
 def test_an_upstream_that_refuses_is_a_502_that_names_it(impatient: Served) -> None:
     error = error_of(impatient.ask("Hello.", model="refused"), 502)
     assert (error["type"], error["code"]) == ("upstream_error", "upstream_unreachable")
-    assert "127.0.0.1" in error["message"]
+    assert "127.0.0.1" not in error["message"], "addresses are for the log"
     assert "'refused'" in error["message"]
 
 

@@ -295,7 +295,7 @@ async def test_a_cut_stream_ends_without_its_terminator(gateway: Gateway, end: S
         assert await caller.chunk() == b"data: 1\n\n"
         proceed.set()
         assert await caller.reader.read() == b""
-        assert gateway.exchanges[0].error.startswith("upstream: ")
+        assert gateway.exchanges[0].error.startswith("upstream_cut: ")
 
 
 async def test_a_reply_cut_right_behind_its_head_shows_its_head(gateway: Gateway) -> None:
@@ -325,7 +325,7 @@ async def test_a_failure_before_the_head_is_a_502_and_the_connection_lives_on(ga
             length = int(headers[1].removeprefix(b"content-length: "))
             error = orjson.loads(await caller.reader.readexactly(length))["error"]
             assert (error["code"], error["type"]) == ("upstream_closed", "upstream_error")
-            assert server.url.removeprefix("http://") in error["message"]
+            assert server.url.removeprefix("http://") not in error["message"]
 
 
 async def test_a_head_request_is_relayed(gateway: Gateway) -> None:

@@ -86,7 +86,7 @@ def _head(rows: Sequence[Sequence[str]]) -> tuple[int, Sequence[str]]:
     """
     width, _ = _common_width(rows)
     for at, cells in enumerate(rows):
-        if len(cells) != width or cells[0].startswith("#"):
+        if not cells or len(cells) != width or cells[0].startswith("#"):
             continue
         below = [other for other in rows[at + 1 :] if len(other) == width]
         return (at, cells) if _are_names(cells, below) else (0, [])

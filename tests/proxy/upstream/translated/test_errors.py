@@ -110,7 +110,7 @@ class TestCutStreams:
         assert error["type"] == type
         assert b"[DONE]" not in answer
         assert not answer.endswith(b"0\r\n\r\n")  # chunked encoding left unterminated
-        assert gateway.exchanges[0].error == (log_text or error["code"])
+        assert gateway.exchanges[0].error.startswith(log_text or error["code"])
         return error
 
 
