@@ -14,6 +14,7 @@ tomllib 13 s for long dotted keys), and no two readers disagree.
 import datetime
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from string import ascii_lowercase
@@ -24,6 +25,7 @@ import yaml
 from retrieval.attributes import BUILT_IN, MOST_ATTRIBUTES, MOST_ITEMS, checked_attributes, checked_groups, folded_name
 from retrieval.errors import UnreadableRights
 from retrieval.ingest.chunking.blocks import plain_heading
+from retrieval.lexical.terms import visible
 from retrieval.records.documents import Attribute
 
 _MAX_CHARS = 50_000  # longer front matter is not read
@@ -43,7 +45,7 @@ _BLANKS = re.compile(r"[^\S\n ]")
 _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 # A name in unusual spellings: quoted, with invisible characters, before a wide sign. Bounded, for linear time.
 _WORD = r"([\w.\u00ad\u200b-\u200f\u2060\ufeff-]{4,40})"
-_SIGN = r"[ \t]{0,9}[\"'\])}]{0,2}[ \t]{0,9}[:=：＝]"
+_SIGN = r"[ \t]{0,9}[\"'\])}]{0,2}[ \t]{0,9}[:=：＝∶꞉]"
 _NAMED = re.compile(rf"(?<![\w$-]){_WORD}{_SIGN}")  # { $group: … } is a stage of MongoDB
 _NAMED_FIRST = re.compile(rf"^[^\w\n#]{{0,9}}{_WORD}{_SIGN}", re.MULTILINE)
 # The same without front matter: after any signs, but not in a heading, and not quoted and indented (JSON in examples).
@@ -51,10 +53,18 @@ _HEAD_LINES = 50
 _HEAD_CHARS = 50_000
 _NAMED_IN_HEAD = re.compile(
     r"^(?!\#{1,6}[ \t])(?:[ ]{0,3}(?:[^\w\s][^\w\n]{0,19})?|[ \t]{1,40}[^\w\s\"']{0,9}[ \t]{0,4})"
-    rf"(?<!\$){_WORD}[^\w\n]{{0,4}}?[:=：＝]",
+    rf"(?<!\$){_WORD}[^\w\n]{{0,4}}?[:=：＝∶꞉]",
     re.MULTILINE,
 )
-_BRACES = re.compile(r"^ {0,3}(?:[^\w\s][^\w\n]{0,19})?\{.*", re.MULTILINE)
+# Lines with several names: JSON, a comment, an element, a module of MDX.
+_LINES_OF_NAMES = re.compile(r"^ {0,3}(?:(?:[^\w\s][^\w\n]{0,19})?\{|<|export\b).*", re.MULTILINE)
+# A block of a programming language; front matter stands in blocks of YAML, TOML, JSON or Markdown, if in any.
+_CODE = re.compile(
+    r"^ {0,3}(`{3,}|~{3,})[ \t]*\{?\.?(?:python|py|r|ruby|perl|php|java|javascript|js|jsx|typescript|ts|tsx|bash|sh"
+    r"|shell|console|zsh|powershell|c|cpp|c\+\+|csharp|cs|go|rust|swift|kotlin|scala|sql|hcl|terraform|dockerfile|diff)"
+    r"(?![\w+]).*\n(?:.*\n)*? {0,3}\1",
+    re.MULTILINE | re.IGNORECASE,
+)
 _FIRST = re.compile(rf"^[\[\"']{{0,3}}{_WORD}(?![\w-])", re.MULTILINE)
 _CUTS = [("groups"[:at], "groups"[at:]) for at in range(7)]
 # `groups`, and the results of one slip: a letter left out, swapped with the next, replaced, or added.
@@ -65,7 +75,7 @@ _GROUPS_SPELLINGS = {
     *(before + letter + after[skipped:] for before, after in _CUTS for letter in ascii_lowercase for skipped in (0, 1)),
 }
 _PARTS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
-_OTHER_WORDS = {"subgroups", "newsgroups", "workgroups"}
+_OTHER_WORDS = {"apigroups", "newsgroups", "subgroups", "workgroups"}
 _MOST_NAME_CHARS = 16  # of a name that ends with "groups", such as user_groups: longer names are those of some API
 _HINT = "Write one line `groups: [hr, legal]`"
 
@@ -157,8 +167,9 @@ def _check_head(text: str, *, unended: bool = False) -> None:
     unended: the text begins with a line '---', and what follows may be front matter of any length.
     """
     head = "\n".join(text[:_HEAD_CHARS].split("\n", _HEAD_LINES)[:_HEAD_LINES])
-    braces = "\n".join(_BRACES.findall(head))
-    if _mentions(head, _NAMED_IN_HEAD) or _mentions(braces, _NAMED) or (unended and _mentions(text, _NAMED_FIRST)):
+    head = _CODE.sub("", head)
+    names = "\n".join(_LINES_OF_NAMES.findall(head))
+    if _mentions(head, _NAMED_IN_HEAD) or _mentions(names, _NAMED) or (unended and _mentions(text, _NAMED_FIRST)):
         raise UnreadableRights(
             "the beginning names groups, and not in front matter: put the fields between a line '---' alone at the "
             "very beginning and a line '---' after them. If the beginning does not say who may read the document, "
@@ -247,7 +258,7 @@ def _groups(fields: Mapping[Any, Any], block: str) -> tuple[str, ...]:
                 "the list of groups is empty. Name groups, or delete the line to let everyone read the document"
             )
         return checked_groups([groups] if isinstance(groups, str) else groups)
-    near = next((name for name in _all_names(fields) if _names_groups(name)), None)
+    near = next((name for name in _all_names(fields) if _names_groups(name) or "groups" in _parts(name)), None)
     if near is not None or _mentions(block, _NAMED_FIRST):
         raise ValueError(f"{near or 'groups'!r} is not a valid way to write groups. {_HINT}, or rename the field")
     return ()
@@ -272,6 +283,8 @@ def _mentions(text: str, *patterns: re.Pattern[str]) -> bool:
         texts.append(
             _ESCAPE.sub(lambda found: chr(int(code, 16)) if (code := found[1] or found[2] or found[3]) else "", text)
         )
+    if not text.isascii():
+        texts.append(visible(unicodedata.normalize("NFKC", text)))
     texts = [_BLANKS.sub(" ", _EXPLICIT.sub(r"\1:", one)) for one in texts]
     matches = (match for one in texts for pattern in patterns for match in pattern.finditer(one))
     return any(_names_groups(match[1]) for match in matches)
@@ -279,12 +292,16 @@ def _mentions(text: str, *patterns: re.Pattern[str]) -> bool:
 
 def _names_groups(name: str) -> bool:
     """Whether a name may mean groups: `group`, `gruops`, `user_groups`, `readGroups`, `groups.allowed`."""
-    folded, first = folded_name(name), folded_name(_PARTS.split(name.strip(), maxsplit=1)[0])
+    folded, first = folded_name(name), _parts(name)[0]
     if folded in _OTHER_WORDS:
         return False
     if folded in _GROUPS_SPELLINGS or first == "groups":
         return True
     return folded.endswith("groups") and len(folded) <= _MOST_NAME_CHARS
+
+
+def _parts(name: str) -> list[str]:
+    return [folded_name(part) for part in _PARTS.split(name.strip())]
 
 
 def _title(block: str) -> str:

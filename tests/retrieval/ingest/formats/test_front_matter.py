@@ -222,6 +222,17 @@ def test_front_matter_with_rights_that_does_not_end_makes_none_either(text: str)
         "  readGroups = hr\n\ntext",
         "\n" * 40 + "access-groups: hr",
         "groups.read: hr\n",
+        "<!-- title: X; groups: hr -->\n\ntext",
+        "export const frontmatter = { groups: ['hr'] }\n\ntext",
+        "export const groups = ['hr']\n\ntext",
+        '<doc groups="hr">\n\ntext',
+        '<script type="application/json">{"groups": ["hr"]}</script>\n\ntext',
+        "gro\u034fups: [hr]\n\ntext",
+        "gro\U000e0061ups: [hr]\n\ntext",
+        "groups\ufe55 [hr]\n\ntext",
+        "groups\u2236 [hr]\n\ntext",
+        "# T\n\n```python\nx = 1\n```\n\ngroups: hr\n",
+        "# T\n\n```markdown\ngroups: hr\n```\n",
     ],
 )
 @pytest.mark.parametrize("name", ["a.md", "a.txt", "a.rst", "a.html"])
@@ -247,7 +258,7 @@ def test_a_second_front_matter_with_rights_makes_no_document(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["user_groups", "usergroups", "access-groups", "readGroups", "groups_allowed", "x.groups"]
+    "name", ["user_groups", "usergroups", "access-groups", "readGroups", "groups_allowed", "x.groups", "acl_groups_x"]
 )
 def test_other_names_for_groups_make_no_document(name: str) -> None:
     with pytest.raises(UnreadableRights, match="not a valid way"):
@@ -309,7 +320,8 @@ def test_front_matter_with_rights_of_another_format_makes_none_either(name: str)
         "---\ntitle: x\n---\nGroups: we have two.\n\n---\ntext", "---\ntitle: x\n---\n\n---\n\n# A\ngroups: a\n\n---\n",
         "# Groups: who they are\n\ntext", "We have these groups: a, b", "The user groups: a, b", "newsgroups: comp",
         '    {"ParameterGroups": [], "Groups": []}', "line\n" * 50 + "groups: hr", "A\n: $vpcSecurityGroups: x",
-        "Stages:\n  { $group: { } }\n$groups = x",
+        "Stages:\n  { $group: { } }\n$groups = x", "# RBAC\n\n```yaml\nrules:\n- apiGroups: [a]\n```",
+        "# T\n\n```python\ngroups = match.groups()\n```\n", "# T\n\n~~~{.bash}\ngroups=$(id -G)\n~~~\n",
     ],
 )  # fmt: skip
 def test_a_word_that_names_no_rights_refuses_nothing(text: str) -> None:
