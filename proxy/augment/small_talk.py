@@ -20,8 +20,10 @@ _MOST_CHARS = 200  # of a message; a longer message asks for something
 _TAIL_CHARS = 300  # of an answer, in which its last question stands
 _APOSTROPHES = re.compile(r"['’‘ʼ`´]")
 _EMOTICON = re.compile(r"(?<!\w)(?:[:;=8][-o'^]?[)(\]\[dpo3/\\|*<>]+|x[d)]+|<3+|\^[_.]?\^)(?!\w)", re.IGNORECASE)
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
-_QUESTION_MARK = re.compile("[?？؟]")
+_INDIC = "\u0900-\u093b\u093d-\u0963\u0971-\u0df3"  # with vowel signs, without the nukta
+_WORD = re.compile(rf"[\u3040-\u30ff\u3400-\u9fff]|[{_INDIC}]+|[^\W_\u3040-\u30ff\u3400-\u9fff{_INDIC}]+")
+_NO_ACCENT = re.compile(f"[{_INDIC}]")
+_QUESTION_MARK = re.compile("[?？؟\u037e⁇⁈⁉‽❓❔]")
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")  # names a country
 _REPEATED = re.compile(r"(.)\1{2,}")
 
@@ -129,7 +131,11 @@ def _words(text: str) -> list[str]:
         return _WORD.findall(text)
     text = unicodedata.normalize("NFKD", text)
     return _WORD.findall(
-        "".join(char for char in text if unicodedata.category(char) not in ("Mn", "Cf") and char != "ـ")
+        "".join(
+            char
+            for char in text
+            if _NO_ACCENT.match(char) or (unicodedata.category(char) not in ("Mn", "Cf") and char != "ـ")
+        )
     )
 
 

@@ -226,10 +226,83 @@ SMALL_TALK = {
         ممتاز
         فهمت
         """,
+    "hi": """
+        धन्यवाद
+        बहुत बहुत धन्यवाद
+        शुक्रिया
+        ठीक है
+        अच्छा
+        समझ गया
+        समझ गई, धन्यवाद
+        नमस्ते
+        शुभ रात्रि
+        बहुत बढ़िया
+        हाहाहा
+        ओके
+        माफ़ कीजिए
+        आपका दिन शुभ हो
+        फिर मिलेंगे
+        कमाल है
+        अरे वाह
+        मदद के लिए धन्यवाद
+        सही है
+        dhanyavaad
+        theek hai
+        आप कैसे हैं?
+        """,
+    "tr": """
+        teşekkürler
+        çok teşekkür ederim
+        sağ ol
+        tamam
+        anladım
+        tamam anladım teşekkürler
+        harika
+        günaydın
+        iyi geceler
+        hoşça kal
+        görüşürüz
+        hahaha
+        selam
+        kolay gelsin
+        eyvallah
+        süper
+        rica ederim
+        kusura bakma
+        çok yardımcı oldun, sağ ol
+        nasılsın?
+        peki
+        eline sağlık
+        """,
 }
 
 # Each needs the passages of the conversation, whatever came before.
 FOLLOW_UPS = """
+    कल
+    हाँ
+    नहीं
+    क्यों
+    और
+    फिर
+    ठीक है और
+    और बताओ
+    समझ नहीं आया
+    acha aur
+    kal
+    evet
+    hayır
+    neden
+    devam
+    daha
+    sonra
+    peki ya köpekler
+    tamam ama neden
+    anlamadım
+    ❓
+    thanks ❔
+    कैसे
+    nasıl
+    ok peki kışın
     yes
     Yes, please
     no
