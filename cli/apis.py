@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -146,20 +147,14 @@ def action_api(
     of_key = {name.removeprefix(FIXED): text for name, text in own.items() if name.startswith(FIXED)}
     fixed = {**(row.fixed or {}), **of_key}
     long_user = user if len(user) >= _SHORTEST_MASKED_USER else ""
-    base_url = _address(row, action_set)
-    in_address = (value for name, value in parse_qsl(urlsplit(base_url).query) if name != "api-version")
+    query = urlsplit(_address(row, action_set)).query
+    in_address = (value for name, value in parse_qsl(query) if name != "api-version")
     masked = (secret, long_user, f"{user}:{secret}" if user else "", *fixed.values(), *in_address)
-    return Api(
-        action_set.name,
-        base_url,
-        _auth_of(row, user, secret),
-        fixed,
-        networks_of(row.networks or ()),
+    return replace(
+        _api_without_secrets(settings, action_set),
+        auth=_auth_of(row, user, secret),
+        fixed=fixed,
         secrets=tuple(text for text in masked if text),
-        servers=row.servers or (),
-        only=row.only,
-        never=row.never or (),
-        ask=row.ask or (),
     )
 
 
@@ -188,15 +183,16 @@ def why_not_called(settings: Settings, action_set: ActionSet, operation: Operati
 
 def _api_without_secrets(settings: Settings, action_set: ActionSet) -> Api:
     row = settings.actions.get(action_set.name, ActionsApi())
-    auth = _auth_of(row, "", "")
     return Api(
         action_set.name,
         _address(row, action_set),
-        auth,
+        _auth_of(row, "", ""),
         row.fixed or {},
+        networks_of(row.networks or ()),
         servers=row.servers or (),
         only=row.only,
         never=row.never or (),
+        ask=row.ask or (),
     )
 
 
@@ -205,7 +201,7 @@ def unknown_names(store: ActionStore, name: str, row: ActionsApi) -> list[tuple[
     if not row.only and not row.never:
         return []
     operations = store.operations(name)
-    known = {one for each in operations for one in (each.name, each.operation_id, f"{each.method} {each.path}")}
+    known = {one for each in operations for one in each.names}
     named = [(setting, one) for setting in ("only", "never") for one in getattr(row, setting) or ()]
     return [(setting, one) for setting, one in named if operations and one not in known]
 

@@ -174,7 +174,7 @@ def gateway(
     """
     up, bench = settings.upstream, settings.bench
     ways, routes = upstreams(settings, environ)
-    metrics, keys = metrics or _metrics(settings, environ), accounts(settings)
+    metrics, keys = metrics or metrics_of(settings, environ), accounts(settings)
     keyring = Keyring(keys, required=settings.auth.required)
     ledger = _ledger(settings, keys, metrics)
     receipts = Receipts(receipt_store(settings), versions(settings), metrics)
@@ -279,9 +279,12 @@ def _unusable(trouble: str) -> str:
     return trouble and f"the accounts cannot be used: {trouble}"
 
 
-def _metrics(settings: Settings, environ: Mapping[str, str] | None) -> Metrics:
-    rows = targets(settings, os.environ if environ is None else environ)
-    return Metrics(sets=tuple(settings.actions), upstreams=upstreams_of(rows), data=Path(settings.data))
+def metrics_of(
+    settings: Settings, environ: Mapping[str, str] | None = None, folder: Path | None = None, worker: int = 0
+) -> Metrics:
+    """The counters. folder, worker: as in `Metrics`."""
+    upstreams = _upstreams_of(targets(settings, os.environ if environ is None else environ))
+    return Metrics(folder, worker, sets=tuple(settings.actions), upstreams=upstreams, data=Path(settings.data))
 
 
 def _ledger(settings: Settings, keys: SqlAccounts, metrics: Metrics) -> Ledger:
@@ -502,7 +505,7 @@ def _target(name: str, row: Model, environ: Mapping[str, str], position: Positio
     )
 
 
-def upstreams_of(targets: Mapping[str, Target]) -> dict[str, str]:
+def _upstreams_of(targets: Mapping[str, Target]) -> dict[str, str]:
     """The upstream of each row, for the metrics: the host, or litellm's name of the provider."""
     return {name: _upstream_of(target) for name, target in targets.items() if target.lane != "echo"}
 

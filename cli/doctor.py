@@ -286,4 +286,4 @@ async def _collection(
     except RetrievalError as error:
         seen.found(subject, error, "the repair failed")
     for finding in seen.findings[before:]:
-        finding.repaired = healed and finding.advice != "the repair failed"
+        finding.repaired = healed

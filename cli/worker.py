@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import uvloop
 
-from cli.build import gateway, targets, upstreams_of
+from cli.build import gateway, metrics_of
 from config.settings import Settings, SettingsError, load
 from proxy.observe.metrics import Metrics
 from proxy.server.http1 import Connections, Timeouts
@@ -170,9 +170,7 @@ class _WorkerProcess:
         line, self._unread = line.split(b"\n", 1)
         number, counts, flags = orjson.loads(line)
         settings = load(environ={}, flags=flags)
-        upstreams = upstreams_of(targets(settings, os.environ))
-        sets, data = tuple(settings.actions), Path(settings.data)
-        return settings, Metrics(Path(counts), number, sets=sets, upstreams=upstreams, data=data)
+        return settings, metrics_of(settings, folder=Path(counts), worker=number)
 
     async def _warm(self, serving: Serving) -> None:
         await serving.warm()

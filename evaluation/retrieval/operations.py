@@ -134,7 +134,7 @@ def _with_labels(judged: JudgedSet, operations: Mapping[str, Sequence[Operation]
     rows = [(name, one) for name, some in operations.items() for one in some]
     labels: dict[str, str] = {}
     for name, one in rows:
-        for form in (one.name, f"{one.method} {one.path}", one.operation_id or one.name):
+        for form in one.names:
             for id in (f"{name}/{form}", *([form] if len(operations) == 1 else [])):
                 labels.setdefault(id, f"{name}/{one.name}")
     if missing := sorted(judged.ids - labels.keys()):

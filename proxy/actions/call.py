@@ -122,8 +122,8 @@ class Api:
 
     def allows(self, operation: Operation) -> bool:
         """Whether the settings let the operation be called. They name operations as documents do."""
-        names = {operation.name, operation.operation_id, f"{operation.method} {operation.path}"}
-        return not names & set(self.never) and (self.only is None or bool(names & set(self.only)))
+        names = set(operation.names)
+        return names.isdisjoint(self.never) and (self.only is None or not names.isdisjoint(self.only))
 
     def serves(self, operation: Operation) -> bool:
         """Whether the operation may be called, and has an address of the API."""

@@ -28,7 +28,6 @@ _CALL_BEFORE = re.compile(
     r"(?:(?:name|function|tool|action|call|invoke|type)\w*\W{1,8}|[<=>\]}.:]\W{0,2})(?:functions\.)?$", re.IGNORECASE
 )
 _CALL_AFTER = re.compile(r"\W{0,3}\(|\W{0,8}\{|\W{0,3}<")
-_ARGUMENTS_AFTER = re.compile(r"\W{0,8}[({<]")
 
 _BLOCK_QUOTE = re.compile(r"\s*(?:[-*+]\s+|\d+\.\s+)?(?:>|\|)")
 _FENCE = re.compile(r"^(?P<before>[ \t>]*)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$", re.MULTILINE)

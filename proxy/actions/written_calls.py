@@ -16,7 +16,6 @@ from proxy.dialects.replies import ToolCall
 
 _MOST_CHARS = 20_000
 _BEGINNING = re.compile(r'\{\s*"name"\s*:\s*"[\w-]*')
-_TEMPLATE_PLACES = re.compile(r"<|\[T")
 
 Stands = Callable[[ToolCall], bool]  # whether a call stands word for word in the conversation
 

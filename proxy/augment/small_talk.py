@@ -56,7 +56,7 @@ class SmallTalk:
     def read(cls, file: Path) -> "SmallTalk":
         """The lists of a file."""
         # Python's own reader takes half a second for five thousand phrases.
-        lists = yaml.load(file.read_text("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        lists = yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
         laughter, closing, english = lists.pop("laughter"), lists.pop("closing"), lists["en"]
         languages = []
         for language in lists.values():

@@ -9,7 +9,6 @@ data_folder    the lock of the folder, and the stores in the folder
 replicas       several index processes over a shared catalog
 audit          whether the store holds the points of the catalog
 completeness   the collections that lack points, for the operator
-    completeness   the collections with points missing, for the operator
 pairing        whether catalog and index belong together
 spool          a folder for uploads until the catalog has stored the uploads
 """

@@ -55,8 +55,8 @@ _CONVERSIONS = (  # endings, and the way to a file that can be read
     ((".png", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff"), "ragway reads no pictures; "),
     ((".zip", ".gz", ".tar", ".tgz", ".7z"), "unpack the archive; "),
 )
-# The line ends of Unicode besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
 _SURROGATES = re.compile("[\ud800-\udfff]")
+# The line ends of Unicode besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
 _LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
 _TITLE_WITHIN_CHARS = 20_000  # a heading further down is not the document's title
 

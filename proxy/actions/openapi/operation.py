@@ -91,6 +91,11 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     confirm: bool = False  # the document asks for a confirmation (x-ragway-confirm)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which settings and judged questions mean the operation."""
+        return self.name, self.operation_id or self.name, f"{self.method} {self.path}"
+
+    @property
     def reads(self) -> bool:
         """Whether a call only reads, by the method and by the document."""
         names = {one.name for one in self.parameters} | query_names(self.path) | query_names(self.server)

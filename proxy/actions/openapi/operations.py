@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from proxy.actions.openapi.budget import Budget, DocumentTooLarge
-from proxy.actions.openapi.keywords import without_circles
+from proxy.actions.openapi.keywords import names_in, without_circles
 from proxy.actions.openapi.names import FreeNames, in_latin
 from proxy.actions.openapi.operation import (
     ANY_METHOD,
@@ -144,7 +144,7 @@ def _operation(
     required: list[str] = []
     templates = set(_TEMPLATE.findall(path))
     listed = [*(item.get("parameters") or []), *(given.get("parameters") or [])]
-    asked = {name for part in (document, item, given) for name in _names_in(part.get(_ASK))}
+    asked = {name for part in (document, item, given) for name in names_in(part.get(_ASK))}
     parameters = tuple(
         msgspec.structs.replace(one, ask=True) if one.name in asked else one
         for one in _parameters(document, listed, templates, reader, arguments, properties, required)
@@ -257,10 +257,6 @@ def _parameters(
             media_type=media_type,
             ask=any(part.get(_ASK) is True for part in (parameter, schema) if isinstance(part, dict)),
         )
-
-
-def _names_in(value: object) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
 def _is_own_header(name: str) -> bool:

@@ -15,11 +15,10 @@ import pytest
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.stores.qdrant import ONE_SERVER, Layout, QdrantStore, Quantisation
 from tests.contracts.points import DIMENSION, vector_of
-from tests.support.certificates import self_signed
 from tests.support.qdrant_server import Qdrant
 from tests.support.recording_upstream import Answer, recording
 from tests.support.recording_upstream import answering as always
-from tests.support.upstream_servers import Received, Wire, reply, upstream
+from tests.support.upstream_servers import Received, Wire, certificate, reply, upstream
 
 KEY = "sk-very-secret"
 answer_503 = always(reply(b"", status=b"503 Service Unavailable"))
@@ -136,14 +135,14 @@ async def test_without_any_node_the_message_names_all() -> None:
 
 
 async def test_a_server_of_a_private_authority_is_trusted_by_its_file(tmp_path: Path) -> None:
-    authority = tmp_path / "ca.pem"
+    context, authority = certificate(tmp_path)
     server = Qdrant(dimension=DIMENSION)
 
     async def script(wire: Wire) -> None:
         while True:
             await server.answer(wire, await wire.request())
 
-    async with upstream(script, tls=self_signed(authority)) as running:
+    async with upstream(script, tls=context) as running:
         url = f"https://127.0.0.1:{running.port}"
         named = {"api_key": KEY, "collection": "c", "dimension": DIMENSION, "timeout_s": 5.0}
         with pytest.raises(IndexDown, match="CERTIFICATE_VERIFY_FAILED.*qdrant.ca_file"):
