@@ -18,11 +18,12 @@ from cli.common import progress_bar
 from cli.worker import LOG_FORMAT
 from config.settings import ActionsApi, Settings, load
 from proxy.actions.addresses import networks_of
-from proxy.actions.library import ActionLibrary, AddReport, Progress
+from proxy.actions.library import ActionLibrary, AddReport
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.sources import read_source, shown_source
 from proxy.actions.store import ActionSet, document_hash
 from retrieval.errors import RetrievalError
+from retrieval.knowledge import Progress
 from runtime import logs
 
 log = logging.getLogger("ragway")

@@ -8,7 +8,7 @@ counts as rare by the operations of all APIs, not of one.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -19,7 +19,7 @@ from proxy.actions.specs import OF_OWNER, SET_ATTRIBUTE, SetRows, Spec, SpecLimi
 from proxy.actions.store import COLLECTION, ActionSet, ActionStore
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.filters import checked_filter
-from retrieval.knowledge import HitOptions, Knowledge
+from retrieval.knowledge import HitOptions, Knowledge, Progress
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
 
@@ -41,8 +41,6 @@ _BEST_OF_SET = 3
 _API_WEIGHT = 0.3  # of the score of the text about the API
 
 _T = TypeVar("_T")
-
-Progress = Callable[[int, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +193,7 @@ class ActionLibrary:
             if failed is not None:
                 raise RetrievalError(f"{failed.key} cannot be stored: {failed.reason}")
             if progress is not None:
-                progress(min(at + _BATCH, len(texts)), len(texts), 0)
+                progress(min(at + _BATCH, len(texts)), len(texts), 0, "")
 
     async def _remove_texts(self, name: str, kept: Collection[str]) -> int:
         """Delete the set's texts with other keys, also texts that an interrupted writing left; returns the number."""

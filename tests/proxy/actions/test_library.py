@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from proxy.actions.library import ActionLibrary, Progress
+from proxy.actions.library import ActionLibrary
 from proxy.actions.specs import SpecReader
 from proxy.actions.store import COLLECTION, ActionStore, document_hash
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
+from retrieval.knowledge import Progress
 from retrieval.records.search import ALL, Turn
 from tests.support.gateway import PATIENCE_S
 from tests.support.plans import READING, plan_for
