@@ -286,7 +286,7 @@ def _folder(act: Act, data: Path) -> Path:
     return folder
 
 
-def _silent(_done: int, _total: int, _chunks: int) -> None:
+def _silent(_done: int, _total: int, _chunks: int, _source: str) -> None:
     pass
 
 

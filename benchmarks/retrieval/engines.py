@@ -54,7 +54,7 @@ async def compared(judged: JudgedSet, base: Plan, cache: Path) -> tuple[int, lis
         try:
             found = corpus(judged, max_bytes=base.max_file_bytes)
             say(f"{judged.name}: {len(found.documents)} documents into the embedded engine")
-            await index.writing.learn(found.documents, judged.name, lambda done, total, chunks: None)
+            await index.writing.learn(found.documents, judged.name, lambda *_: None)
             store, tenant = index._spaces.configured.store, index._catalog.collection(judged.name).tenant
             local, chunks = await _copied(store, tenant, str(Path(folder) / "local"))
             say(f"{judged.name}: {len(judged.questions)} questions")

@@ -71,7 +71,7 @@ async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Pat
             for one in sets:
                 found = corpus(one, max_bytes=base.max_file_bytes)
                 say(f"{one.name}: {len(found.documents)} documents")
-                await index.writing.learn(found.documents, one.name, lambda done, total, chunks: None)
+                await index.writing.learn(found.documents, one.name, lambda *_: None)
             options = replace(base.search, min_relevance=0.0, mode="hybrid")
             retriever = index.retriever_with(options, questions=cache)
             return [asked for one in sets for asked in await _ask(one, sets, how, retriever)]

@@ -115,7 +115,7 @@ async def measured(sets: Sequence[JudgedSet], how: MeasureOptions) -> list[SetRe
     for one in sets:
         if one.questions:
             say(f"{one.name}: {len(one.questions)} questions")
-            results.append(await measure(one, how, lambda doing, unit: lambda done, total, chunks: None))
+            results.append(await measure(one, how, lambda doing, unit: lambda *_: None))
     return results
 
 

@@ -127,7 +127,7 @@ async def _ask(
             turns = rung.turns(question.turns, question.rewrite)
             answer = await subject.ask(retrievers[rung.name], rung.options, turns, how.k)
             outcomes[rung.name].append(_outcome(question, answer, answerable=answerable))
-        shown(number, len(everything), 0)
+        shown(number, len(everything), 0, "")
     return outcomes
 
 

@@ -45,7 +45,8 @@ def test_the_documentation_of_this_project_keeps_all_lines_but_those_that_show_d
         text = file.read_text("utf-8")
         for before, after in zip(text.split("\n"), quoted(text).split("\n"), strict=True):
             harmless = not re.search(
-                r"\[end of \d|^\[\d+\] |<\||\[INST\]|<start_of_turn>|<s>|</?(?:tool_call|think)>|\[THINK\]|^#* ?(Human|System|user):",
+                r"\[end of \d|^\[\d+\] |<\||\[INST\]|<start_of_turn>|<s>|</?(?:tool_call|think)>|\[THINK\]"
+                r"|^#* ?(Human|System|user):",
                 before,
             )
             assert before == after or not harmless, file.name

@@ -134,7 +134,7 @@ async def test_an_interrupted_build_goes_on_where_it_was(plan: Plan, corpus: Pat
         await index.writing.ingest([corpus], "docs", silent)
         begun = asyncio.Event()
 
-        def tell(done: int, _total: int, _chunks: int) -> None:
+        def tell(done: int, _total: int, _chunks: int, _source: str) -> None:
             if done:
                 begun.set()
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.answers.scoring.scores import Scores, answer_scores, found_scores, refuses
+from evaluation.answers.scoring.refusals import refuses
+from evaluation.answers.scoring.scores import Scores, answer_scores, found_scores
 
 
 def scores(

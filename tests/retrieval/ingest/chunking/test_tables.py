@@ -104,8 +104,8 @@ def test_rows_of_questions_and_answers_are_a_chunk_each() -> None:
     "text",
     ['a,"b', 'a,b\n"' + "x\n" * 400, "a,b\rc,d\r" * 50, "a,b\n" + "x" * 150_000 + ",y\nc,d\n", ",\n,\n", "a,b", "\na",
      "\n\na,b\n\n", "\ufeffa,b\n1,2\n", "é,ü\n漢,字\n" * 50, '"' * 999, "a\0b,c\n" * 9],
-    ids=["open", "open lines", "cr", "huge cell", "empty cells", "one row", "one cell", "blank lines", "bom", "unicode", "quotes",
-         "nul"],
+    ids=["open", "open lines", "cr", "huge cell", "empty cells", "one row", "one cell", "blank lines", "bom", "unicode",
+         "quotes", "nul"],
 )  # fmt: skip
 def test_odd_tables_are_chunked_completely(text: str) -> None:
     assert split(text)
