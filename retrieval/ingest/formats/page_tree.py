@@ -26,6 +26,9 @@ _BLOCKS = frozenset(
 _EMPHASIS = frozenset("b strong em i del s".split())
 _NUMBERED_LINES = re.compile(r"blob|hljs-ln|line-?n|gutter|code|highlight|rouge", re.IGNORECASE)
 _LINE_NUMBERS = re.compile(r"[\s\d]*")
+_LINE_NUMBER = re.compile(r"lnt?|linenos?|(?:\w+-)?line-?numbers?", re.IGNORECASE)  # a class of an element
+_LINE_PARTS = frozenset({"span", "div"})
+_RAISED = re.compile(r"\s*[-+−–]?\d")
 _TEX = re.compile(r"tex", re.IGNORECASE)
 
 
@@ -63,10 +66,37 @@ def _choose(page: Tag) -> None:
             element.name = DROPPED if not kept else "blockquote" if name == "aside" else "div"
         elif name == "math":
             _show_formula(element)
+        elif name == "sup" and _RAISED.match(element.get_text()):
+            element.insert(0, "^")  # 10^5 is not 105
+        elif name == "br" and element.find_parent("pre"):
+            element.name = "span"
+            element.append("\n")
+        elif box := _box(element):
+            element.name = "span"
+            after = element.find_next(string=True)
+            element.append(box if after is not None and after[:1].isspace() else box + " ")
         elif "-" in name:  # an element of the page's own, perhaps beside another without a blank
             element.insert_after(" ")
         else:
             element.name = _known_name(element, in_heading=in_heading, level=level)
+
+
+def _box(element: Tag) -> str:
+    """The sign of a box in a list of tasks; "" for another element."""
+    names = element.get_attribute_list("class")
+    if element.name == "input" and element.get("type") == "checkbox" and element.find_parent("li"):
+        return "[x]" if element.has_attr("checked") else "[ ]"
+    return "[x]" if "checkbox-on" in names else "[ ]" if "checkbox-off" in names else ""  # Notion
+
+
+def _labels_box(element: Tag) -> bool:
+    is_label = element.name == "label" and element.find_parent("li") is not None
+    return is_label and element.find("input", type="checkbox") is not None
+
+
+def _is_line_number(element: Tag) -> bool:
+    names = [str(name) for name in element.get_attribute_list("class") if name] if element.name in _LINE_PARTS else ()
+    return any(map(_LINE_NUMBER.fullmatch, names)) and bool(_LINE_NUMBERS.fullmatch(element.get_text()))
 
 
 def _known_name(element: Tag, *, in_heading: bool, level: int) -> str:
@@ -76,12 +106,12 @@ def _known_name(element: Tag, *, in_heading: bool, level: int) -> str:
         return "span" if in_heading else below if element.has_attr("aria-expanded") else name
     if name == "summary":
         return below
-    if name in _EMPHASIS and _within_word(element):
+    if (name in _EMPHASIS and _within_word(element)) or _labels_box(element):
         return "span"  # **lock**smith would be two words
     if element.get("role") == "heading" and not _HEADING.fullmatch(name):
         stated = f"h{element.get('aria-level', '2')}"
         return stated if _HEADING.fullmatch(stated) else "h6"
-    if "katex-html" in element.get_attribute_list("class"):  # the formula once more
+    if "katex-html" in element.get_attribute_list("class") or _is_line_number(element):  # the formula once more
         return DROPPED
     if name in _BLOCKS or (name == "template" and element.has_attr("shadowrootmode")):
         return "div"
@@ -186,9 +216,12 @@ def _is_numbered_code(table: Tag, cells: list[Tag]) -> bool:
 def _number_items(page: Tag) -> None:
     """Give each item of a numbered list a number, and each table cell a drawable width."""
     for numbered in page.find_all("ol"):
-        start = _NUMBER.fullmatch(str(numbered.get("start", "")))
-        for n, item in enumerate(numbered.find_all("li", recursive=False), int(start[0]) if start else 1):
-            item["value"] = str(n)
+        items, back = numbered.find_all("li", recursive=False), numbered.has_attr("reversed")
+        number = _whole(numbered.get("start"), len(items) if back else 1)
+        for item in items:
+            number = _whole(item.get("value"), number)
+            item["value"] = str(number)
+            number += -1 if back else 1
     for cell in page.find_all(["td", "th"]):
         cell["colspan"] = str(max(1, min(_MAX_COLUMNS, _whole(cell.get("colspan"), 1))))
 

@@ -34,6 +34,18 @@ def main(content: str) -> str:
         ("<address>Quay 4</address><dialog open>Open</dialog>", "Quay 4\n\nOpen"),
         ("<b>lock</b>smith, <b>two</b> words, H<i>x</i>", "locksmith, **two** words, Hx"),
         ("<x-tab>One</x-tab><x-tab>Two</x-tab>", "One Two"),
+        ("10<sup>5</sup> m<sup>-2</sup>, 110<sup><a href='#1'>1</a></sup>", "10^5 m^-2, 110^1"),
+        ("H<sub>2</sub>O, 1<sup>st</sup>, A<sup>[1]</sup>", "H2O, 1st, A[1]"),
+        ("<ul><li><input type='checkbox' checked> A</li><li><input type=checkbox>B</li></ul>", "- [x] A\n- [ ] B"),
+        ("<ul><li><label><input type='checkbox' disabled><span></span></label> A</li></ul>", "- [ ] A"),
+        ("<ul><li><div class='checkbox checkbox-on'></div> <span>A</span></li></ul>", "- [x] A"),
+        ("<form><input type='checkbox'><label>Remember</label></form>", "Remember"),
+        ("<ol start='3'><li>A</li><li value='7'>B</li><li>C</li></ol>", "3. A\n7. B\n8. C"),
+        ("<ol reversed><li>A</li><li>B</li></ol>", "2. A\n1. B"),
+        ("<pre><span>a</span><br><span>b</span><br></pre>", "```\na\nb\n```"),
+        ("<pre><span class='ln'>1</span>ls\n<span class='linenos'>2</span>cd</pre>", "```\nls\ncd\n```"),
+        ("<div class='CodeMirror-linenumber'>1</div><pre>ls</pre>", "```\nls\n```"),
+        ("<p>See line <span class='line-number'>no</span> of <span class='number'>5</span>.</p>", "See line no of 5."),
         (
             "<math><mi>E=mc2</mi><annotation encoding='application/x-tex'>E=mc^2</annotation></math>"
             "<span class='katex-html' aria-hidden='true'>E=mc2</span>",
