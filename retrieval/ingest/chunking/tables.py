@@ -18,7 +18,11 @@ _DELIMITERS = ",;\t|"
 _SAMPLE_ROWS = 20  # decide on the delimiter and the head
 _SAMPLE_CHARS = 100_000
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?\s*', re.IGNORECASE)  # Excel's first line
-_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
+_COMMENT = ("#", "//")
+# A year, a month, a day or an age, which also name columns.
+_PERIOD = re.compile(
+    r"(?:1[5-9]|20)\d\d(?:[-/.](?:0?[1-9]|1[0-2])(?:[-/.]\d\d?)?)?|(?:\d\d?[-/.]){1,2}(?:1[5-9]|20)\d\d|\d{1,3}[-–]\d{1,3}"
+)
 _NUMBER = re.compile(r"[-+$€£]?[\d.,:/-]+%?")
 _QUESTIONS = frozenset({"question", "questions", "q", "prompt", "query", "frage", "pregunta"})
 _ANSWERS = frozenset({"answer", "answers", "a", "response", "reply", "antwort", "respuesta"})
@@ -86,7 +90,7 @@ def _head(rows: Sequence[Sequence[str]]) -> tuple[int, Sequence[str]]:
     """
     width, _ = _common_width(rows)
     for at, cells in enumerate(rows):
-        if not cells or len(cells) != width or cells[0].startswith("#"):
+        if not any(cells[1:]) or len(cells) != width or cells[0].startswith(_COMMENT):  # "Fees 2024,,": a title
             continue
         below = [other for other in rows[at + 1 :] if len(other) == width]
         return (at, cells) if _are_names(cells, below) else (0, [])
@@ -94,14 +98,16 @@ def _head(rows: Sequence[Sequence[str]]) -> tuple[int, Sequence[str]]:
 
 
 def _are_names(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a row names columns: texts, and years above other values; the first or last name may be missing."""
+    """Whether a row names columns: texts, and periods above other values; the first or last name may be missing."""
     if len(cells) < 2 or not any(cells) or not all(cells[1:-1]):
         return False
-    years = [n for n, cell in enumerate(cells) if _YEAR.fullmatch(cell)]
-    if any(_NUMBER.fullmatch(cell) and n not in years for n, cell in enumerate(cells) if cell):
+    periods = [n for n, cell in enumerate(cells) if _PERIOD.fullmatch(cell)]
+    if any(_NUMBER.fullmatch(cell) and n not in periods for n, cell in enumerate(cells) if cell):
         return False
-    return not years or (
-        bool(below) and len(years) < len(cells) and any(not _YEAR.fullmatch(row[n]) for row in below for n in years)
+    return not periods or (
+        bool(below)
+        and len(periods) < len(cells)
+        and any(not _PERIOD.fullmatch(row[n]) for row in below for n in periods)
     )
 
 
@@ -118,7 +124,7 @@ def _row_lines(text: str, starts: Sequence[int], delimiter: str) -> list[int]:
 
 def _parsed(lines: "Sequence[str] | Iterator[str]", delimiter: str) -> Iterator[tuple[list[str], int]]:
     """Yield the cells of each row and the line after the row, as far as the csv module reads."""
-    reader = csv.reader(lines, delimiter=delimiter)
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
     while True:
         try:
             yield next(reader), reader.line_num

@@ -62,6 +62,12 @@ def test_a_first_row_with_a_number_is_no_head() -> None:
         (",Jan,Feb", "{n},1.5,2.5", " | Jan | Feb"),
         ("Country,2019,2020", "land {n},4,5", "Country | 2019 | 2020"),
         ("Name;Price;", "lamp {n};{n};", "Name | Price"),
+        ("Fees 2024,,\n,,\nItem,Name,Price", "A{n},lamp,{n}", "Item | Name | Price"),
+        ("// made by a program, v2\nItem,Name", "A{n},lamp", "Item | Name"),
+        ('Name, "Price, EUR"', 'lamp {n}, "{n},50"', "Name | Price, EUR"),
+        ("Name,2024-01,2024-02", "lamp {n},4,5", "Name | 2024-01 | 2024-02"),
+        ("Name,01/2024,31.12.2024", "lamp {n},4,5", "Name | 01/2024 | 31.12.2024"),
+        ("Name,0-5,6-12", "lamp {n},4,5", "Name | 0-5 | 6-12"),
         ("Name\tPrice", "lamp {n}\t{n},50", "Name | Price"),
     ],
 )
@@ -72,7 +78,9 @@ def test_the_head_is_found_below_titles_and_with_any_delimiter(top: str, row: st
     assert {piece.headings for piece in chunks[1:]} == {(head,)}
 
 
-@pytest.mark.parametrize("row", ["{n},lamp", "lamp,2019", "lamp,,on", "a{n}", "2019,2020", "lamp;{n},5"])
+@pytest.mark.parametrize(
+    "row", ["{n},lamp", "lamp,2019", "lamp,,on", "a{n}", "2019,2020", "lamp;{n},5", "lamp,2024-01-31", "lamp,1-{n}"]
+)
 def test_rows_without_a_head_have_none(row: str) -> None:
     assert {piece.headings for piece in split("\n".join(row.format(n=n) for n in range(99)))} == {()}
 
