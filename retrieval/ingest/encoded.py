@@ -16,7 +16,7 @@ _ARMOURED = re.compile(r"(-----BEGIN [A-Z0-9 ]{1,40}-----\n)[^-]{128,}+(?=-----E
 # Of one run or of lines of one length; a path or a long name has shorter pieces between its signs, and few digits.
 _RUN = re.compile(
     r"(?<![A-Za-z0-9+/_%=-])(?:(?:[A-Za-z0-9+/_-]{60,}+={0,2}\n[ \t>]*){3,}[A-Za-z0-9+/_-]+={0,2}"
-    r"|[A-Za-z0-9+/_-]{256,}+={0,2})"
+    r"|(?:[A-Za-z0-9+/_-]|\\[nr/]){256,}+={0,2})"  # in JSON, with \/ or \n inside
 )
 _PIECE = re.compile(r"[A-Za-z0-9]+")
 _PIECE_CHARS = 16  # on the average, at least; base64 has a sign in 32

@@ -27,6 +27,8 @@ LINES = "\n".join(BASE64[at : at + 64] for at in range(0, len(BASE64), 64))
         (f"ssh-rsa {BASE64} ada@example", "ssh-rsa … ada@example"),
         (f'{{"picture": "{BASE64}", "name": "Tove"}}', '{"picture": "…", "name": "Tove"}'),
         (base64.urlsafe_b64encode(BYTES).decode(), "…"),
+        (f'{{"picture": "{BASE64}"}}'.replace("/", "\\/"), '{"picture": "…"}'),
+        (f'{{"key": "{LINES}"}}'.replace("\n", "\\n"), '{"key": "…"}'),
     ],
 )
 def test_encoded_bytes_are_cut(written: str, read: str) -> None:
@@ -42,6 +44,7 @@ def test_encoded_bytes_are_cut(written: str, read: str) -> None:
         "_" * 600,
         "1" * 600,
         "Donaudampfschifffahrt" * 30,
+        r"C:\new\reports2024\berths\rules7" * 20,
         "GATTACA" * 100,
         "data:image/png;base64, is the beginning of a picture",
         "a data: field, and -----BEGIN nothing",
