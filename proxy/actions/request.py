@@ -68,6 +68,8 @@ def build_request(
     parts = _Parts()
     for parameter in operation.parameters:
         value = arguments.get(parameter.argument)
+        if parameter.place != "path" and value and not parameter.media_type and _without_null(value) in ([], {}):
+            value = None  # a list of nulls alone
         if value is not None or (parameter.place == "path" and parameter.argument in arguments):
             parts.add(parameter, value)
         elif parameter.required:  # null is no value (RFC 6570 §2.3)
@@ -251,6 +253,7 @@ def _path(template: str, values: Mapping[str, str]) -> str:
 
 def _path_value(parameter: Parameter, value: Any) -> str:
     """A value of a path. An empty value and a dot segment would name another path."""
+    value = value if parameter.media_type else _without_null(value)
     if not parameter.media_type and (value in ("", [], {}) or value is None):
         raise BadArgument(f"{parameter.argument} must not be empty")
     text = _encoded(_dumps(value)) if parameter.media_type else _styled_path(parameter, value)

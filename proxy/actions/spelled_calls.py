@@ -30,13 +30,16 @@ Owns = Callable[[str], bool]
 PLACES = re.compile(r"[`<\[{]|(?<![\w-])[\w-]+")  # where a call may begin
 # Of a model's template: no person and no program writes these marks by chance.
 _TEMPLATE_TAG = (
-    r"<(?:[|｜][^\n<>]{1,40}[|｜]|(?:[|｜]\w{1,20}[|｜]|/)?[\w:]{0,20}(?:tool|function|invoke|call)\w{0,20})>"
+    r"<(?:[|｜][^\n<>]{1,40}[|｜]|(?:[|｜]\w{1,20}[|｜]|[|｜/])?[\w:]{0,20}(?:tool|function|invoke|call)\w{0,20})>"
 )
 _NAME_TAG = r"<(?:[|｜]\w{1,20}[|｜])?[\w:]{0,20}(?:function|invoke|tool|call)\w{0,20}(?: name)?=[\"']?"
 _TEMPLATE = re.compile(rf"(?:{_TEMPLATE_TAG}|{_NAME_TAG}|\[TOOL_CALLS\])\s*", re.IGNORECASE)
 _MARK = re.compile(r"(?:```(?:\w+(?=[\s{\[<]))?|<(?!/?think>)/?\w+>|\[)\s*")
 _MOST_MARKS = 8
 _MAY_BE_MARK = re.compile(r"`{1,2}|```\w*|<[|｜]?[^\n<>{}]{0,40}|\[[A-Z_]*")
+# Words at the beginning of a line: of Phi-4 mini, and of harmony where the server has left out the marks.
+_OPENING = re.compile(r"functools(?=\[)|to=functions\.")
+_OPENINGS = ("functools[", "to=functions.")
 _LEADS = ("assistant", "commentary", "analysis", "function", "to=functions.", "functions.", "default_api.", "call:")
 _NAME = re.compile(r"[\w-]+")
 _MOST_NAME_CHARS = 200
@@ -78,7 +81,7 @@ _PARAMETER = re.compile(
     r"|<(?P<kind>\w*)arg_key>(?P<key>.*?)</\w*arg_key>\s*<\w*arg_value>(?P<given>.*?)(?:</\w*arg_value>|\Z)",
     re.DOTALL,
 )
-_ESCAPE = "<escape>"  # FunctionGemma's quotation mark
+_QUOTATION_MARK = re.compile(r'<escape>|<\|"\|>')  # FunctionGemma's and Gemma's
 _BARE_MEMBER = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
 _BRACKETS = re.compile(r"\\.|[\"'(){}\[\]]", re.DOTALL)
 _WORDS_OF_JSON = {"true": True, "false": False, "null": None}
@@ -108,13 +111,14 @@ def _head(text: str) -> _Head:
     for _ in range(_MOST_MARKS):
         if template and (led := _after_lead(rest)) != rest:
             rest = led
-        elif mark := _TEMPLATE.match(rest):
+        elif mark := _TEMPLATE.match(rest) or _OPENING.match(rest):
             rest, template, listed = rest[mark.end() :], True, False
         elif not _MAY_BE_MARK.fullmatch(rest) and (mark := _MARK.match(rest)):
             rest, listed = rest[mark.end() :], mark[0].startswith("[")
         else:
             break
-    return _Head("" if _MAY_BE_MARK.fullmatch(rest) else rest, template, listed)
+    goes_on = _MAY_BE_MARK.fullmatch(rest) or any(one.startswith(rest) for one in _OPENINGS)
+    return _Head("" if goes_on else rest, template, listed)
 
 
 def after_marks(text: str) -> str:
@@ -155,10 +159,10 @@ def _is_object_call(text: str, owns: Owns, owns_beginning: Owns) -> bool | None:
     words = _WORDS.findall(_SIGNS.sub("", text[:_MOST_BEFORE_NAME_CHARS]))
     if _NO_OBJECT.match(text):
         return False
-    if words and words[0] in _OTHER_FIRST:
-        return _has_name(text, owns)
     members = 0
     for word in words:
+        if word in _OTHER_FIRST:
+            return _has_name(text, owns)
         if word in _BEFORE_NAME:
             members += 1
         elif word[-1] in ":,}":
@@ -311,7 +315,7 @@ def _decoded(text: str) -> tuple[Any, int]:
     end = _balanced(text, 0)
     if not text.startswith(("{", "[")) or not end or text[end - 1] not in "}]":
         return None, 0
-    for written in (text[:end], _BARE_MEMBER.sub(r'\1"\2":', text[:end].replace(_ESCAPE, '"'))):
+    for written in (text[:end], _BARE_MEMBER.sub(r'\1"\2":', _QUOTATION_MARK.sub('"', text[:end]))):
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
             value = ast.literal_eval(written)
             json.dumps(value, allow_nan=False)  # sets, bytes and the like are no arguments

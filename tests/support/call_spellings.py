@@ -24,6 +24,12 @@ SPELLINGS = {
     "llama, two in a list": "[act_a(x=1), act_ab(y='z')]",
     "llama, a function": '<function=act_a>{"x": 1}</function>',
     "lfm": "<|tool_call_start|>[act_a(x=1)]<|tool_call_end|>",
+    "harmony, without marks": 'to=functions.act_a code\n{"x": 1}',
+    "phi": 'functools[{"name": "act_a", "arguments": {"x": 1}}]',
+    "gemma 4": "<|tool_call>call:act_a{x:1}<tool_call|>",
+    "a whole message": '{"tool_calls": [{"id": "c", "type": "function", '
+    '"function": {"name": "act_a", "arguments": "{\\"x\\": 1}"}}]}',
+    "a block of messages": '{"type": "tool_use", "id": "toolu_1", "name": "act_a", "input": {"x": 1}}',
     "gemma": "```tool_code\nact_a(x=1)\n```",
     "functiongemma": "<start_function_call>call:act_a{x:1}<end_function_call>",
     "mistral": '[TOOL_CALLS] [{"name": "act_a", "arguments": {"x": 1}}]',

@@ -126,7 +126,10 @@ def _enum(made: Values) -> None:
     kind = made.get("type")
     if not listed:
         del made["enum"]
-    if not isinstance(kind, str) or not listed or any(not problems({"type": kind}, one) for one in listed):
+    if not isinstance(kind, str) or not listed:
+        return
+    if fitting := [one for one in listed if not problems({"type": kind}, one)]:
+        made["enum"] = fitting
         return
     if kind == "array":  # of values of the enum
         items = made["items"] if isinstance(made.get("items"), dict) else {}

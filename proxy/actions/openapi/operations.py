@@ -266,7 +266,7 @@ def _is_own_header(name: str) -> bool:
 
 
 def _described(schema: Any, description: object) -> Any:
-    schema = {} if schema is True else schema  # some providers take objects alone
+    schema = {} if isinstance(schema, bool) else schema  # some providers take objects alone
     if not isinstance(description, str) or not description.strip() or not isinstance(schema, dict):
         return schema
     return (

@@ -107,7 +107,7 @@ class SchemaReader:
                     made[name] = [self.read(one) for one in some]
             elif name in _ONES:
                 read = self.read(value)
-                made[name] = {} if read is True and name == "items" else read
+                made[name] = {} if isinstance(read, bool) and name == "items" else read
             elif name in _MAPS:
                 made[name] = self._properties(value, patterns=name == "patternProperties")
             elif name == "description":

@@ -121,3 +121,15 @@ def test_every_schema_becomes_a_valid_schema_or_costs_its_operation(schema: Any,
         assert len(operations) + len(uncallable) == 2
         for one in operations:
             jsonschema.Draft202012Validator.check_schema(one.schema)
+
+
+def test_a_schema_that_is_false_is_an_object() -> None:
+    assert read({"type": "array", "items": False})["properties"]["a"] == LIST
+    assert read(False)["properties"]["a"] == {}
+
+
+def test_values_of_another_type_leave_an_enum() -> None:
+    assert read({"type": "string", "enum": [1, "a", None, True]})["properties"]["a"] == {
+        "type": "string",
+        "enum": ["a"],
+    }

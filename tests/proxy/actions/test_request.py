@@ -292,6 +292,20 @@ def test_null_is_no_value_outside_bodies(place: str) -> None:
         build_request(operation_with(required), {"a": None}, BASE)
 
 
+@pytest.mark.parametrize("value", [[None], [None, None], {"x": None}, {"x": None, "y": None}])
+@pytest.mark.parametrize("place", ["path", "query", "header", "cookie"])
+def test_a_list_or_an_object_of_nulls_is_no_value(place: str, value: object) -> None:
+    path = "/p/{a}" if place == "path" else "/p"
+    required = operation_with(parameter("a", place, {}, required=True), path=path)
+    with pytest.raises(BadArgument, match="a is missing|a must not be empty"):
+        build_request(required, {"a": value}, BASE)
+
+
+def test_null_is_no_element_of_a_path() -> None:
+    operation = operation_with(parameter("a", "path", {}), path="/p/{a}")
+    assert build_request(operation, {"a": [None, "b", None]}, BASE).url == f"{BASE}/p/b"
+
+
 def test_null_stays_in_json_and_goes_in_a_form() -> None:
     value = {"a": None, "b": [1, None]}
     for media_type, sent in (("application/json", b'{"a":null,"b":[1,null]}'), (FORM, b"b=1")):
