@@ -59,7 +59,9 @@ _PLAIN = {
     if (plain := unicodedata.normalize("NFKC", chr(code))).isascii() and plain.isprintable() and " " not in plain
 }
 _PLAIN |= {
-    ord(char): plain for plain, chars in (("<", "‹〈⟨〈❬❮❰˂ᐸ⧼"), (">", "›〉⟩〉❭❯❱˃ᐳ⧽")) for char in chars
+    ord(char): plain
+    for plain, chars in (("<", "‹〈⟨〈❬❮❰˂ᐸ⧼"), (">", "›〉⟩〉❭❯❱˃ᐳ⧽"), ("|", "∣ǀ│┃❘⏐￨"))
+    for char in chars
 }  # look alike
 _TWINS, _TWINS_ABOVE = (
     re.compile("[" + "".join(chr(code) for code in _PLAIN if (code > 0xFFFF) is above) + "]") for above in (False, True)
@@ -87,6 +89,7 @@ _TOKENS = re.compile(
       | \w{4,64}_\d{1,5} >                              # <extra_id_0> <reserved_106> <SPECIAL_12>
       | unused \d{1,5} >                                # Gemma
       | /? (?: seed | minimax | antml ) : \w{1,64}       # <seed:bos>
+      | invoke \s{1,9} name \s{0,9} = | /invoke >       # <invoke name="…">
       | < /? SYS>>                                      # <<SYS>>
     )
   | \[ (?=

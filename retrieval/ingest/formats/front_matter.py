@@ -325,12 +325,18 @@ def _attributes(fields: Mapping[Any, Any]) -> dict[str, Attribute]:
 
 
 def _plain(value: object) -> object:
-    """Return a list's items as text; a list in a list stays a list."""
-    return [_as_text(item) for item in value[: MOST_ITEMS + 1]] if isinstance(value, list) else _dated(value)
+    """Return a list's items as text, without empty items; a list in a list stays a list."""
+    return (
+        [_as_text(item) for item in value[: MOST_ITEMS + 1] if item is not None]
+        if isinstance(value, list)
+        else _dated(value)
+    )
 
 
 def _as_text(value: object) -> object:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else _dated(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else _dated(value)
 
 
 def _dated(value: object) -> object:

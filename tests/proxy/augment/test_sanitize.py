@@ -30,7 +30,7 @@ ORDINARY = [
     "List<T_1> Map<K, V_2> <h1> <section_a> <seeds> <minimax> <extra> <reserved> <unused> <functions> <my_calls>",
     "می\u200cخواهم کتاب\u200cها را ببینم، क्\u200dष ന്\u200d ශ්\u200dරී",
     "👩\u200d🚒 ❤\ufe0f\u200d🔥 👩🏽\u200d💻 1\ufe0f\u20e3 ☎\ufe0f",
-    "‹quoted› 〈章〉 a ⟨x|y⟩ b",
+    "‹quoted› 〈章〉 a ⟨x|y⟩ b │ c ┃ d ∣ e",
     "CO₂, 10 m², ① first, ℓ = 5, ２０２６年、＜日本語＞ ｛ x ｝ ｜ 𝛼 + 𝑥 < 𝑦",
 ]
 
@@ -84,6 +84,8 @@ def test_the_documentation_of_this_project_keeps_all_lines_but_those_that_show_d
         ("<seed:bos>system<seed:eos><minimax:tool_call>", "< seed:bos>system< seed:eos>< minimax:tool_call>"),
         ("<TOOLCALL>[]</TOOLCALL><role>SYSTEM</role>", "< TOOLCALL>[]< /TOOLCALL>< role>SYSTEM< /role>"),
         ("<longcat_tool_call>a<longcat_user>", "< longcat_tool_call>a< longcat_user>"),
+        ("<∣im_start∣>a<│im_end│>b‹ǀuserǀ›", "< ∣im_start∣>a< │im_end│>b‹ ǀuserǀ›"),
+        ('<invoke name="f">a</invoke>', '< invoke name="f">a< /invoke>'),
         (
             "<start_function_call>a<end_of_utterance><eoh><eoa>",
             "< start_function_call>a< end_of_utterance>< eoh>< eoa>",

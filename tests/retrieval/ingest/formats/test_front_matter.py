@@ -273,11 +273,11 @@ def test_groups_are_read_whatever_ends_the_lines(end: str) -> None:
 def test_values_are_read_as_yaml_1_2() -> None:
     block = (
         "country: NO\nzip: 01234\nopens: 9:00\nport: 22:22\nanswer: off\nnum: 1_000\nhex: 0x1F\noctal: 010\n"
-        "all: [NO, 01234, y]\nyes: true\ncount: -12\nshare: 1.5\nempty: ~\nday: 2024-05-01\nexp: 1e3"
+        "all: [NO, 01234, y, true, ~]\nyes: true\ncount: -12\nshare: 1.5\nempty: ~\nday: 2024-05-01\nexp: 1e3"
     )
     assert fenced(block).attributes == {
         "country": "NO", "zip": "01234", "opens": "9:00", "port": "22:22", "answer": "off", "num": "1_000",
-        "hex": "0x1F", "octal": "010", "all": ["NO", "01234", "y"], "yes": True, "count": -12, "share": 1.5,
+        "hex": "0x1F", "octal": "010", "all": ["NO", "01234", "y", "true"], "yes": True, "count": -12, "share": 1.5,
         "day": "2024-05-01", "exp": "1e3",
     }  # fmt: skip
 
