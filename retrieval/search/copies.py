@@ -24,7 +24,7 @@ _LINE_START = re.compile(r"\s*(?:(?:[-*•·]|>(?!\s*\d)|#{1,6})(?:\s+|$))*")  #
 _RULE = re.compile(r"[-:=_*~+]{2,}")
 _EMPTY_CELL = re.compile(r"\|(?=\s*\|)")
 _LENGTH = re.compile(r"[\d.,/]+['\"]")  # feet and inches
-_UNIT = re.compile(r"(?<=\d)(\s?[a-zA-Zµμ]{1,2}\b)")  # mW is not MW
+_CASED = re.compile(r"((?<=\d)\s?[a-zA-Zµμ]{1,2}\b|(?<=[\s`]-)[a-zA-Z]\b)")  # mW is not MW, and -f is not -F
 _RAISED = str.maketrans({raised: f"^{digit}" for digit, raised in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})  # 10⁵ is not 105
 _SAME_SIGNS = str.maketrans("‐‑‒–—−’‘ʼ|", "------''' ")
 _AROUND = "([{\"'`*_“”„«»·•"  # the signs before a word that say nothing: not "-5", ".5", "<5", "~5"
@@ -118,7 +118,7 @@ def said_words(text: str) -> list[str]:
 def _comparable(text: str) -> str:
     if not text.isascii():
         text = visible(unicodedata.normalize("NFKC", text.translate(_RAISED))).translate(_SAME_SIGNS)
-    return "".join(part if number % 2 else part.casefold() for number, part in enumerate(_UNIT.split(text)))
+    return "".join(part if number % 2 else part.casefold() for number, part in enumerate(_CASED.split(text)))
 
 
 def _words(line: str) -> list[str]:

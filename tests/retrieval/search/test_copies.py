@@ -37,6 +37,7 @@ FAMILIES = {
     "Arabic": [f"يسمح للكلاب بدخول القاعة في {where} مع مقود." for where in ("السويد", "النرويج")],
     "Thai": [f"อนุญาตให้นำสุนัขเข้า{where}ได้ตลอดวัน" for where in ("ห้องพัก", "ห้องอาหาร")],
     "units that differ in case": [f"The laser has 5 {unit} of power." for unit in ("mW", "MW", "μW")],
+    "options": [f"Then call it with `{option}` and -v at the end." for option in ("-f", "-F", "--f")],
     "feet and inches": [f"The shelf is {length} long." for length in ("12'", '12"', "12")],
     "raised digits": [f"There are {number} cells in it." for number in ("10⁵", "105", "10⁶")],
     "about": [f"It takes {about} minutes, and no key." for about in ("5", "~5", "~~5~~")],
