@@ -278,6 +278,9 @@ SMALL_TALK = {
 
 # Each needs the passages of the conversation, whatever came before.
 FOLLOW_UPS = """
+    ok cool, how
+    i'll try that how
+    super, was
     कल
     हाँ
     नहीं
