@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,7 +122,23 @@ def _databases(seen: Examination) -> bool:
         for problem in examined(engine, schema):
             seen.found(what if url else str(file), problem, _AWAY if url else _RESTORE)
             fine = fine and schema is not catalog
+    _keys(seen)
     return fine
+
+
+def _keys(seen: Examination) -> None:
+    """Whether all keys are lost: then `ragway serve` does not start."""
+    from proxy.access.sql import KeysLost, SqlAccounts
+
+    accounts = SqlAccounts(Path(seen.settings.data), seen.settings.catalog.url)
+    with suppress(RetrievalError):  # a database that cannot be read: found before
+        try:
+            accounts.version()
+        except KeysLost as error:
+            problem, _, advice = str(error).partition(": ")
+            seen.found("the keys", problem, advice)
+        finally:
+            accounts.close()
 
 
 async def _specs(seen: Examination) -> None:

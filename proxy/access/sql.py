@@ -39,6 +39,10 @@ class UnknownKey(RetrievalError):
     """No key has this id."""
 
 
+class KeysLost(RetrievalError):
+    """The database has held keys, and has none."""
+
+
 class SqlAccounts:
     """The accounts of a data folder or of a server. The first key creates the file."""
 
@@ -62,7 +66,7 @@ class SqlAccounts:
             self._note_keys()
         elif self._place in self._places():
             where = self._place if self._url else self._note.parent / _FILE
-            raise RetrievalError(
+            raise KeysLost(
                 f"all keys are gone from {where}: restore a backup, or "
                 f"delete {self._note} to begin without keys, which opens the gateway to every program on this machine"
             )

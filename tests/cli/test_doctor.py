@@ -172,3 +172,14 @@ def test_beside_a_gateway_the_index_is_checked_and_repaired_through_it(data: Pat
         done = doctor(data)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing is wrong\n")
         until("no warning", lambda: gateway.get("/readyz").json() == {"status": "ready"})
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda file: file.write_bytes(b"")], ids=["deleted", "emptied"])
+def test_lost_keys_are_named_as_serve_names_them(data: Path, lose: Callable[[Path], None]) -> None:
+    made = ragway("keys", "create", "app", "--read", "docs", "--data", str(data), folder=data.parent)
+    assert made.returncode == 0, made.stderr
+    lose(data / "accounts.db")
+    said = doctor(data)
+    assert said.returncode == 1, said.stderr
+    assert "all keys are gone" in said.stdout
+    assert "restore a backup" in said.stdout
