@@ -96,7 +96,9 @@ def _labels_box(element: Tag) -> bool:
 
 def _is_line_number(element: Tag) -> bool:
     names = [str(name) for name in element.get_attribute_list("class") if name] if element.name in _LINE_PARTS else ()
-    return any(map(_LINE_NUMBER.fullmatch, names)) and bool(_LINE_NUMBERS.fullmatch(element.get_text()))
+    if not any(map(_LINE_NUMBER.fullmatch, names)) or not _LINE_NUMBERS.fullmatch(element.get_text()):
+        return False
+    return "CodeMirror-linenumber" in names or element.find_parent(["pre", "code"]) is not None  # no line of a bus
 
 
 def _known_name(element: Tag, *, in_heading: bool, level: int) -> str:

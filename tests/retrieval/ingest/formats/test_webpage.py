@@ -45,7 +45,7 @@ def main(content: str) -> str:
         ("<pre><span>a</span><br><span>b</span><br></pre>", "```\na\nb\n```"),
         ("<pre><span class='ln'>1</span>ls\n<span class='linenos'>2</span>cd</pre>", "```\nls\ncd\n```"),
         ("<div class='CodeMirror-linenumber'>1</div><pre>ls</pre>", "```\nls\n```"),
-        ("<p>See line <span class='line-number'>no</span> of <span class='number'>5</span>.</p>", "See line no of 5."),
+        ("<p>Bus <span class='line-number'>5</span> to <span class='number'>7</span>.</p>", "Bus 5 to 7."),
         (
             "<math><mi>E=mc2</mi><annotation encoding='application/x-tex'>E=mc^2</annotation></math>"
             "<span class='katex-html' aria-hidden='true'>E=mc2</span>",
