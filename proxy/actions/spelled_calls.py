@@ -111,7 +111,7 @@ def _head(text: str) -> _Head:
     for _ in range(_MOST_MARKS):
         if template and (led := _after_lead(rest)) != rest:
             rest = led
-        elif mark := _TEMPLATE.match(rest) or _OPENING.match(rest):
+        elif mark := _TEMPLATE.match(rest) or (None if listed else _OPENING.match(rest)):
             rest, template, listed = rest[mark.end() :], True, False
         elif not _MAY_BE_MARK.fullmatch(rest) and (mark := _MARK.match(rest)):
             rest, listed = rest[mark.end() :], mark[0].startswith("[")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from proxy.actions.quotes import is_marked
-from proxy.actions.spelled_calls import CLOSERS, Owns, SpelledCall, begins_call, in_template, spelled_call
+from proxy.actions.spelled_calls import CLOSERS, Owns, SpelledCall, after_marks, begins_call, in_template, spelled_call
 from proxy.dialects.replies import ToolCall
 
 _MOST_CHARS = 20_000
@@ -43,7 +43,9 @@ def written_call(text: str, before: str, owns: Owns, stands: Stands = stands_now
     text: as of `last_lines`. before: the answer before the text.
     """
     begun = begins_call(text, owns, owns)
-    if len(text) > _MOST_CHARS or begun is False or (begun is None and text.lstrip()[:1].isalpha()):
+    if len(text) > _MOST_CHARS or begun is False:
+        return None
+    if begun is None and after_marks(text)[:1].isalpha() and not in_template(text):  # a name alone
         return None
     found = spelled_call(text, owns)
     if found is None or found.further:

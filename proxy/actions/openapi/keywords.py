@@ -128,10 +128,10 @@ def _enum(made: Values) -> None:
         del made["enum"]
     if not isinstance(kind, str) or not listed:
         return
-    if fitting := [one for one in listed if not problems({"type": kind}, one)]:
-        made["enum"] = fitting
+    fits = [not problems({"type": kind}, one) for one in listed]
+    if all(fits):
         return
-    if kind == "array":  # of values of the enum
+    if kind == "array" and not any(fits):  # of values of the enum
         items = made["items"] if isinstance(made.get("items"), dict) else {}
         made["items"] = {**items, "enum": made.pop("enum")}
         return
@@ -145,7 +145,7 @@ def _enum(made: Values) -> None:
 def _of_kind(kind: str, value: Any) -> Any:
     """The text of a value, or the value of a text."""
     if kind == "string" and value is not None:
-        return orjson.dumps(value).decode()
+        return value if isinstance(value, str) else orjson.dumps(value).decode()
     with contextlib.suppress(orjson.JSONDecodeError):
         return orjson.loads(value) if isinstance(value, str) else value
     return value

@@ -236,7 +236,7 @@ def test_a_schema_may_refer_to_itself() -> None:
         ({"type": "integer", "minimum": 1, "exclusiveMinimum": False}, {"type": "integer", "minimum": 1}),
         ({"type": "string", "example": "x", "x-internal": 1, "xml": {}}, {"type": "string"}),
         ({"type": "string", "enum": [1, True, 2.5]}, {"type": "string", "enum": ["1", "true", "2.5"]}),
-        ({"type": "string", "enum": ["a", 1]}, {"type": "string", "enum": ["a", 1]}),
+        ({"type": "string", "enum": ["a", 1]}, {"type": "string", "enum": ["a", "1"]}),
         ({"type": "integer", "enum": ["1", "2", "x"]}, {"type": "integer", "enum": [1, 2]}),
         ({"type": "boolean", "enum": ["true", "false"]}, {"type": "boolean", "enum": [True, False]}),
         ({"type": "object", "enum": ["CAR", "VAN"]}, {"enum": ["CAR", "VAN"]}),

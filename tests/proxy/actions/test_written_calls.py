@@ -84,3 +84,8 @@ def test_a_call_begins_a_line_however_long_the_answer(text: str, last: str) -> N
     for at in range(max(0, len(text) - 60), len(text)):
         in_pieces = last_lines(in_pieces + text[at], owns, owns_beginning)
     assert in_pieces == last
+
+
+@pytest.mark.parametrize("text", ["```\nact_a\n```", "```python\nact_a\n```", "`act_a`", "[to=functions.act_a]"])
+def test_the_name_alone_in_code_is_no_call(text: str) -> None:
+    assert written_call(text, "", owns) is None
