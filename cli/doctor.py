@@ -196,7 +196,7 @@ async def _sets(seen: Examination) -> None:
                     unknown += [(name, setting, one) for one in unknown_arguments(store, name, named or ())]
                 for setting, one in unknown_names(store, name, api):
                     advice = f"`ragway actions show {name}` lists the operations"
-                    seen.found(f"actions.{name}.{setting}", f"{one} is no operation of the set", advice)
+                    seen.found(f"actions.{name}.{setting}", f"{one} is not an operation of the set", advice)
         except RetrievalError:  # `_databases` names the problem
             return
         finally:

@@ -17,7 +17,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         "config_file",
         type=click.Path(path_type=Path, dir_okay=False),
         callback=_or_before,
-        help=f"Settings file (default: {CONFIG} where it exists).",
+        help=f"Settings file (default: {CONFIG} if it exists).",
     )
     data = click.option(
         "--data", type=click.Path(file_okay=False), callback=_or_before, help="Data folder (default: data/)."

@@ -102,7 +102,7 @@ class ModelCalls:
             if spent is not None and not refused:
                 spent(reader.tokens(body))
         if not reader.whole:
-            raise NoAnswer("the reply is no chat completion")
+            raise NoAnswer("the reply is not a chat completion")
         if reader.refused:
             raise NoAnswer("the model refused")
         if not reader.has_text:
@@ -155,7 +155,7 @@ class ModelCalls:
 async def list_models(upstream: App, target: Target, *, headers: Headers) -> Sequence[Mapping[str, Any]]:
     """The upstream's own list of models, each an object with an `id`. A list costs no tokens and is not metered.
 
-    headers: as for `complete`. Raises NoAnswer: the upstream failed, refused, broke off, or sent no list of models.
+    headers: as in `complete`. Raises NoAnswer: the upstream failed, refused, broke off, or sent no list of models.
     """
     exchange = Exchange(method="GET", path=_MODELS, target=target, body=b"")
     reply = _WholeReply(_MOST_LIST_BYTES)
@@ -166,10 +166,10 @@ async def list_models(upstream: App, target: Target, *, headers: Headers) -> Seq
     try:
         answer = orjson.loads(reply.body())
     except orjson.JSONDecodeError:
-        raise NoAnswer("the reply is no JSON") from None
+        raise NoAnswer("the reply is not JSON") from None
     rows = answer.get("data", "") if isinstance(answer, dict) else ""
     if not isinstance(rows, list | None):  # null: an upstream without models
-        raise NoAnswer("the reply is no list of models")
+        raise NoAnswer("the reply is not a list of models")
     return [row for row in rows or () if _has_id(row)]
 
 
@@ -177,7 +177,7 @@ async def find_model(upstream: App, target: Target, *, headers: Headers) -> byte
     """The upstream's own object of the target's model, in JSON, byte for byte where the upstream answers for one model.
 
     None: no such model. Many upstreams have only the list, and some only the single models: the list decides where the
-    first request finds no model. headers: as for `complete`. Raises NoAnswer where the list cannot be read.
+    first request finds no model. headers: as in `complete`. Raises NoAnswer where the list cannot be read.
     """
     exchange = Exchange(method="GET", path=f"{_MODELS}/{target.model}", target=target, body=b"")
     scope = _scope(exchange, headers)

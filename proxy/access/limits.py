@@ -256,7 +256,7 @@ class Meter:
                 yield share, requests
 
     def enough(self, tokens: int | None, requests: int = 1) -> bool:
-        """Whether a request may go on; tokens, requests: as of `wanted`."""
+        """Whether a request may go on; tokens, requests: as in `wanted`."""
         return all(share.has(amount) for share, amount in self.wanted(tokens, requests))
 
     def most_tokens(self) -> int:

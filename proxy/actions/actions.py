@@ -345,9 +345,9 @@ def unsuited(request: ChatRequest, messages: Sequence[ConversationMessage]) -> s
     if fields.get("tool_choice") not in (None, "auto"):
         return "the request chooses the tool"
     if not isinstance(fields.get("tools"), list | None):
-        return "'tools' is no list"
+        return "'tools' is not a list"
     last = next((one.role for one in reversed(messages) if one.role not in INSTRUCTIONS), "")
-    return "" if last in ("user", "tool") else "the last message is no question and no result of a tool"
+    return "" if last in ("user", "tool") else "the last message is neither a question nor the result of a tool"
 
 
 def _names_of(tools: Any) -> tuple[Collection[str], bool]:

@@ -108,7 +108,7 @@ def check(address: str, allowed: Sequence[IPNetwork] = (), *, api: str = "NAME")
         if not (_is_public(ip) or any(ip.version == network.version and ip in network for network in allowed)):
             network = f'"{ip}/128"' if ip.version == 6 else f"{ip}/32"  # YAML refuses a bare :: in a list
             wanted = f"actions.{api}.networks: [{'…, ' if allowed else ''}{network}]"
-            raise ForbiddenAddress(f"{given} is no public address (to allow: {wanted})")
+            raise ForbiddenAddress(f"{given} is not a public address (to allow: {wanted})")
 
 
 def _is_public(ip: IPAddress) -> bool:
@@ -158,7 +158,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         raise failure
 
     async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
-        raise ForbiddenAddress("a Unix socket is no API")
+        raise ForbiddenAddress("a Unix socket is not an API")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

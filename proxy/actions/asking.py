@@ -13,7 +13,7 @@ _WHICH = "which one"  # begins the row of a question for a row of a list
 
 
 def question(tool: OfferedOperation, rows: Sequence[str]) -> str:
-    """The question for values. rows: as of `row_for` and `row_for_choice`."""
+    """The question for values. rows: as in `row_for` and `row_for_choice`."""
     return "\n".join([_heading(tool), *(f"- {row}" for row in dict.fromkeys(rows))])
 
 

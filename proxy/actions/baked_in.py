@@ -34,7 +34,7 @@ def baked_in(
             operation = found.get((name, each))
             if operation is None:
                 advice = f"`ragway actions show {name}` lists the operations"
-                faults.append(BakedInFault(name, each, "is no operation of the set", advice))
+                faults.append(BakedInFault(name, each, "is not an operation of the set", advice))
             elif not operation.reads:
                 faults.append(BakedInFault(name, each, "could change something", "name operations that only read"))
             else:

@@ -186,7 +186,7 @@ class ClientCredentials(httpx.Auth):
             row = orjson.loads(content) if 200 <= status < 300 else {}
             token, seconds = row["access_token"], float(row.get("expires_in") or 300)
             if not isinstance(token, str) or not token:
-                raise TypeError("the token is no text")
+                raise TypeError("the token is not a text")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._failures += 1
             self._failure = f"the token endpoint answered with status {status} and no token"

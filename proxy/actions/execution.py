@@ -172,7 +172,7 @@ class Execution:
             arguments = turned(tool.schema, arguments)
         if not isinstance(arguments, dict):
             traced.outcome = "invalid_arguments"
-            return "Nothing was sent: the arguments are no JSON object."
+            return "Nothing was sent: the arguments are not a JSON object."
         if tool is None and (label := self._changing(one.name)):
             (traced.set, _, name), traced.operation, traced.outcome = label.partition("/"), label, "could_change"
             return f"Nothing was sent: {name} could change something. This gateway only reads."

@@ -54,7 +54,7 @@ class AddReport:
     unchanged: int
     removed: int
     uncallable: Sequence[Uncallable]
-    credentials: Mapping[str, str]  # as of `SetRows`
+    credentials: Mapping[str, str]  # as in `SetRows`
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ActionLibrary:
     ) -> AddReport:
         """Bring a set up to date with a document.
 
-        base_url, source, limits: as of `Spec`. owner: as of `SpecReader.read`.
+        base_url, source, limits: as in `Spec`. owner: as in `SpecReader.read`.
 
         An unreadable document changes no set. After an interruption, the operations are the old operations, and the
         next `add` of any document completes the texts. Raises UnreadableSpec, RetrievalError.

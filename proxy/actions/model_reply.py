@@ -69,7 +69,7 @@ class ModelReply:
     ) -> None:
         """refusals: an error with one of these words refuses the way in which the model was asked for calls.
 
-        stands: as of `written_calls`. by_tools: the model makes calls by tools, so a text of the model makes none.
+        stands: as in `written_calls`. by_tools: the model makes calls by tools, so a text of the model makes none.
 
         before_end: called once the reply is read, before the client gets the end: a program may ask again at once.
         """
@@ -258,7 +258,7 @@ class ModelReply:
         """Pass a whole reply, or an error, as an event of the stream that the client reads. Raises ApiError."""
         reply = json_of(b"".join(self._pieces))
         if not isinstance(reply, dict):
-            raise upstream_error(502, "The upstream sent a reply that is no JSON object.", "upstream_garbled")
+            raise upstream_error(502, "The upstream sent a reply that is not a JSON object.", "upstream_garbled")
         self._reader = ChatReplyReader(streamed=True, max_bytes=sys.maxsize)
         if isinstance(message := first_choice(reply).pop("message", None), dict):
             for index, call in numbered_calls(message, range(sys.maxsize)):

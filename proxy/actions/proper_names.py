@@ -1,6 +1,6 @@
 """A question without names, for a second search of operations.
 
-A name is no subject of an API, and its words find other APIs: "House of Cards" finds cards, "Star Wars" finds stars.
+The words of a name find APIs of other subjects: "House of Cards" finds cards, "Star Wars" finds stars.
 """
 
 import re

@@ -54,7 +54,7 @@ class ProtocolText:
     ) -> None:
         """owns: whether a tool of the gateway has this name; owns_beginning: a name with this beginning.
 
-        says: an answer is a JSON object with the member `say`, whose text makes no call. stands: as of `written_calls`.
+        says: an answer is a JSON object with the member `say`, whose text makes no call. stands: as in `written_calls`.
         """
         self._owns = owns
         self._owns_beginning = owns_beginning

@@ -23,7 +23,7 @@ _WORD = re.compile(r"\w+")
 _LEAST_WINDOW_CHARS = 400  # around the name, in which the arguments stand; longer arguments have more
 _MOST_PLACES = 200  # of a name in one text
 _MOST_LEVELS = 20
-# Signs before and after the name in the text of a call. A name in plain words is no call.
+# Signs before and after the name in the text of a call. A name in plain words is not a call.
 _CALL_BEFORE = re.compile(
     r"(?:(?:name|function|tool|action|call|invoke|type)\w*\W{1,8}|[<=>\]}.:]\W{0,2})(?:functions\.)?$", re.IGNORECASE
 )

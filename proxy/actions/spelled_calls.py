@@ -13,7 +13,7 @@ name before the arguments (`act_a: {"x": 1}`, `act_a(x=1)`), or the name in the 
     <invoke name="act_a"><parameter name="x">1</parameter></invoke>                    MiniMax, Claude
 
 One parser reads all: the marks, the name, what stands between, and the arguments in one of four forms. A name between
-other words is no call.
+other words is not a call.
 """
 
 import ast
@@ -230,7 +230,7 @@ def spelled_call(text: str, owns: Owns) -> SpelledCall | None:
 
 
 def _cut_object_call(text: str, owns: Owns) -> ToolCall | None:
-    """The call in an object that is cut off, or is no JSON."""
+    """The call in an object that is cut off, or is not JSON."""
     named = next((one for one in _NAME.finditer(text[:_MOST_OBJECT_CHARS]) if owns(one[0])), None)
     if named is None:
         return None

@@ -116,7 +116,7 @@ class Ways:
         return self._first(target, LEARNED[LEARNED.index(way) + refused :])
 
     def learn(self, target: Target, way: ToolsWay, *, refused: bool, form: bool = False) -> None:
-        """Learn that a way does not suit the model. refused: as of `after`; form: beside a form of the answer."""
+        """Learn that a way does not suit the model. refused: as in `after`; form: beside a form of the answer."""
         if form:
             self._learn(target, *_NO_FORM)
         # A slip may be the refused schema of one operation, or the JSON of a call that a person asks for.

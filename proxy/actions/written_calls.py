@@ -3,7 +3,7 @@
 Models without tool calls of their own answer with the JSON of a call or with the marks of their template
 (`spelled_calls`). A model that is asked by tools writes such a text only where the model's server does not read the
 marks. There, the text is a call only if the text begins a line and ends the answer; a template's marks may begin
-anywhere, and no text on the same line may follow. A quote is no call (`quotes`).
+anywhere, and no text on the same line may follow. A quote is not a call (`quotes`).
 """
 
 import re
@@ -40,7 +40,7 @@ def is_quote(found: SpelledCall, before: str, text: str, stands: Stands) -> bool
 def written_call(text: str, before: str, owns: Owns, stands: Stands = stands_nowhere) -> LineCall | None:
     """The call at the end of an answer, the first of several; None: the answer is another text.
 
-    text: as of `last_lines`. before: the answer before the text.
+    text: as in `last_lines`. before: the answer before the text.
     """
     begun = begins_call(text, owns, owns)
     if len(text) > _MOST_CHARS or begun is False:
@@ -63,7 +63,7 @@ def written_call(text: str, before: str, owns: Owns, stands: Stands = stands_now
 def last_lines(text: str, owns: Owns, owns_beginning: Owns) -> str:
     """The text from the first place on that may be the beginning of a call: a line, or the mark of a template.
 
-    "." stands for a line that is no call: the line may go on. owns_beginning: as of `begins_call`.
+    "." stands for a line that is not a call: the line may go on. owns_beginning: as in `begins_call`.
     """
     if len(text) > _MOST_CHARS:
         text = "." + text[-_MOST_CHARS:]

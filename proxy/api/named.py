@@ -107,13 +107,13 @@ def _in_form(raw: bytes, content_type: bytes) -> Named | None:
     try:
         model = raw[start:end].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _unreadable("its model is no UTF-8") from error
+        raise _unreadable("its model is not UTF-8") from error
     if not model:
         raise ApiError(400, "The form's 'model' is empty: name a model.", code="missing_model", param="model")
     if len(model) > MAX_MODEL_CHARS:
         raise _unreadable(f"its model is longer than {MAX_MODEL_CHARS} characters")
     if not model.isprintable():  # a line break could begin another part
-        raise _unreadable("its model holds what is no letter")
+        raise _unreadable("its model has a character that cannot be printed")
     return Named(model, lambda name: raw if name == model else raw[:start] + name.encode() + raw[end:], {})
 
 

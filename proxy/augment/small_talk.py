@@ -2,7 +2,7 @@
 
 In a conversation the search for "thanks" leans on the turns before, and finds their passages again: some 2,000 tokens.
 The gateway knows small talk by closed lists of phrases (`config/small_talk.yaml`): phrases must make up the whole
-message, so one word more is a question. An embedder is no help here: to a model made for English, "¿por qué?" and
+message, so one word more is a question. An embedder does not help here: to a model made for English, "¿por qué?" and
 "почему?" are as near to thanks as thanks is.
 """
 

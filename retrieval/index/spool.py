@@ -58,7 +58,7 @@ class Spool:
 def read(data: Path, name: str, *, max_bytes: int) -> bytes:
     """The content of a file. Raises RetrievalError for a missing file and for a file over `max_bytes`."""
     if not _NAME.fullmatch(name):
-        raise RetrievalError(f"{name!r} is no name of an upload")
+        raise RetrievalError(f"{name!r} is not the name of an upload")
     try:
         with (data / _FOLDER / name).open("rb") as file:
             content = file.read(max_bytes + 1)

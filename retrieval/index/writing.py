@@ -102,7 +102,7 @@ class IndexWriting:
     ) -> list[WriteResult]:
         """Read the documents, then write under the lock; [] if the documents are not `wanted` any more.
 
-        split: as of `DocumentWriter.read`.
+        split: as in `DocumentWriter.read`.
         """
         async with self._shared.documents(collection, [document.key for document in given]):
             while True:

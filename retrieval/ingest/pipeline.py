@@ -423,7 +423,7 @@ class Ingester:
     async def vectors(
         self, splits: Sequence[SplitDocument], language: str, tally: Tally | None = None, *, owner: str = ""
     ) -> list[Row]:
-        """Return (dense, sparse) of every chunk of these documents, in order. owner: as for `Preparation`."""
+        """Return (dense, sparse) of every chunk of these documents, in order. owner: as in `Preparation`."""
         texts = [_indexed(split.document, chunk, language) for split in splits for chunk in split.chunks]
         dense: list[Vector] = []
         sparse: list[Sparse] = []

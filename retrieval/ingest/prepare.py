@@ -64,7 +64,7 @@ class Preparation(Protocol):
         ...
 
     async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:
-        """remaining: an estimate of the texts that follow without a pause. owner: as of `split`."""
+        """remaining: an estimate of the texts that follow without a pause. owner: as in `split`."""
         ...
 
     async def close(self) -> None: ...
@@ -73,7 +73,7 @@ class Preparation(Protocol):
 def sandbox(
     recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, *, nice: int = 0
 ) -> Sandbox[SourceFile | Document, SplitDocument]:
-    """The processes that parse and split documents. nice: as of `ReadingJob`."""
+    """The processes that parse and split documents. nice: as in `ReadingJob`."""
     reader = partial(_splitting, recipe, embedder_limits, limits.chunks)
     return Sandbox(ReadingJob(reader, limits.seconds, limits.memory_mb, nice))
 

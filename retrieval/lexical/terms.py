@@ -192,7 +192,7 @@ def _names_like_stop_words(text: str, language: str) -> Iterator[str]:
     """The stop words of a text that capitals mark as names, as written."""
     for inside, capitals in _NAME.findall(text):
         name = inside or capitals
-        # "I" is no name, and German writes "you" and "your" with a capital.
+        # "I" is not a name, and German writes "you" and "your" with a capital.
         if name != "I" and not (language == "de" and name[1:].islower()) and _is_stop_word(name, language):
             yield name
 

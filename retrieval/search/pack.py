@@ -18,7 +18,7 @@ def pack(hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False
     """The first passages of `hits` (best first) that fit: at most `k` passages and `budget_tokens` tokens in all.
 
     A passage over the budget is skipped; a later, shorter passage may still fit. merge: count adjacent passages as
-    joined (`neighbours`). question: a passage with a word of the question that a better passage lacks is no copy.
+    joined (`neighbours`). question: a passage with a word of the question that a better passage lacks is not a copy.
     `dropped` counts the hits left out.
     """
     return pack_with_fates(hits, k=k, budget_tokens=budget_tokens, merge=merge, question=question)[0]

@@ -273,7 +273,7 @@ def test_a_run_to_an_address_that_is_not_public_is_refused(folder: Path) -> None
     done = ragway(*words, folder=folder, environ={"ATLAS_KEY": SECRET})
     assert done.returncode == 1
     assert done.stdout == (
-        "The call failed: 127.0.0.1 is no public address (to allow: actions.atlas.networks: […, 127.0.0.1/32]).\n"
+        "The call failed: 127.0.0.1 is not a public address (to allow: actions.atlas.networks: […, 127.0.0.1/32]).\n"
     )
 
 
@@ -443,7 +443,7 @@ def test_the_doctor_names_a_set_whose_reading_was_interrupted(folder: Path) -> N
 
 
 def test_an_address_that_is_not_public_is_named_before_the_first_call(folder: Path) -> None:
-    reason = "127.0.0.1 is no public address (to allow: actions.atlas.networks: [127.0.0.1/32])"
+    reason = "127.0.0.1 is not a public address (to allow: actions.atlas.networks: [127.0.0.1/32])"
     _, err = actions(folder, "add", "atlas", "atlas.yaml", "--base-url", NOBODY)
     assert f"no operation is called yet: {reason}\n" in err
     done = ragway("doctor", folder=folder)
@@ -511,4 +511,4 @@ def test_only_the_operations_that_the_settings_name_are_called(folder: Path) -> 
         in actions(folder, "run", "atlas", "listOrganizationUsers", "orgId=5", "--dry")[0]
     )
     assert "(not called: by actions.atlas.only or .never)" in actions(folder, "show", "atlas")[0]
-    assert "gone is no operation of the set" in ragway("doctor", folder=folder).stdout
+    assert "gone is not an operation of the set" in ragway("doctor", folder=folder).stdout

@@ -201,7 +201,7 @@ async def test_what_may_pass_is_asked_again_after_growing_pauses(why: str, tmp_p
     assert 1.5 <= pauses[1] <= 2.5
 
 
-@pytest.mark.parametrize("why", ["status 401", "status 400", "the reply is no chat completion"])
+@pytest.mark.parametrize("why", ["status 401", "status 400", "the reply is not a chat completion"])
 async def test_a_refusal_is_not_repeated(why: str, tmp_path: Path) -> None:
     said, pauses, calls, kept = await written(tmp_path, 1, [NoAnswer(why)])
     assert (pauses, calls, kept) == ([], 1, 0)

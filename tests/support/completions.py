@@ -22,7 +22,7 @@ def events(*texts: str, usage: dict[str, Any] | None = USAGE, finish: str = "sto
 
 
 def streamed(*texts: str, **how: Any) -> bytes:
-    """The same as a whole HTTP reply; how: as of `events`."""
+    """The same as a whole HTTP reply; how: as in `events`."""
     return head(b"content-type: text/event-stream", b"transfer-encoding: chunked") + b"".join(
         chunked([events(*texts, **how)])
     )

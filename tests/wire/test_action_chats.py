@@ -328,7 +328,7 @@ def test_a_call_that_is_no_json_reaches_the_model_as_an_error(team: Team) -> Non
     wrong["tool_calls"][0]["function"]["arguments"] = "{not json"
     team.script(wrong, says("Sorry."))
     assert team.ask().parse().choices[0].message.content == "Sorry."
-    assert "no JSON object" in team.model.received[1]["messages"][-1]["content"]
+    assert "not a JSON object" in team.model.received[1]["messages"][-1]["content"]
 
 
 WRITTEN = [

@@ -340,7 +340,7 @@ def test_broken_json_of_a_call_never_reaches_the_client(team: Team, text: str, a
     got = answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=True)
     assert got == (ANSWER if "arguments" in text else "")
     if "arguments" in text:
-        assert "no JSON object" in team.model.received[1]["messages"][-1]["content"]
+        assert "not a JSON object" in team.model.received[1]["messages"][-1]["content"]
 
 
 @pytest.mark.parametrize("stream", [False, True])

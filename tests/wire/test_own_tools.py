@@ -252,7 +252,7 @@ def test_a_chat_that_does_not_suit_gets_no_baked_in_operation(chats: Chats) -> N
 
 
 def test_a_baked_in_name_without_an_operation_is_logged_and_found_by_doctor(chats: Chats) -> None:
-    problem = "getEvents is no operation of the set"
+    problem = "getEvents is not an operation of the set"
     assert f"actions.baked.always: {problem}" in chats.log()
     found = ragway("doctor", "--data", "data", folder=chats.folder)
     assert f"actions.baked.always: {problem}: `ragway actions show baked` lists the operations" in found.stdout

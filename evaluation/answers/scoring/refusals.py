@@ -257,6 +257,6 @@ _EVERY = re.compile("|".join(_LANGUAGES), re.VERBOSE | re.IGNORECASE)
 
 
 def refuses(answer: str) -> bool:
-    """Whether an answer begins with a refusal. The thoughts of the model are no part of an answer."""
+    """Whether an answer begins with a refusal. The model's thoughts are not part of an answer."""
     sentences = [part for part in _SENTENCE_END.split(answer.replace("’", "'").strip()) if part and part.strip()]
     return bool(_EVERY.search(" ".join(" ".join(sentences[:_REFUSED_WITHIN]).split())))

@@ -130,7 +130,7 @@ def _operation(
     document: Mapping[str, Any], path: str, item: Values, method: str, given: Any, names: FreeNames, budget: Budget
 ) -> Operation:
     if not isinstance(given, dict):
-        raise _Unsupported((isinstance(given, str) and given) or "the operation is no object")
+        raise _Unsupported((isinstance(given, str) and given) or "the operation is not an object")
     if method == "trace":
         raise _Unsupported("TRACE is not called")
     if not path.startswith("/"):
@@ -154,7 +154,7 @@ def _operation(
             f"the path's {unfilled[0].strip('/')} cannot be filled: OpenAPI writes a parameter as {{name}}"
         )
     if missing := sorted(templates - {one.name for one in parameters if one.place == "path"}):
-        raise _Unsupported(f"the path's {{{missing[0]}}} is no parameter of the operation")
+        raise _Unsupported(f"the path's {{{missing[0]}}} is not a parameter of the operation")
     body = _body(document, given, method, reader, arguments, properties, required)
     schema: Values = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     if reader.defs:

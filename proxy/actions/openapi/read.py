@@ -26,7 +26,7 @@ _VERSIONS = re.compile(r"3\.[01](\.\d+)?(-[\w.]+)?")
 
 
 class UnreadableSpec(ValueError):
-    """A document that is no OpenAPI document; the text says where and why."""
+    """A document that is not an OpenAPI document; the text says where and why."""
 
 
 class _Loader(yaml.CSafeLoader):
@@ -38,7 +38,7 @@ class _Loader(yaml.CSafeLoader):
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):
-            raise _at("the value is no object, as the tag says", node.start_mark)
+            raise _at("the value is not an object, as the tag says", node.start_mark)
         made: dict[Any, Any] = {}
         merged: dict[Any, Any] = {}
         for name_node, value_node in node.value:
@@ -131,7 +131,7 @@ def read_spec(raw: bytes, *, yaml_bytes: int = MAX_BYTES) -> dict[str, Any]:
         raise UnreadableSpec(f"the document is larger than {MAX_BYTES >> 20} MB")
     document: Any = _parsed(raw, yaml_bytes)
     if not isinstance(document, dict):
-        raise UnreadableSpec("the document is no object: an OpenAPI document begins with `openapi: 3.1.0`, or so")
+        raise UnreadableSpec("the document is not an object: an OpenAPI document begins with `openapi: 3.1.0`, or so")
     if "swagger" in document:
         if str(document["swagger"]) != "2.0":
             raise UnreadableSpec(f"`swagger: {document['swagger']}`: of Swagger only version 2.0 is read")
@@ -145,7 +145,7 @@ def read_spec(raw: bytes, *, yaml_bytes: int = MAX_BYTES) -> dict[str, Any]:
         given = "no `openapi`" if "openapi" not in document else f"`openapi: {document['openapi']}`"
         raise UnreadableSpec(f"{given}: versions 3.0 and 3.1 of OpenAPI are read, and version 2.0 of Swagger")
     if not isinstance(document.get("paths", {}), dict):
-        raise UnreadableSpec("`paths` is no object")
+        raise UnreadableSpec("`paths` is not an object")
     return dict(document)
 
 
@@ -183,7 +183,7 @@ def _check_utf8(text: bytes) -> None:
     try:
         text.decode()
     except UnicodeDecodeError as error:
-        raise UnreadableSpec(f"{_line(text, error.start)}: the text is no UTF-8") from error
+        raise UnreadableSpec(f"{_line(text, error.start)}: the text is not UTF-8") from error
 
 
 def _line(text: bytes, at: int) -> str:

@@ -31,7 +31,7 @@ def path_item(document: Mapping[str, Any], given: Any) -> tuple[dict[str, Any], 
     value = {} if given is None else given
     for _ in range(_MOST_HOPS):
         if not isinstance(value, dict):
-            return members, "the path item is no object"
+            return members, "the path item is not an object"
         members = {**value, **members}
         if not isinstance(reference := members.pop("$ref", None), str):
             return members, ""

@@ -92,7 +92,7 @@ class Access:
         filter: str,
         hit_options: HitOptions = DEFAULT_HIT_OPTIONS,
     ) -> Retrieved:
-        """explicit: whether the caller named the collections. filter: as of `View`.
+        """explicit: whether the caller named the collections. filter: as in `View`.
 
         Raises UnknownCollection, RetrievalError.
         """

@@ -239,7 +239,7 @@ def _boundary(scope: Scope, options: UploadOptions) -> bytes:
 
 
 def _no_form() -> ApiError:
-    return ApiError(400, "The body is no whole multipart form.", code="invalid_form")
+    return ApiError(400, "The body is not a whole multipart form.", code="invalid_form")
 
 
 def _refused(error: OSError) -> ApiError:

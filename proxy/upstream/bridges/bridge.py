@@ -256,7 +256,7 @@ class _Reply:
     def _read_chunk(self, chunk: Any) -> None:
         """A chunk, or a whole completion. Raises ApiError."""
         if not isinstance(chunk, dict):
-            raise upstream_error(502, "The upstream sent a chunk that is no JSON object.", "upstream_garbled")
+            raise upstream_error(502, "The upstream sent a chunk that is not a JSON object.", "upstream_garbled")
         if chunk.get("error"):
             raise _error_of(502, chunk["error"])
         self._writer.read(chunk)

@@ -132,7 +132,7 @@ class MessageWriter(ReplyWriter):
             return given
         if self.streamed:
             return {}
-        words = "The model called a tool with arguments that are no JSON object: ask again, or raise `max_tokens`."
+        words = "The model called a tool with arguments that are not a JSON object: ask again, or raise `max_tokens`."
         raise upstream_error(502, words, "upstream_garbled")
 
 
@@ -148,5 +148,5 @@ def _object_in(text: str) -> Json | None:
 def _finite(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        raise ValueError(f"{number} is no number of JSON")
+        raise ValueError(f"{number} is not a number in JSON")
     return value

@@ -125,7 +125,7 @@ def _no_answer(status: int) -> ApiError:
     if status in range(300, 400):
         words = f"The upstream answered {status}, a redirect, and redirects are not followed: correct its `api_base`."
         return upstream_error(502, words, "upstream_redirect")
-    return upstream_error(502, f"The upstream answered {status}, which is no answer.", "upstream_error")
+    return upstream_error(502, f"The upstream answered {status}, which is not an answer.", "upstream_error")
 
 
 def _refusal(response: httpx.Response, words: str, target: Target) -> ProviderError:

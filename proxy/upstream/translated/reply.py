@@ -121,7 +121,7 @@ async def _as_received(response: httpx.Response) -> AsyncGenerator[bytes]:
             break
         chunk = json.loads(data)  # orjson refuses half a surrogate pair, and providers send halves
         if not isinstance(chunk, dict):
-            raise upstream_error(502, "The upstream sent a chunk that is no JSON object.", "upstream_garbled")
+            raise upstream_error(502, "The upstream sent a chunk that is not a JSON object.", "upstream_garbled")
         if error := chunk.get("error"):
             raise ErrorInReply(error)
         reader.read_event(chunk)

@@ -242,7 +242,7 @@ def _checked_fields(fields: object) -> Mapping[Any, Any]:
     if fields is None:
         return {}
     if not isinstance(fields, Mapping):
-        raise ValueError(f"the front matter is no list of names and values. {_HINT}")
+        raise ValueError(f"the front matter is not a list of names and values. {_HINT}")
     return fields
 
 

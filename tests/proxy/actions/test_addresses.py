@@ -74,7 +74,7 @@ async def test_no_spelling_of_a_loopback_host_is_called(host: str) -> None:
         await api.close()
     assert server.connections == 0
     assert not outcome.sent
-    assert "is no public address" in outcome.text or "address is not valid" in outcome.text
+    assert "is not a public address" in outcome.text or "address is not valid" in outcome.text
 
 
 class Resolver:
@@ -109,7 +109,7 @@ async def test_a_name_with_one_forbidden_address_is_not_called(monkeypatch: pyte
         outcome = await called(api)
         await api.close()
     assert server.connections == 0
-    assert outcome.text.startswith("The call failed: 10.0.0.1 is no public address")
+    assert outcome.text.startswith("The call failed: 10.0.0.1 is not a public address")
 
 
 async def test_the_connection_goes_to_the_checked_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ async def test_a_name_is_checked_again_for_each_new_connection(monkeypatch: pyte
         first, second = await called(api), await called(api)
         await api.close()
     assert first.succeeded
-    assert second.text.startswith("The call failed: 10.0.0.1 is no public address")
+    assert second.text.startswith("The call failed: 10.0.0.1 is not a public address")
 
 
 async def test_the_next_address_is_called_where_the_first_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:

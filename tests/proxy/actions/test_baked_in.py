@@ -100,6 +100,6 @@ async def test_a_name_that_cannot_be_offered_is_logged_once(tmp_path: Path, capl
         assert await offered(made, "atlas") == ["act_list", "find_actions"]
     assert [record.message for record in caplog.records if "always" in record.message] == [
         "actions.atlas.always: add could change something; name operations that only read",
-        "actions.atlas.always: lists is no operation of the set; `ragway actions show atlas` lists the operations",
+        "actions.atlas.always: lists is not an operation of the set; `ragway actions show atlas` lists the operations",
     ]
     await made.close()

@@ -101,7 +101,7 @@ async def test_a_whole_number_beyond_64_bits_is_sent_with_all_digits(number: str
     async with served_api(users, fixed={"groupId": "g1"}) as (server, api):
         assert "u77" in await result(execution(api, f"{QUESTION} since {number}"), arguments)
         huge = arguments.replace(number, "9" * 5000)
-        assert "no JSON object" in await result(execution(api, QUESTION), huge)
+        assert "not a JSON object" in await result(execution(api, QUESTION), huge)
     assert server.targets == [f"/groups/g1/orgs/5f0c1e/users?since={number}&team=a"]
 
 
@@ -187,9 +187,9 @@ MUTANTS: dict[str, tuple[Any, str]] = {
     "look-alike name": (changed(orgId=..., orgID="5f0c1e"), "orgID is unknown (did you mean orgId?)"),
     "look-alike letter": (changed(orgId="5f0с1e"), "orgId"),  # a Cyrillic с
     "fixed argument": (changed(groupId="mine"), "groupId is unknown"),
-    "no object": ("[1]", "the arguments are no JSON object"),
-    "no JSON": ("orgId=5f0c1e", "the arguments are no JSON object"),
-    "cut JSON": ('{"orgId": "5f0c1e"', "the arguments are no JSON object"),
+    "no object": ("[1]", "the arguments are not a JSON object"),
+    "no JSON": ("orgId=5f0c1e", "the arguments are not a JSON object"),
+    "cut JSON": ('{"orgId": "5f0c1e"', "the arguments are not a JSON object"),
     "nothing": ("", "orgId is missing"),
 }
 

@@ -34,14 +34,14 @@ def document(**more: Any) -> dict[str, Any]:
         (b"openapi: 3.1.0\npaths:\n  /a: {get: [}", "line 3, column"),
         (b"openapi: 3.1.0\nopenapi: 3.0.0\n", "line 2, column 1: the name 'openapi' occurs twice"),
         (b"openapi: 3.1.0\nx: &a [*a]\n", "recursive"),
-        (b"just words", "is no object"),
-        (b"[1]", "is no object"),
+        (b"just words", "is not an object"),
+        (b"[1]", "is not an object"),
         (b"{}", "no `openapi`"),
         (b"openapi: 4.0.0", "`openapi: 4.0.0`"),
         (b"swagger: '1.2'", "only version 2.0"),
-        (b"openapi: 3.1.0\npaths: []", "`paths` is no object"),
+        (b"openapi: 3.1.0\npaths: []", "`paths` is not an object"),
         (b"\xff\xfe\x00", ""),
-        (b"", "is no object"),
+        (b"", "is not an object"),
         (b"[" * 100_000, ""),
         (b"x: 1\na: " + b"[" * 50_000, "line 2, column 203: the values are nested too deeply"),
         (b"- " * 50_000, "line 1, column 401: the values are nested too deeply"),
@@ -49,12 +49,12 @@ def document(**more: Any) -> dict[str, Any]:
         (b"x:\n  - !!bool maybe", "line 2, column 5: the value is no bool of JSON"),
         (b"x:\n  - !!int [a]", "line 2, column 5: the value is no int of JSON"),
         (b"x:\n  - !!float .inf", "line 2, column 5: the value is no float of JSON"),
-        (b"x:\n  - !!map [a]", "line 2, column 5: the value is no object"),
+        (b"x:\n  - !!map [a]", "line 2, column 5: the value is not an object"),
         (b"x:\n  - !!seq {a: b}", "line 2, column 5: expected a sequence node"),
         (b"x:\n  - !!timestamp abc", "line 2, column 5: the tag 'tag:yaml.org,2002:timestamp' does not belong"),
         (b"x:\n  - <<: 1", "line 2, column 9: `<<` takes objects"),
         (b"openapi: 3.1.0\nx: \xff\n", "line 2: invalid leading UTF-8 octet"),
-        (b'{"openapi": "3.1.0",\n"x": "\xff"}', "line 2: the text is no UTF-8"),
+        (b'{"openapi": "3.1.0",\n"x": "\xff"}', "line 2: the text is not UTF-8"),
         (b"openapi: 3.1.0\nx: \x00\n", "line 2: control characters are not allowed"),
         ("openapi: 3.1.0\nx: \x01\n".encode("utf-16"), "line 2: control characters are not allowed"),
         (b"x:\n  - -1e999", "line 2, column 5: the value is no float of JSON"),
@@ -271,7 +271,7 @@ def test_words_of_openapi_become_words_of_json_schema(given: dict[str, Any], mad
         ({"parameters": [{"name": "a", "in": "header", "style": "form"}]}, "does not have"),
         ({"parameters": [{"name": "a b", "in": "header"}]}, "cannot be sent"),
         ({"requestBody": {"required": True, "content": {"application/xml": {}}}}, "application/xml"),
-        (1, "no object"),
+        (1, "not an object"),
     ],
 )
 def test_a_fault_costs_one_operation_alone(operation: Any, reason: str) -> None:
@@ -297,8 +297,8 @@ def test_a_response_in_another_document_leaves_the_operation_callable(version: d
         ({"$ref": "./users.yaml"}, "the reference './users.yaml' leads to another document"),
         ({"$ref": "#/nowhere"}, "leads nowhere"),
         ({"$ref": "#/paths/~1bad"}, "has no end"),
-        ({"$ref": "#/info/title"}, "the path item is no object"),
-        (["get"], "the path item is no object"),
+        ({"$ref": "#/info/title"}, "the path item is not an object"),
+        (["get"], "the path item is not an object"),
     ],
 )
 def test_a_path_that_cannot_be_read_is_named_with_the_reason(version: dict[str, str], item: Any, reason: str) -> None:
@@ -364,7 +364,7 @@ def test_equal_names_get_the_lowest_free_number() -> None:
 
 def test_a_path_without_its_parameter_cannot_be_called() -> None:
     _, uncallable = operations_of(document(paths={"/a/{id}": {"get": {}}}))
-    assert uncallable[0].reason == "the path's {id} is no parameter of the operation"
+    assert uncallable[0].reason == "the path's {id} is not a parameter of the operation"
 
 
 def test_a_parameter_that_the_path_does_not_have_is_no_argument() -> None:

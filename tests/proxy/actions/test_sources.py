@@ -53,7 +53,7 @@ async def test_a_host_that_is_not_allowed_is_not_asked() -> None:
 async def test_an_address_that_is_not_public_is_not_asked() -> None:
     async with api_server(replies(Reply(body=DOCUMENT))) as server:
         with pytest.raises(
-            UnreadableSpec, match=r"127.0.0.1 is no public address .*actions.NAME.networks: \[127.0.0.1/32\]"
+            UnreadableSpec, match=r"127.0.0.1 is not a public address .*actions.NAME.networks: \[127.0.0.1/32\]"
         ):
             await read_source(server.base_url + "/x", hosts=HOSTS)
     assert server.connections == 0

@@ -339,7 +339,7 @@ def test_a_whole_reply_without_a_finish_is_an_answer(kind: Callable[..., ReplyWr
 def test_a_number_that_json_has_not_is_an_error_of_the_arguments(number: str, beside: str) -> None:
     call = {"id": "a", "function": {"name": "f", "arguments": f'{{{beside}"z": {number}}}'}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    with pytest.raises(ApiError, match="no JSON object"):
+    with pytest.raises(ApiError, match="not a JSON object"):
         written(MessageWriter({"model": "m"}, streamed=False), [{"choices": [{"index": 0, "message": message}]}])
 
 

@@ -112,10 +112,10 @@ def test_groups_are_read_in_whatever_case_and_quotes(block: str) -> None:
         ("<<: {groups: [hr]}", "merge keys"),
         ("groups: !!set {hr}", "tags"),
         ("groups: [hr\n", "did not find"),
-        ("groups:[hr]", "no list of names"),
+        ("groups:[hr]", "not a list of names"),
         ("groups [hr]\ntitle: x", "mapping values"),
         ("groups：[hr]\ntitle: x", "line"),
-        ("- groups: [hr]", "no list of names"),
+        ("- groups: [hr]", "not a list of names"),
         ("title: x\naccess:\n  groups: [hr]", "'groups' is not a valid way"),
         ("title: x\naccess: {groups: [hr]}", "'groups' is not a valid way"),
         ("group: hr", "'group' is not a valid way"),
@@ -137,7 +137,7 @@ def test_groups_are_read_in_whatever_case_and_quotes(block: str) -> None:
         ('title: x\n"gr\\u006fups": {a: b}', "list of at most 32"),
         ('"gr\\\n  oups": [hr]', "line 3"),
         ("title: a: b\n? groups\n: [hr]", "mapping values"),
-        ("0\\\ngroups:[hr]", "no list of names"),
+        ("0\\\ngroups:[hr]", "not a list of names"),
     ],
 )
 def test_rights_that_cannot_be_read_make_no_document(block: str, why: str) -> None:
