@@ -64,6 +64,7 @@ class ProtocolText:
         self._held = ""
         self._last = ""  # the last character of the text for the client: a call does not begin in a word
         self._before: list[str] = []  # the text for the client
+        self._ended_thought = False  # the text for the client has the end of a thought
         self._after: list[str] = []  # the text from the beginning of the call on
         self._thinks = False  # the text is a thought, which makes no call
         self._thought = False  # a thought has ended
@@ -97,12 +98,17 @@ class ProtocolText:
             found = spelled_call(text, self._named_first(text))
             if found is None:
                 return shown + text, None
-            if not is_quote(found, "".join(self._before), text, self._stands):
+            if not is_quote(found, self._answer(), text, self._stands):
                 return shown, found.call
             self._state, self._held, self._after, self._last = "prose", "", [], text[found.end - 1]
             self._before.append(text[: found.end])
             shown += text[: found.end] + self.feed(text[found.end :])
         return shown + self._held + "".join(self._after), None
+
+    def _answer(self) -> str:
+        """The text for the client, without a thought."""
+        before = "".join(self._before)
+        return before.partition(_THOUGHT_END)[2] if self._ended_thought else before
 
     def _named_first(self, text: str) -> Callable[[str], bool]:
         """Which names are tools: at the beginning of an answer any name, because small models make names up."""
@@ -162,7 +168,7 @@ class ProtocolText:
                 end = place.start() + len(_THOUGHT_END)
                 self._state, self._thinks, self._thought, self.unwrapped = "begins", False, True, False
                 self._last = ">"
-                self._before.clear()
+                self._ended_thought = True
                 return text[begin:end] + self._fed(text[end:])
             begins: bool | None = False
             if not self._thought and _THOUGHT_END.startswith(beginning):

@@ -134,6 +134,7 @@ def test_text_before_a_call_is_shown(name: str, before: str, size: int) -> None:
         assert shown.rstrip("`<\n ") == f"Well. {before}".rstrip("`<\n ")
 
 
+@example("```\nx\n```</think>" + '{"name": "act_a", "arguments": {"x": 1}}', 1, False)
 @given(st.lists(pieces | st.text(max_size=4)).map("".join), st.integers(1, 9), st.booleans())
 def test_the_pieces_of_any_text_do_not_matter(text: str, size: int, says: bool) -> None:
     whole = read(text, max(1, len(text)), says=says)
