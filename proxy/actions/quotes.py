@@ -18,7 +18,7 @@ from proxy.dialects.replies import ToolCall
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _WHITE = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
-_MOST_ESCAPES = 4  # of a text in a text in a text
+_MOST_ESCAPES = 6  # of a text in a text in a text
 _WORD = re.compile(r"\w+")
 _LEAST_WINDOW_CHARS = 400  # around the name, in which the arguments stand; longer arguments have more
 _MOST_PLACES = 200  # of a name in one text
