@@ -180,6 +180,7 @@ def test_the_marks_of_passages_are_no_source_of_a_value(team: Team) -> None:
     assert raw.headers["x-rag-sources"] == "1.md"
     assert team.model.received[1]["messages"][-1]["content"].startswith("Nothing was sent")
     assert team.api.seen == ["GET /orgs/4711/users"]
+    assert httpx.delete(f"{collections}/marks", timeout=60).status_code == 200, "other chats are not augmented"
 
 
 MADE_UP = ("act_listUsers", {"orgId": "5f0c9999"})
