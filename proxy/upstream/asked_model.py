@@ -33,9 +33,12 @@ def renamed(exchange: Exchange, target: Target, scope: Scope) -> str:
 
 
 def uncoded(scope: Scope) -> Scope:
-    """The request, for a reply that is not compressed: such a reply cannot be edited."""
-    headers = [(name, b"identity" if name == b"accept-encoding" else value) for name, value in scope["headers"]]
-    return {**scope, "headers": headers}
+    """The request, for a reply that is not compressed: a compressed reply cannot be edited.
+
+    The header is sent in any case, because an upstream may compress where a request has no such header.
+    """
+    headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
+    return {**scope, "headers": [*headers, (b"accept-encoding", b"identity")]}
 
 
 class AskedModel:
