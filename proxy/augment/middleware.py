@@ -159,9 +159,10 @@ class Augment:
             return request, decision
 
         request, decision = await by_size(raw, understood)
-        exchange.fields, exchange.model = request.fields, decision.model
+        exchange.fields = request.fields
         exchange.rights.check_members(request.fields)
         exchange.target = target = self._resolve(decision.model, exchange.rights)
+        exchange.model = decision.model
         if scope["query_string"]:
             check_models(models_in(scope["query_string"]), target.model)
         exchange.ended_step("parse", began)

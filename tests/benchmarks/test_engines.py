@@ -37,5 +37,5 @@ async def test_both_engines_find_the_same(tmp_path: Path, models: Path) -> None:
 def test_a_set_is_told_with_how_often_both_agree() -> None:
     asked = [Asked((["a"], ["a"]), (1.0, 1.0), (1.0, 1.0)), Asked((["a"], ["b"]), (0.0, 0.5), (0.0, 1.0))]
     assert row("docs", 7, asked) == [
-        "docs", "7", "2", "0.500", "0.750", "+0.2500 [+0.0000, +0.5000]", "0.500", "1.000", "50%",
+        "docs", "7", "2", "0.500", "0.750", "+0.2500 [-0.8054, +0.8856]", "0.500", "1.000", "50%",
     ]  # fmt: skip

@@ -24,11 +24,16 @@ CHUNKS = [
 ERROR = {"error": {"message": "No.", "type": "invalid_request_error", "param": None, "code": None}}
 RESPONSE = {
     "model": "gpt-5",
-    "input": "Hi.",
+    "input": "Where is the pump?",
     "reasoning": {"summary": "auto"},
     "include": ["reasoning.encrypted_content"],
 }
-MESSAGE = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi."}], "system": "Be brief."}
+MESSAGE = {
+    "model": "m",
+    "max_tokens": 9,
+    "messages": [{"role": "user", "content": "Where is the pump?"}],
+    "system": "Be brief.",
+}
 
 
 @pytest.fixture

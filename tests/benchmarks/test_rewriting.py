@@ -49,12 +49,12 @@ def test_the_share_of_the_gap_is_that_of_all_sets_together() -> None:
     one = result("one", {"hybrid": [0.2, 0.4], "rewriting": [0.4, 0.4], "human": [0.5, 0.5]})
     two = result("two", {"hybrid": [0.5], "rewriting": [0.4], "human": [0.5]})
     told = gains([one, two])
-    assert "| one | 2 | ndcg@10 | 0.300 | 0.400 | 0.500 | +0.100 [+0.000, +0.200] | 50% |" in told
-    assert "| two | 1 | ndcg@10 | 0.500 | 0.400 | 0.500 | -0.100 [-0.100, -0.100] |  |" in told
+    assert "| one | 2 | ndcg@10 | 0.300 | 0.400 | 0.500 | +0.100 [-0.824, +0.856] | 50% |" in told
+    assert "| two | 1 | ndcg@10 | 0.500 | 0.400 | 0.500 | -0.100 [-0.978, +0.973] |  |" in told
     assert "| all sets | 3 | ndcg@10 |  |  |  |  | 0% |" in told
     assert "| one | 0% | 100% | 0% | 0% |" in reasons([one])
 
 
 def test_what_is_lost_is_told_with_the_questions_taken_to_lean() -> None:
     told = losses([result("one", {"hybrid": [0.5, 0.5], "rewriting": [0.5, 0.3]}, "stands alone")])
-    assert "| one | 2 | -0.100 [-0.200, +0.000] | -0.050 [-0.100, +0.000] | 0% |" in told
+    assert "| one | 2 | -0.100 [-0.857, +0.823] | -0.050 [-0.848, +0.831] | 0% |" in told

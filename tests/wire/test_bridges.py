@@ -52,7 +52,7 @@ class TestResponses:
         assert [message["role"] for message in asked["messages"]] == ["system", "user"]
         assert asked["messages"][0]["content"].startswith("Be brief.\n\n")
         assert "The passages below" in asked["messages"][0]["content"]
-        assert (response.instructions, response.model) == ("Be brief.", "gpt-2024-08-06")
+        assert (response.instructions, response.model) == ("Be brief.", "translated/gpt")
 
     def test_a_stream_is_accumulated(self, openai_client: openai.OpenAI) -> None:
         with openai_client.responses.stream(model="translated/gpt", input=QUESTION) as stream:
@@ -82,8 +82,8 @@ class TestMessages:
         asked = received(block.text)
         assert raw.headers["x-rag-status"] == "augmented"
         assert asked["max_tokens"] == 9
-        first, second = asked["messages"][0]["content"]
-        assert (first["text"], "The passages below" in second["text"]) == ("Be brief.", True)
+        system = asked["messages"][0]["content"]
+        assert (system[:9], "The passages below" in system) == ("Be brief.", True)
 
     def test_a_streamed_tool_call_is_accumulated(self, anthropic_client: anthropic.Anthropic) -> None:
         with anthropic_client.messages.stream(

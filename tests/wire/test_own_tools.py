@@ -187,7 +187,8 @@ def test_a_model_without_tool_calls_reads_on(chats: Chats, stream: bool) -> None
         return says(json.dumps({"name": "read_result", "arguments": {"id": id_in(texts), "path": "/results/7"}}))
 
     chats.script(says('{"name": "act_listEvents", "arguments": {}}'), written, says("Release 7."))
-    assert chats.ask(QUESTION, stream=stream, model="rage/log/gpt-text") == "Release 7."
+    question = "List all events of the project"  # a model without tool calls is offered what surely fits
+    assert chats.ask(question, stream=stream, model="rage/log/gpt-text") == "Release 7."
     assert EVENTS[7]["by"] in str(chats.model.received[2]["messages"][-1]["content"])
 
 

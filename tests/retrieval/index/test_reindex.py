@@ -75,7 +75,7 @@ async def test_every_search_finds_before_during_and_after(plan: Plan, corpus: Pa
                 await asyncio.sleep(0.01)  # three that never rest leave the threads few turns at the interpreter
 
         searching = [asyncio.create_task(stream()) for _ in range(3)]
-        steps: list[tuple[int, int, int]] = []
+        steps: list[tuple[int, int, int, str]] = []
         chunks = await index.writing.rebuild(
             "docs", lambda *step: steps.append(step), embedder=with_model(plan, other_model)
         )
@@ -83,7 +83,7 @@ async def test_every_search_finds_before_during_and_after(plan: Plan, corpus: Pa
         await asyncio.gather(*searching)
         assert passages(await ask(index)) == expected
         assert during > 3
-        assert steps[-1] == (5, 5, chunks)
+        assert steps[-1][:3] == (5, 5, chunks)
     assert embedders(plan) == {"docs": str(other_model)}
 
 
@@ -149,7 +149,7 @@ async def test_an_interrupted_build_goes_on_where_it_was(plan: Plan, corpus: Pat
     (corpus / "page1.md").unlink()
     async with opened(plan) as index:
         await index.writing.ingest([corpus], "docs", silent)
-        steps: list[tuple[int, int, int]] = []
+        steps: list[tuple[int, int, int, str]] = []
         await index.writing.rebuild("docs", lambda *step: steps.append(step), embedder=choice)
         assert steps[0][0] > 80  # ready before it went on
         assert steps[-1][:2] == (124, 124)
