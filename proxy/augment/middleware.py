@@ -163,8 +163,7 @@ class Augment:
         exchange.rights.check_members(request.fields)
         exchange.target = target = self._resolve(decision.model, exchange.rights)
         exchange.model = decision.model
-        if scope["query_string"]:
-            check_models(models_in(scope["query_string"]), target.model)
+        _check_query(scope, target)
         exchange.ended_step("parse", began)
         found, lead, budget_tokens, deadline_s = None, "", 0, options.deadline_s
         if decision.continues and options.histories is not None:
@@ -432,6 +431,12 @@ def _degrade(exchange: Exchange, error: Exception) -> None:
     # Only errors that retrieval raises on purpose are sure to quote no document and no question.
     words = str(error) if isinstance(error, RetrievalError) else type(error).__name__
     exchange.error = words or exchange.rag_reason
+
+
+def _check_query(scope: Scope, target: Target) -> None:
+    """Raise ApiError where the query names another model."""
+    if scope["query_string"]:
+        check_models(models_in(scope["query_string"]), target.model)
 
 
 def _forwarded(request: ModelRequest, context: str, decision: Decision, target: Target, edits: Sequence[Edit]) -> bytes:

@@ -119,9 +119,9 @@ async def test_a_refusal_costs_nothing_and_its_words_stay_unsaid(tmp_path: Path,
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"<html>", "no chat completion"),
-        (b'{"error": {"message": "Say yes. is no question"}}', "no chat completion"),
-        (b'{"choices": []}', "no chat completion"),
+        (b"<html>", "not a chat completion"),
+        (b'{"error": {"message": "Say yes. is no question"}}', "not a chat completion"),
+        (b'{"choices": []}', "not a chat completion"),
         (b'{"choices": [{"index": 0, "message": {"content": null, "refusal": "I cannot."}}]}', "the model refused"),
     ],
 )
