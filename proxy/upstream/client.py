@@ -29,9 +29,9 @@ import httptools
 HEAD_LIMIT_BYTES = 64 * 1024  # of one reply's head; also of framing (chunk sizes, trailers) without a body byte
 UNREAD_LIMIT_BYTES = 256 * 1024  # received and not yet read: over this limit the upstream has to wait
 # llama.cpp's server promises keep-alive and closes each connection right after a stream. On a busy machine, the close
-# may arrive behind the next request, which is lost: so no connection of such an upstream is used twice for a time.
-_SOON_S = 0.5  # a close that the gateway finds within this time after a reply is such a close
-_ONCE_S = 60.0  # short: a load balancer that restarts closes connections soon after a reply, too
+# may arrive behind the next request, which is lost: so no connection of such an upstream is used twice, until one has
+# stayed open this long after a reply (a load balancer that restarts closes connections soon after a reply, too).
+_SOON_S = 0.5
 UPLOAD_PIECE_BYTES = 64 * 1024  # a longer request body goes out in pieces, as fast as the upstream takes them
 CAN_POLL = hasattr(select, "poll")  # not on Windows
 Headers = Sequence[tuple[bytes, bytes]]
@@ -461,7 +461,7 @@ class Pool:
     address: Address
     idle: list[Connection] = field(default_factory=list)  # the connection parked last is used first
     busy: int = 0
-    once_until_s: float = 0.0  # until then, each connection is used once
+    closes_soon: bool = False  # the upstream closes its connections right after a reply
     waiters: deque[asyncio.Future[None]] = field(default_factory=deque)
 
     def release(self) -> None:
@@ -609,17 +609,25 @@ class Client:
         """The usable connection that was parked last; closes unusable connections."""
         while pool.idle:
             connection = pool.idle.pop()
-            if connection.fresh(self._keepalive_s):
+            if not connection.fresh(self._keepalive_s):
+                self._learn(pool, connection)
+                self._drop(connection)
+            elif pool.closes_soon and self._parked_soon(connection):
+                pool.idle.append(connection)
+                return None
+            else:
+                pool.closes_soon = False
                 return connection
-            self._learn(pool, connection)
-            self._drop(connection)
         return None
 
     def _learn(self, pool: Pool, connection: Connection) -> None:
-        """Use each connection once for a time, if this connection was closed soon after a reply."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s - connection.idle_since_s < min(_SOON_S, self._keepalive_s):
-            pool.once_until_s = now_s + _ONCE_S
+        """Note that this connection was closed; only a close soon after a reply tells something of the next."""
+        if self._parked_soon(connection):
+            pool.closes_soon = True
+
+    def _parked_soon(self, connection: Connection) -> bool:
+        parked_s = asyncio.get_running_loop().time() - connection.idle_since_s
+        return parked_s < min(_SOON_S, self._keepalive_s / 2)
 
     async def _connect(self, address: Address, tls: ssl.SSLContext | None, deadline_s: float) -> Connection:
         """A new connection. Raises ConnectFailed, ConnectTimeout."""
@@ -654,8 +662,8 @@ class Client:
         return self._tls
 
     def _take_back(self, pool: Pool, connection: Connection) -> None:
-        once = pool.once_until_s and asyncio.get_running_loop().time() < pool.once_until_s
-        if connection.reusable() and not self._closed and not once:
+        one_is_watched = pool.closes_soon and pool.idle
+        if connection.reusable() and not self._closed and not one_is_watched:
             connection.park()
             pool.idle.append(connection)
             if self._reaper is None:

@@ -103,11 +103,11 @@ async def test_a_caller_may_wait_less_than_the_limit(sandbox: Callable[..., Read
 
 
 async def test_what_takes_too_much_memory_is_refused(sandbox: Callable[..., Reading]) -> None:
-    reading = sandbox(memory_mb=32)
+    reading = sandbox(memory_mb=128)
     with pytest.raises(
         Unreadable, match="needs too much memory or too deep nesting to read|reading process died twice"
     ):
-        await reading.read(page("Large", "word " * 4_000_000))
+        await reading.read(page("Large", "word " * 12_000_000))
     assert (await reading.read(page("Next"))).document.title == "Next"
 
 
