@@ -67,29 +67,35 @@ class ScriptedModel:
         turn = self._turns.pop(0)
         message = turn(asked) if callable(turn) else turn
         number = len(self.received)
-        finish = message.get("finish") or ("tool_calls" if message.get("tool_calls") else "stop")
-        envelope = {"id": f"chatcmpl-{number}", "created": 1700000000 + number, "model": "gpt-x-2024"}
         if "error" in message:
             refusal = json.dumps({"error": message["error"]}).encode()
             status = message.get("status", "400 Bad Request").encode()
             await wire.send(reply(refusal, b"content-type: application/json", status=status))
             return
+        parts = body_of(asked, message, number, self._usage)
+        self.sent.append(b"".join(parts))
         if not asked.get("stream"):
-            said = {name: value for name, value in message.items() if name not in ("deltas", "finish")}
-            choice = {"index": 0, "message": said, "finish_reason": finish}
-            whole = {**envelope, "object": "chat.completion", "choices": [choice], "usage": self._usage}
-            self.sent.append(json.dumps(whole, indent=1).encode())
             await wire.send(reply(self.sent[-1], b"content-type: application/json"))
             return
-        usage = self._usage if (asked.get("stream_options") or {}).get("include_usage") else None
-        frames = [b"data: %b\n\n" % frame for frame in _frames(envelope, message, finish, usage)]
-        self.sent.append(b"".join(frames))
-        pieces = single_bytes(self.sent[-1]) if self._one_byte else frames
+        pieces = single_bytes(self.sent[-1]) if self._one_byte else parts
         start = head(b"content-type: text/event-stream", b"transfer-encoding: chunked")
-        *parts, end = chunked(pieces)
-        await wire.send(start, *parts)
+        *chunks, end = chunked(pieces)
+        await wire.send(start, *chunks)
         await asyncio.sleep(message.get("end_after_s", 0))
         await wire.send(end)
+
+
+def body_of(asked: Json, message: Json, number: int = 1, usage: Mapping[str, Any] = USAGE) -> list[bytes]:
+    """The body of the reply to a request, in one piece; or the frames of the stream that the request asks for."""
+    finish = message.get("finish") or ("tool_calls" if message.get("tool_calls") else "stop")
+    envelope = {"id": f"chatcmpl-{number}", "created": 1700000000 + number, "model": "gpt-x-2024"}
+    if asked.get("stream"):
+        wanted = (asked.get("stream_options") or {}).get("include_usage")
+        return [b"data: %b\n\n" % frame for frame in _frames(envelope, message, finish, usage if wanted else None)]
+    said = {name: value for name, value in message.items() if name not in ("deltas", "finish")}
+    choice = {"index": 0, "message": said, "finish_reason": finish}
+    whole = {**envelope, "object": "chat.completion", "choices": [choice], "usage": usage}
+    return [json.dumps(whole, indent=1).encode()]
 
 
 def _frames(envelope: Json, message: Json, finish: str, usage: Mapping[str, Any] | None) -> Iterator[bytes]:
