@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import httpx
 import pytest
@@ -27,6 +28,7 @@ from retrieval.index.index import Index
 from retrieval.rpc.server import IndexServer
 from tests.support.plans import plan_for, silent
 from tests.support.recording_upstream import COMPLETION
+from tests.support.scripted_model import body_of, calls
 from tests.support.tiny_model import make_tiny_model
 from tests.support.upstream_servers import Wire, reply, upstream
 from tests.test_architecture import OURS
@@ -35,7 +37,13 @@ ROOT = Path(__file__).parents[1]
 _PACKAGES = tuple(f"{ROOT / package}/" for package in OURS)
 _MAP = ROOT / "docs" / "map.md"
 # At most so many files. A journey that needs more has lost its way: join what belongs together.
-AT_MOST = {"A chat passed through": 19, "An augmented chat": 52, "A follow-up question": 52, "An ingested document": 29}
+AT_MOST = {
+    "A chat passed through": 19,
+    "An augmented chat": 52,
+    "A follow-up question": 52,
+    "A chat with an action": 97,  # to fall to 65, once tools, calls of the model and events are values
+    "An ingested document": 29,
+}
 _INTRODUCTION = """# The map: files that a request passes
 
 The files of this repository whose functions run for one request or document, in the order of the first call. Gateway
@@ -48,10 +56,20 @@ _ABOUT = {
     "An augmented chat": """A first question, with passages in the prompt. The gateway asks the index over a socket:
 `retrieval/rpc/server.py` to `retrieval/search/explain.py` are the index process.""",
     "A follow-up question": "A question with a conversation before the question (`retrieval.rewrite: local`).",
+    "A chat with an action": """A first question, with passages and one operation in the prompt, on a gateway with an
+API: the model calls the operation, and answers from the result.""",
     "An ingested document": """One new Markdown file of a folder, in the process that holds the data folder. A sandbox
 process reads and splits the file: `retrieval/ingest/formats/` and `retrieval/ingest/chunking/`, not listed here.""",
 }
-_COMPARED_WITH = {"A follow-up question": "An augmented chat"}  # the page lists only the differences
+_COMPARED_WITH = {  # the page lists only the differences
+    "A follow-up question": "An augmented chat",
+    "A chat with an action": "An augmented chat",
+}
+SHOPS = {
+    "openapi": "3.1.0",
+    "info": {"title": "Shops", "version": "1"},
+    "paths": {"/shops": {"get": {"operationId": "listShops", "summary": "List the shops that sell a thing"}}},
+}
 HISTORY = [{"role": "user", "content": "Who bought a lamp?"}, {"role": "assistant", "content": "John Doe."}]
 
 
@@ -91,16 +109,26 @@ class Recorder:
 
 
 async def answers(wire: Wire) -> None:
+    """A model that calls the first tool, and answers from the result."""
+    while True:
+        asked = json.loads((await wire.request()).body)
+        called = "tools" in asked and asked["messages"][-1]["role"] == "user"
+        (text,) = body_of(asked, calls((asked["tools"][0]["function"]["name"], {}))) if called else [COMPLETION]
+        await wire.send(reply(text, b"content-type: application/json"))
+
+
+async def lists_shops(wire: Wire) -> None:
+    """An API with one operation."""
     while True:
         await wire.request()
-        await wire.send(reply(COMPLETION, b"content-type: application/json"))
+        await wire.send(reply(b'[{"shop": "Doe"}]', b"content-type: application/json"))
 
 
 @contextlib.asynccontextmanager
-async def gateway(data: Path, index: Index) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a gateway whose index answers on the data folder's socket."""
+async def gateway(data: Path, index: Index, **more: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway whose index answers on the data folder's socket. more: settings."""
     async with upstream(answers) as model, IndexServer(index).listening(data):
-        flags = {"data": str(data), "models": {"m": {"api_base": f"{model.url}/v1"}}}
+        flags = {"data": str(data), "models": {"m": {"api_base": f"{model.url}/v1"}}, **more}
         serving = Serving(load(environ={}, flags=flags))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             await serving.connections.listen(listener, 10)
@@ -149,9 +177,24 @@ async def journeys(recorder: Recorder, folder: Path, model: Path) -> dict[str, l
                 with recorder.files() as files:
                     assert await chat(client, "m", *HISTORY, question(f"And the {thing}?")) == "augmented"
                 found["A follow-up question"] = files
+        found["A chat with an action"] = await _with_an_action(recorder, data, index)
     finally:
         await index.close()
     return found
+
+
+async def _with_an_action(recorder: Recorder, data: Path, index: Index) -> list[str]:
+    files: list[str] = []
+    async with upstream(lists_shops) as api:
+        actions = {"shops": {"base_url": api.url, "networks": ["127.0.0.0/8"]}}
+        async with gateway(data, index, actions=actions) as client:
+            made = await client.put("/v1/actions/sets/shops", json=SHOPS)
+            assert made.status_code == 201, made.text
+            for thing in ("kettles", "lamps"):
+                with recorder.files() as files:
+                    assert await chat(client, "rage/shops/m", question(f"Which shops sell {thing}?")) == "augmented"
+        assert len(api.requests) == 2
+    return files
 
 
 @pytest.fixture(scope="module")
