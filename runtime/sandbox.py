@@ -1,8 +1,8 @@
-"""Read documents in separate processes, each within limits of time and memory.
+"""Heavy work in child processes: reading documents within limits of time and memory, and embedding.
 
-Documents come from anywhere, and native code and regular expressions read the documents: a document may take hours,
-use all memory, or crash the process. Here a document can only crash a process that serves no other purpose. Several
-processes work at the same time, so that a slow document delays no other collection.
+Documents come from anywhere, and native code and regular expressions read them: a document may take hours, use all
+memory, or crash the process. Here it can only crash a process that serves no other purpose. Several processes work at
+the same time, so that a slow document delays no other collection.
 """
 
 import asyncio
@@ -17,108 +17,121 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from retrieval.errors import Unreadable
 from runtime.fair_slots import FairSlots
 from runtime.scheduling import in_the_background
 
-_ATTEMPTS = 2  # a process that dies within the limits may have been killed because of other processes' memory
-_WAIT_TIMES = 4  # times the time limit: for a document that uses no CPU, or a process that gets no CPU
+_WAIT_TIMES = 4  # times the time limit: for an item that uses no CPU, or a process that gets no CPU
 _START_S = 60.0
 _REAPED_TRIES = 100
 
 Item = TypeVar("Item")
-Read = TypeVar("Read")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingJob(Generic[Item, Read]):
-    """The work of the processes.
+class SandboxJob(Generic[Item, Answer]):
+    """The work of the processes. Everything here crosses to the process by pickle."""
 
-    reader: makes the function that reads an item, within the process; the function may raise Unreadable. Everything
-    here crosses to the process by pickle.
-    """
-
-    reader: Callable[[], Callable[[Item], Read]]
-    seconds: float  # of processor time for one item
-    memory_mb: int
+    worker: Callable[[], Callable[[Item], Answer]]  # makes the function that answers an item, within the process
+    refusal: type[Exception]  # raised by the function for an item that it refuses, and by the sandbox at a limit
+    too_slow: str  # what a person can do against the limit of time
+    died: str  # the message if the process dies at every attempt
+    attempts: int = 2  # a process that dies within the limits may have been killed because of other processes' memory
+    seconds: float = math.inf  # of processor time for one item
+    memory_mb: int | None = None  # above the memory of a process that has just started
     nice: int = 0  # as in `in_the_background`; 0 if no questions are answered on the same machine
 
 
-class Sandbox(Generic[Item, Read]):
-    """A pool of processes that read documents. Each process starts on first use.
+class Sandbox(Generic[Item, Answer]):
+    """A pool of processes, which start on first use and end with this process.
 
-    processes: at the same time. idle: processes kept for the next document.
+    processes: at the same time. idle: processes kept for the next item.
     """
 
-    def __init__(self, job: ReadingJob[Item, Read], *, processes: int = 8, idle: int = 2) -> None:
+    def __init__(self, job: SandboxJob[Item, Answer], *, processes: int = 8, idle: int = 2) -> None:
         self._job = job
         self._slots = FairSlots(processes)
-        self._threads = ThreadPoolExecutor(processes, "reading")
+        self._threads = ThreadPoolExecutor(processes, "sandbox")
         self._most_idle = idle
-        self._idle: list[_ReadingProcess[Item, Read]] = []
+        self._idle: list[_Child[Item, Answer]] = []
+        self._busy: set[_Child[Item, Answer]] = set()
 
-    async def read(self, item: Item, *, owner: str = "", most_s: float = math.inf) -> Read:
-        """Raises Unreadable if the item cannot be read within the limits.
+    async def run(self, item: Item, *, owner: str = "", most_s: float = math.inf, too_slow: str = "") -> Answer:
+        """Return the answer. Raises the job's `refusal` if there is none within the limits.
 
         A caller that is cancelled gives its process up at once.
 
         owner: whoever shares the processes with others, such as a key.
         most_s: of processor time, if less than the job's limit: for a caller that cannot wait that long.
+        too_slow: as in the job, for this limit.
         """
         seconds = min(most_s, self._job.seconds)
         async with self._slots.slot(owner):
-            for _ in range(_ATTEMPTS):
-                process = self._idle.pop() if self._idle else _ReadingProcess(self._job)
+            for _ in range(self._job.attempts):
+                child = self._idle.pop() if self._idle else _Child(self._job)
+                self._busy.add(child)
                 try:
-                    answer = await asyncio.wrap_future(self._threads.submit(process.ask, item, seconds))
+                    answer = await asyncio.wrap_future(self._threads.submit(child.ask, item, seconds))
+                except _TooSlow:
+                    remedy = too_slow if seconds < self._job.seconds else self._job.too_slow
+                    raise self._job.refusal(f"takes longer than {seconds:g} s to read: {remedy}") from None
                 except BaseException:
-                    process.kill()
+                    child.kill()
                     raise
+                finally:
+                    self._busy.discard(child)
                 if answer is None:
                     continue
-                if process.alive and len(self._idle) < self._most_idle:
-                    self._idle.append(process)
+                if child.alive and len(self._idle) < self._most_idle:
+                    self._idle.append(child)
                 else:
-                    process.kill()
-                if isinstance(answer, Unreadable):
+                    child.kill()
+                if isinstance(answer, self._job.refusal):
                     raise answer
-                return answer
-        raise Unreadable(
-            "the reading process died twice, perhaps out of memory: split the document, or raise the limit "
-            "(ingest.max_read_mb)"
-        )
+                return cast("Answer", answer)
+        raise self._job.refusal(self._job.died)
 
     async def close(self) -> None:
-        while self._idle:
-            self._idle.pop().kill()
+        for child in (*self._idle, *self._busy):
+            child.kill()
+        self._idle.clear()
         self._threads.shutdown(wait=False)
 
 
-class _ReadingProcess(Generic[Item, Read]):
-    """A process that reads one document after the other."""
+class _TooSlow(Exception):
+    """The process used up its time, and is dead."""
 
-    def __init__(self, job: ReadingJob[Item, Read]) -> None:
+
+class _Child(Generic[Item, Answer]):
+    """A process that answers one item after the other."""
+
+    def __init__(self, job: SandboxJob[Item, Answer]) -> None:
         self._job = job
         self._process: Any = None
         self._killed = False
 
-    def ask(self, item: Item, seconds: float) -> Read | Unreadable | None:
-        """Return the process's answer; None if the process died. seconds: of processor time."""
+    def ask(self, item: Item, seconds: float) -> Answer | Exception | None:
+        """Return the process's answer or refusal; None if the process died. seconds: of processor time.
+
+        Raises _TooSlow.
+        """
         if self._process is None:
             self._start()
         if self._killed:  # during the start
             self._process.kill()
         try:
             self._pipe.send((item, seconds))
-            if not self._pipe.poll(seconds * _WAIT_TIMES + _START_S):
+            if math.isfinite(seconds) and not self._pipe.poll(seconds * _WAIT_TIMES + _START_S):
                 self.kill()
-                return self._too_slow(seconds)
-            answer: Read | Unreadable = self._pipe.recv()
+                raise _TooSlow
+            answer: Answer | Exception = self._pipe.recv()
             return answer
         except (EOFError, OSError):
-            return self._too_slow(seconds) if self._exit_code() == -signal.SIGPROF else None
+            if self._exit_code() == -signal.SIGPROF:
+                raise _TooSlow from None
+            return None
 
     def _exit_code(self) -> int | None:
         self._process.join()
@@ -147,46 +160,41 @@ class _ReadingProcess(Generic[Item, Read]):
         child_pipe.close()
         self._process = process
 
-    def _too_slow(self, seconds: float) -> Unreadable:
-        remedy = "raise the limit (ingest.max_read_s)"
-        if seconds < self._job.seconds:
-            remedy = f"upload it as a file, which may take {self._job.seconds:g} s"
-        return Unreadable(f"takes longer than {seconds:g} s to read: split the document, or {remedy}")
 
-
-def _work(pipe: "Connection[Any, Any]", job: ReadingJob[Any, Any]) -> None:
+def _work(pipe: "Connection[Any, Any]", job: SandboxJob[Any, Any]) -> None:
     """The main function of the process: answer until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     if job.nice:
         in_the_background(job.nice)
-    read = job.reader()
-    _limit_memory(job.memory_mb)
+    work = job.worker()
+    if job.memory_mb is not None:
+        _limit_memory(job.memory_mb)
     while True:
         try:
             item, seconds = pipe.recv()
         except (EOFError, OSError):
             return
         # CPU seconds of all cores. The signal ends the process anywhere, also in native code.
-        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.setitimer(signal.ITIMER_PROF, seconds if math.isfinite(seconds) else 0)
         answer: Any
         try:
-            answer = read(item)
-        except Unreadable as error:
+            answer = work(item)
+        except job.refusal as error:
             answer = error
         except (MemoryError, RecursionError) as error:
-            answer = _too_large(error)
+            answer = _too_large(job, error)
         try:
             pipe.send(answer)
         except MemoryError as error:
-            pipe.send(_too_large(error))
+            pipe.send(_too_large(job, error))
         except OSError:
             return
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _too_large(error: Exception) -> Unreadable:
-    return Unreadable(f"needs too much memory or too deep nesting to read ({type(error).__name__})")
+def _too_large(job: SandboxJob[Any, Any], error: Exception) -> Exception:
+    return job.refusal(f"needs too much memory or too deep nesting to read ({type(error).__name__})")
 
 
 def _limit_memory(limit_mb: int) -> None:

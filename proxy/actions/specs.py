@@ -18,16 +18,18 @@ from proxy.actions.openapi.security import credentials_of
 from proxy.actions.search_text import api_text, api_title, description_of, search_text, title_of
 from proxy.actions.sources import is_url
 from proxy.actions.store import StoredOperation, document_hash, stored
-from retrieval.errors import Unreadable
 from retrieval.knowledge import ReadingLimits
 from retrieval.records.jobs import DocumentInput
-from runtime.sandbox import ReadingJob, Sandbox
+from runtime.sandbox import Sandbox, SandboxJob
 
 SET_ATTRIBUTE = "action_set"  # of a text
 _GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
 _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufeff]")  # a document with such characters counts as binary
 _PROCESSES = 4  # one key has half of them
 _NICE = 10  # chats come first
+_SMALLER = (
+    "leave out operations, or raise the limit, which holds for the documents of collections too (ingest.max_read_{})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +84,29 @@ class SpecReader:
     """Reads documents in processes of their own. A process ends with its document, and gives the memory back."""
 
     def __init__(self, limits: ReadingLimits) -> None:
-        job = ReadingJob(_reader, limits.seconds, limits.memory_mb, _NICE)
+        job = SandboxJob(
+            _worker,
+            UnreadableSpec,
+            too_slow=_SMALLER.format("s"),
+            died="the reading process died twice, perhaps out of memory: " + _SMALLER.format("mb"),
+            seconds=limits.seconds,
+            memory_mb=limits.memory_mb,
+            nice=_NICE,
+        )
         self._sandbox: Sandbox[Spec, SetRows] = Sandbox(job, processes=_PROCESSES, idle=0)
 
     async def read(self, spec: Spec, *, owner: str = "") -> SetRows:
         """owner: whoever shares the processes with others, such as a key. Raises UnreadableSpec."""
-        try:
-            return await self._sandbox.read(spec, owner=owner)
-        except Unreadable as error:
-            raise UnreadableSpec(str(error)) from error
+        return await self._sandbox.run(spec, owner=owner)
 
 
-def _reader() -> Callable[[Spec], SetRows]:
+def _worker() -> Callable[[Spec], SetRows]:
     return _read
 
 
 def _read(spec: Spec) -> SetRows:
-    try:
-        read = read_document(spec.raw, spec.limits)
-        return rows_of(spec.name, read, spec.base_url or address_of(read.document, spec.source))
-    except UnreadableSpec as error:
-        raise Unreadable(str(error)) from error
+    read = read_document(spec.raw, spec.limits)
+    return rows_of(spec.name, read, spec.base_url or address_of(read.document, spec.source))
 
 
 def read_document(raw: bytes, limits: SpecLimits = OF_OWNER) -> ReadDocument:

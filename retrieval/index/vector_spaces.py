@@ -26,7 +26,7 @@ from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.document_writer import DocumentWriter
 from retrieval.ingest.load import Reach
 from retrieval.ingest.pipeline import EmbedderIdentity, Ingester
-from retrieval.ingest.prepare import InChild, InThread
+from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.removal import Removal, WriteContext
 from retrieval.ingest.splitting import EmbedderLimits, Recipe
 from retrieval.knowledge import EmbedderChoice, Plan
@@ -44,7 +44,7 @@ class VectorSpace:
     key: str  # of the embedder: `as_text` of the choice
     embedder: Embedder
     store: Store
-    preparation: InThread | InChild
+    preparation: Preparation
     ingester: Ingester
     document_writer: DocumentWriter
     retriever: Retriever
@@ -86,7 +86,7 @@ class Opener:
         )
         probes = await asyncio.to_thread(probe, embedder)
         store = await open_store(plan, label(embedder), embedder.dimension, serving=self._serving)
-        preparation = (InChild if self._serving else InThread)(recipe, EmbedderLimits.of(embedder), plan.reading)
+        preparation = Preparation(recipe, EmbedderLimits.of(embedder), plan.reading, serving=self._serving)
         self.shared.stores.append(store)
         ingester = Ingester(
             catalog,

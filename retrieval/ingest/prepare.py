@@ -1,38 +1,30 @@
 """From a file to the store's input: chunks, and both vectors of each chunk.
 
-Separate processes read files (`runtime.sandbox`). Vectors are computed in a thread (`InThread`: for a command with a
-process of its own) or in a child process (`InChild`: for the index process, so that hours of embedding do not delay
-questions).
+Separate processes read files (`runtime.sandbox`). Vectors are computed in a thread (for a command with a process of its
+own) or in another such process (for the index process, so that hours of embedding do not delay questions).
 """
 
 import asyncio
 import math
-import multiprocessing
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection
-from typing import Any, Protocol
 
 from retrieval.embedding.embed import Embedder, Matrix, cores
 from retrieval.embedding.export import open_embedder
 from retrieval.embedding.precision import BF16_MIN_TEXTS, BulkEmbedder
 from retrieval.embedding.vector_cache import CachedEmbedder
-from retrieval.errors import RetrievalError
+from retrieval.errors import RetrievalError, Unreadable
 from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument, Splitter
 from retrieval.knowledge import ReadingLimits
 from retrieval.lexical.language import DEFAULT
 from retrieval.lexical.terms import document_vector
 from retrieval.records.documents import Document
 from retrieval.records.points import Sparse
-from runtime.fair_slots import FairSlots
-from runtime.sandbox import ReadingJob, Sandbox
-from runtime.scheduling import in_the_background
+from runtime.sandbox import Sandbox, SandboxJob
 
 _NICE = 10  # questions come first: a busy scheduler gives the child a tenth of a core
 _WAITING_S = 30.0  # the most for a document that a client waits for; the client of a put waits 60 s
-_KILL_AGAIN_S = 0.05  # between two checks of a cancelled exchange, until the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +44,17 @@ class ChunkVectors:
     sparse: list[Sparse]
 
 
-class Preparation(Protocol):
-    """Splits documents and computes vectors, in a thread or a process."""
-
-    async def split(self, item: SourceFile | Document, *, owner: str = "", waits: bool = False) -> SplitDocument:
-        """Raises Unreadable if the file cannot become a document.
-
-        owner: whoever shares the processes with others, such as a key.
-        waits: whether a client waits for the answer; a document that takes long must not use up the client's time.
-        """
-        ...
-
-    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:
-        """remaining: an estimate of the texts that follow without a pause. owner: as in `split`."""
-        ...
-
-    async def close(self) -> None: ...
-
-
 def sandbox(
     recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, *, nice: int = 0
 ) -> Sandbox[SourceFile | Document, SplitDocument]:
-    """The processes that parse and split documents. nice: as in `ReadingJob`."""
-    reader = partial(_splitting, recipe, embedder_limits, limits.chunks)
-    return Sandbox(ReadingJob(reader, limits.seconds, limits.memory_mb, nice))
+    """The processes that parse and split documents. nice: as in `SandboxJob`."""
+    worker = partial(_splitting, recipe, embedder_limits, limits.chunks)
+    too_slow = "split the document, or raise the limit (ingest.max_read_s)"
+    died = "the reading process died twice, perhaps out of memory: split the document, or raise the limit "
+    died += "(ingest.max_read_mb)"
+    return Sandbox(
+        SandboxJob(worker, Unreadable, too_slow, died, seconds=limits.seconds, memory_mb=limits.memory_mb, nice=nice)
+    )
 
 
 def _splitting(
@@ -116,106 +95,44 @@ class Embedding:
         return self._embedder
 
 
-class InThread:
-    """Embeds in a thread of this process."""
+class Preparation:
+    """Splits documents and computes vectors."""
 
-    def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits) -> None:
-        self._sandbox = sandbox(recipe, embedder_limits, limits)
-        self._embedding = Embedding(recipe)
-
-    async def split(self, item: SourceFile | Document, *, owner: str = "", waits: bool = False) -> SplitDocument:
-        return await self._sandbox.read(item, owner=owner, most_s=_WAITING_S if waits else math.inf)
-
-    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:
-        return await asyncio.to_thread(self._embedding.vectors, texts, remaining)
-
-    async def close(self) -> None:
-        await self._sandbox.close()
-
-
-class InChild:
-    """Embeds in a child process, started on first use and again after a crash; ends with this process.
-
-    Callers with many texts pass batches: the owners take turns per batch.
-    """
-
-    def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits) -> None:
-        self._sandbox = sandbox(recipe, embedder_limits, limits, nice=_NICE)
-        self._recipe = recipe
-        self._turn = FairSlots(1)
-        self._process: Any = None
-        self._pipe: Connection[Any, Any] | None = None
+    def __init__(
+        self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, *, serving: bool
+    ) -> None:
+        """serving: questions come first, so a child process embeds."""
+        self._limits = limits
+        self._reading = sandbox(recipe, embedder_limits, limits, nice=_NICE if serving else 0)
+        self._here = None if serving else Embedding(recipe)
+        died = "the embedding process died, perhaps out of memory: try again"
+        job = SandboxJob(partial(_embedding, recipe), RetrievalError, "", died, attempts=1, nice=_NICE)
+        self._child: Sandbox[tuple[Sequence[ChunkTexts], int], ChunkVectors] = Sandbox(job, processes=1, idle=1)
 
     async def split(self, item: SourceFile | Document, *, owner: str = "", waits: bool = False) -> SplitDocument:
-        return await self._sandbox.read(item, owner=owner, most_s=_WAITING_S if waits else math.inf)
+        """Raises Unreadable if the file cannot become a document.
+
+        owner: whoever shares the processes with others, such as a key.
+        waits: whether a client waits for the answer; a document that takes long must not use up the client's time.
+        """
+        most_s = _WAITING_S if waits else math.inf
+        upload = f"split the document, or upload it as a file, which may take {self._limits.seconds:g} s"
+        return await self._reading.run(item, owner=owner, most_s=most_s, too_slow=upload)
 
     async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:
-        async with self._turn.slot(owner):
-            exchange = asyncio.ensure_future(asyncio.to_thread(self._exchange, texts, remaining))
-            try:
-                answer = await asyncio.shield(exchange)
-            except asyncio.CancelledError:
-                # Wait for the end: otherwise the next question would get this answer. The child may still be starting.
-                while not exchange.done():
-                    if self._process is not None:
-                        self._process.kill()
-                    await asyncio.wait({exchange}, timeout=_KILL_AGAIN_S)
-                raise
-        if isinstance(answer, RetrievalError):
-            raise answer
-        return answer
+        """remaining: an estimate of the texts that follow without a pause. owner: as in `split`.
+
+        Callers with many texts pass batches: the owners take turns per batch.
+        """
+        if self._here is not None:
+            return await asyncio.to_thread(self._here.vectors, texts, remaining)
+        return await self._child.run((texts, remaining), owner=owner)
 
     async def close(self) -> None:
-        await self._sandbox.close()
-        self._kill()
-
-    def _exchange(self, texts: Sequence[ChunkTexts], remaining: int) -> ChunkVectors | RetrievalError:
-        if self._pipe is None:
-            self._start()
-        pipe = self._pipe
-        assert pipe is not None
-        try:
-            pipe.send((texts, remaining))
-            answer: ChunkVectors | RetrievalError = pipe.recv()
-            return answer
-        except (EOFError, OSError):
-            self._kill()
-            return RetrievalError("the embedding process died, perhaps out of memory: try again")
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, child_pipe = context.Pipe()
-        process = context.Process(target=_work, args=(child_pipe, self._recipe), daemon=True)
-        process.start()
-        child_pipe.close()
-        self._process = process
-
-    def _kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process = None
-        if self._pipe is not None:
-            self._pipe.close()
-            self._pipe = None
+        await self._reading.close()
+        await self._child.close()
 
 
-def _work(pipe: "Connection[Any, Any]", recipe: Recipe) -> None:
-    """The main function of the child: answer until the other end closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    in_the_background(_NICE)
+def _embedding(recipe: Recipe) -> Callable[[tuple[Sequence[ChunkTexts], int]], ChunkVectors]:
     embedding = Embedding(recipe)
-    while True:
-        try:
-            texts, remaining = pipe.recv()
-        except EOFError:
-            return
-        answer: ChunkVectors | RetrievalError
-        try:
-            answer = embedding.vectors(texts, remaining)
-        except RetrievalError as error:
-            answer = error
-        try:
-            pipe.send(answer)
-        except OSError:
-            return
+    return lambda item: embedding.vectors(*item)

@@ -101,12 +101,6 @@ class Splitter:
 
     def split(self, item: SourceFile | Document) -> SplitDocument:
         """Raises Unreadable."""
-        try:
-            return self._split(item)
-        except (MemoryError, RecursionError) as error:
-            raise Unreadable(f"needs too much memory or too deep nesting to read ({type(error).__name__})") from error
-
-    def _split(self, item: SourceFile | Document) -> SplitDocument:
         document = _parsed(item) if isinstance(item, SourceFile) else item
         recipe = self._recipe
         budget = min(recipe.chunk_tokens, self._room - (recipe.context_tokens if recipe.enrichments else 0))

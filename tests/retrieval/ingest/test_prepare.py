@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.embedding.export import open_embedder
 from retrieval.errors import RetrievalError
-from retrieval.ingest.prepare import ChunkTexts, InChild
+from retrieval.ingest.prepare import ChunkTexts, Preparation
 from retrieval.ingest.splitting import EmbedderLimits, Recipe
 from retrieval.knowledge import ReadingLimits
 
@@ -17,10 +17,10 @@ pytestmark = pytest.mark.models
 
 
 @pytest.fixture
-async def child(models: Path) -> AsyncIterator[InChild]:
+async def child(models: Path) -> AsyncIterator[Preparation]:
     embedder_limits = EmbedderLimits.of(open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=models))
     recipe = Recipe("all-MiniLM-L6-v2", "auto", models, 254, 32)
-    preparation = InChild(recipe, embedder_limits, ReadingLimits(60, 2048, 1000))
+    preparation = Preparation(recipe, embedder_limits, ReadingLimits(60, 2048, 1000), serving=True)
     yield preparation
     await preparation.close()
 
@@ -29,7 +29,7 @@ def texts(count: int) -> list[ChunkTexts]:
     return [ChunkTexts(f"text {i}", f"text {i}") for i in range(count)]
 
 
-async def test_after_a_cancelled_question_the_next_gets_its_own_answer(child: InChild) -> None:
+async def test_after_a_cancelled_question_the_next_gets_its_own_answer(child: Preparation) -> None:
     asked = asyncio.ensure_future(child.vectors(texts(3)))
     await asyncio.sleep(0)  # it is on its way, and its child is starting
     asked.cancel()
@@ -39,12 +39,12 @@ async def test_after_a_cancelled_question_the_next_gets_its_own_answer(child: In
     assert len(multiprocessing.active_children()) == 1
 
 
-async def test_several_writers_take_turns(child: InChild) -> None:
+async def test_several_writers_take_turns(child: Preparation) -> None:
     found = await asyncio.gather(*(child.vectors(texts(count)) for count in (1, 2, 3, 4)))
     assert [(len(one.dense), len(one.sparse)) for one in found] == [(1, 1), (2, 2), (3, 3), (4, 4)]
 
 
-async def test_a_child_that_died_is_said_and_the_next_question_has_another(child: InChild) -> None:
+async def test_a_child_that_died_is_said_and_the_next_question_has_another(child: Preparation) -> None:
     await child.vectors(texts(1))
     (process,) = multiprocessing.active_children()
     process.kill()

@@ -49,57 +49,57 @@ async def sandbox(embedder_limits: EmbedderLimits, tmp_path: Path) -> AsyncItera
 
 async def test_one_process_reads_one_document_after_the_other(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox()
-    first = await reading.read(page("First"))
+    first = await reading.run(page("First"))
     assert [chunk.text for chunk in first.chunks] == ["# First\n\nIts text."]
     (reader,) = multiprocessing.active_children()
-    assert (await reading.read(first.document)).document.title == "First"
+    assert (await reading.run(first.document)).document.title == "First"
     assert multiprocessing.active_children() == [reader]
 
 
 async def test_after_a_cancelled_document_the_next_gets_its_own_answer(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox()
     for wait_s in (0.0, 0.05, 2.0):  # its process is about to start, starts, or reads
-        asked = asyncio.ensure_future(reading.read(SLOW))
+        asked = asyncio.ensure_future(reading.run(SLOW))
         await asyncio.sleep(wait_s)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
-        assert (await reading.read(page("Second"))).document.title == "Second"
+        assert (await reading.run(page("Second"))).document.title == "Second"
     assert len(multiprocessing.active_children()) <= 2  # and none of those that were cancelled
 
 
 async def test_what_takes_too_long_is_refused_and_its_process_killed(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox(seconds=1.5)
     with pytest.raises(Unreadable, match=r"takes longer than 1.5 s to read.*ingest.max_read_s"):
-        await reading.read(SLOW)
+        await reading.run(SLOW)
     assert not reading._idle
-    assert (await reading.read(page("Next"))).document.title == "Next"
+    assert (await reading.run(page("Next"))).document.title == "Next"
 
 
 async def test_a_slow_document_keeps_no_other_waiting(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox()
-    slow = asyncio.ensure_future(reading.read(SLOW))
-    assert (await reading.read(page("Other"))).document.title == "Other"
+    slow = asyncio.ensure_future(reading.run(SLOW))
+    assert (await reading.run(page("Other"))).document.title == "Other"
     assert not slow.done()
     slow.cancel()
 
 
 async def test_slow_documents_of_an_owner_keep_no_other_owner_waiting(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox()
-    slow = [asyncio.ensure_future(reading.read(SLOW, owner="a")) for _ in range(20)]
-    assert (await reading.read(page("Other"), owner="b")).document.title == "Other"
+    slow = [asyncio.ensure_future(reading.run(SLOW, owner="a")) for _ in range(20)]
+    assert (await reading.run(page("Other"), owner="b")).document.title == "Other"
     assert not any(one.done() for one in slow)
     for one in slow:
         one.cancel()
     await asyncio.wait(slow)
-    assert (await reading.read(page("Next"), owner="a")).document.title == "Next"
+    assert (await reading.run(page("Next"), owner="a")).document.title == "Next"
 
 
 async def test_a_caller_may_wait_less_than_the_limit(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox()
     with pytest.raises(Unreadable, match=r"takes longer than 1.5 s to read.*upload it as a file, which may take 300 s"):
-        await reading.read(SLOW, most_s=1.5)
-    assert (await reading.read(page("Next"), most_s=1.5)).document.title == "Next"
+        await reading.run(SLOW, most_s=1.5, too_slow="upload it as a file, which may take 300 s")
+    assert (await reading.run(page("Next"), most_s=1.5)).document.title == "Next"
 
 
 async def test_what_takes_too_much_memory_is_refused(sandbox: Callable[..., Reading]) -> None:
@@ -107,31 +107,31 @@ async def test_what_takes_too_much_memory_is_refused(sandbox: Callable[..., Read
     with pytest.raises(
         Unreadable, match="needs too much memory or too deep nesting to read|reading process died twice"
     ):
-        await reading.read(page("Large", "word " * 12_000_000))
-    assert (await reading.read(page("Next"))).document.title == "Next"
+        await reading.run(page("Large", "word " * 12_000_000))
+    assert (await reading.run(page("Next"))).document.title == "Next"
 
 
 async def test_what_makes_too_many_chunks_is_refused(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox(chunks=3)
     with pytest.raises(Unreadable, match=r"makes \d+ chunks, the limit is 3.*ingest.max_chunks"):
-        await reading.read(page("Long", "\n\n".join(["some words " * 90] * 20)))
-    assert (await reading.read(page("Short"))).document.title == "Short"
+        await reading.run(page("Long", "\n\n".join(["some words " * 90] * 20)))
+    assert (await reading.run(page("Short"))).document.title == "Short"
 
 
 async def test_a_document_is_tried_again_where_its_process_died(sandbox: Callable[..., Reading]) -> None:
     """Once: something else may have taken the memory."""
     reading = sandbox()
-    await reading.read(page("First"))
+    await reading.run(page("First"))
     (reader,) = multiprocessing.active_children()
     reader.kill()
     reader.join()
-    assert (await reading.read(page("Second"))).document.title == "Second"
+    assert (await reading.run(page("Second"))).document.title == "Second"
 
 
 async def test_a_document_that_kills_every_process_is_unreadable(sandbox: Callable[..., Reading]) -> None:
     reading = sandbox()
     before = {reader.pid for reader in multiprocessing.active_children()}
-    asked = asyncio.ensure_future(reading.read(SLOW))
+    asked = asyncio.ensure_future(reading.run(SLOW))
     killed = set()
     while not asked.done():
         for reader in multiprocessing.active_children():
@@ -141,4 +141,4 @@ async def test_a_document_that_kills_every_process_is_unreadable(sandbox: Callab
     with pytest.raises(Unreadable, match="reading process died twice"):
         await asked
     assert len(killed - before) == 2
-    assert (await reading.read(page("Next"))).document.title == "Next"
+    assert (await reading.run(page("Next"))).document.title == "Next"

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.answers.scoring.refusals import refuses
 from evaluation.answers.scoring.scores import Scores, answer_scores, found_scores
 
 
@@ -93,46 +92,6 @@ def test_no_answer_has_no_point() -> None:
 
 def test_without_anything_known_there_is_no_score() -> None:
     assert set(scores("Anything.").values()) == {None}
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "I don't know.",
-        "I don’t have enough information to answer this.",
-        "I'm sorry, but I cannot answer that.",
-        "Sorry! I could not find anything about it.",
-        "The provided passages do not mention the price.",
-        "Unfortunately, there is no information about this in the documents.",
-        "Based on the context, it isn't specified in the text.",
-        "This cannot be answered from the passages.",
-        "There is not enough information.",
-        "Das weiß ich nicht. Ich weiß es nicht.",
-        "Diese Frage kann ich anhand der Texte nicht beantworten.",
-        "Je ne sais pas.",
-        "No lo sé.",
-    ],
-)
-def test_refusals_are_seen(answer: str) -> None:
-    assert refuses(answer)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "",
-        "Yes, since 4.2.",
-        "MongoDB does not provide joins across shards; use $lookup.",
-        "You do not need an index for that.",
-        "No. The driver cannot be used in a browser.",
-        "Set it to 5. It runs on Linux. The pages do not mention Windows.",
-        "A field that is not found returns null.",
-        "Das kann man nicht ändern.",
-        "No se puede usar con índices.",
-    ],
-)
-def test_answers_that_deny_something_are_no_refusals(answer: str) -> None:
-    assert not refuses(answer)
 
 
 def found(answer: str = "", *, sources: Sequence[str], gold: Sequence[str], documents: Sequence[str] = ()) -> Scores:
