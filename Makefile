@@ -36,7 +36,7 @@ install: $(VENV)/.done-ragway  ## build the environment with everything `ragway`
 install-dev: $(VENV)/.done-dev  ## the same, with what tests and checks need
 
 run: install  ## ingest the sample collection (docs/) and serve it; Ctrl-C ends it
-	@$(BIN)/ragway ingest docs --collection docs
+	@$(BIN)/ragway ingest docs --collection docs --exclude 'docs/*.md'
 	@exec $(BIN)/ragway serve $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT))
 
 # Two processes, each test file in one of them; an ARGS='-n 0' that follows is stronger. `-m` leaves out the slow tiers.
@@ -67,7 +67,7 @@ format: install-dev  ## rewrite the code in the house format
 bench: install-dev  ## measure what the gateway costs, beside its peers; some ten minutes on an idle machine
 	@$(BIN)/python benchmarks/relay/relay.py $(ARGS)
 
-conformance: install-dev  ## write docs/conformance.md: what each lane keeps, every cell from a run
+conformance: install-dev  ## write benchmarks/results/conformance.md: what each lane keeps, every cell from a run
 	@$(BIN)/python benchmarks/conformance/conformance.py $(ARGS)
 
 image:  ## build the container image; on x86_64 TORCH_INDEX must name PyTorch's CPU wheel index

@@ -22,8 +22,9 @@ from proxy.observe.metrics import STAGES, Metrics
 from retrieval.ingest.load import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-_IDS = [page.name for page in PAGES]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs").glob("*/*.md"))]
+MOVED = sorted({*(ROOT / "docs").glob("*.md")} - {*PAGES})  # old paths: each says where the page is now
+_IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -52,8 +53,8 @@ def defaults() -> dict[str, object]:
 
 
 def documented_settings() -> dict[str, str]:
-    """Dotted key -> the default's cell, of every settings table of docs/configuration.md."""
-    tables = rows(page("configuration.md"))
+    """Dotted key -> the default's cell, of every settings table of docs/reference/configuration.md."""
+    tables = rows(page("reference/configuration.md"))
     return {cells[0].strip("`"): cells[1].strip("`") for cells in tables if re.fullmatch(r"`[\w.]+`", cells[0])}
 
 
@@ -72,9 +73,11 @@ def test_the_documented_default_is_the_default(key: str) -> None:
 
 
 def section_of(command: str) -> str:
-    """What docs/command-line.md says under the command's own heading."""
-    found = re.search(rf"^## ragway {command}\b.*?(?=^## |\Z)", page("command-line.md"), re.MULTILINE | re.DOTALL)
-    assert found, f"docs/command-line.md has no section '## ragway {command}'"
+    """What docs/reference/command-line.md says under the command's own heading."""
+    found = re.search(
+        rf"^## ragway {command}\b.*?(?=^## |\Z)", page("reference/command-line.md"), re.MULTILINE | re.DOTALL
+    )
+    assert found, f"docs/reference/command-line.md has no section '## ragway {command}'"
     return found[0]
 
 
@@ -93,7 +96,7 @@ def _parts(command: click.Command) -> list[click.Command]:
 
 
 def shared_section() -> str:
-    return page("command-line.md").partition("## Options that every command takes")[2].partition("\n## ")[0]
+    return page("reference/command-line.md").partition("## Options that every command takes")[2].partition("\n## ")[0]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -103,7 +106,7 @@ def test_every_command_has_a_section_with_its_options_and_no_other(name: str) ->
 
 
 def test_the_command_line_page_has_no_command_that_does_not_exist() -> None:
-    assert set(re.findall(r"^## ragway (\w+)", page("command-line.md"), re.MULTILINE)) == set(COMMANDS)
+    assert set(re.findall(r"^## ragway (\w+)", page("reference/command-line.md"), re.MULTILINE)) == set(COMMANDS)
 
 
 def test_the_options_every_command_takes_are_documented() -> None:
@@ -150,18 +153,18 @@ def test_codes_are_found_however_they_are_written() -> None:
 
 
 def test_every_error_code_is_in_troubleshooting_and_no_other() -> None:
-    table = page("troubleshooting.md").partition("## Error codes of the gateway")[2]
+    table = page("use/troubleshooting.md").partition("## Error codes of the gateway")[2]
     assert {cells[0].strip("`") for cells in rows(table) if cells[0].startswith("`")} == codes()
 
 
 def test_every_status_is_explained() -> None:
     for status in get_args(RagStatus):
-        for text in ((ROOT / "README.md").read_text("utf-8"), page("asking.md")):
+        for text in ((ROOT / "README.md").read_text("utf-8"), page("use/asking.md")):
             assert f"`{status}`" in text, status
 
 
 def test_troubleshooting_names_every_reason_of_a_degraded_chat_and_none_that_the_code_does_not_give() -> None:
-    told = {code for cells in rows(page("troubleshooting.md")) for code in _CODE.findall(cells[0]) if " " in code}
+    told = {code for cells in rows(page("use/troubleshooting.md")) for code in _CODE.findall(cells[0]) if " " in code}
     augment = ast.parse((ROOT / "proxy" / "augment" / "middleware.py").read_text("utf-8"))
     reasons = {reason for _, reason in DEGRADED}
     assert reasons <= told
@@ -170,11 +173,11 @@ def test_troubleshooting_names_every_reason_of_a_degraded_chat_and_none_that_the
 
 
 def _failures() -> str:
-    return page("operations.md").partition("## What happens when retrieval fails")[2].partition("\n## ")[0]
+    return page("use/operations.md").partition("## What happens when retrieval fails")[2].partition("\n## ")[0]
 
 
 def test_every_metric_is_documented_and_no_other() -> None:
-    table = page("operations.md").partition("## Metrics")[2].partition("\n## ")[0]
+    table = page("use/operations.md").partition("## Metrics")[2].partition("\n## ")[0]
     metrics = Metrics(upstreams={"gpt": "host"}, data=Path())
     families = text_string_to_metric_families(metrics.text(ready=True).decode())
     counters = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
@@ -188,16 +191,16 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 
 
 def test_every_lane_is_in_the_table_of_lanes() -> None:
-    table = page("models.md").partition("## What the lanes are")[2].partition("\n## ")[0]
+    table = page("use/models.md").partition("## What the lanes are")[2].partition("\n## ")[0]
     assert {cells[0].strip("`") for cells in rows(table) if cells[0].startswith("`")} == {*get_args(Lane), "auto"}
 
 
 def test_every_file_ending_that_is_read_is_listed_and_no_other() -> None:
-    table = page("your-documents.md").partition("## Which file formats are read")[2].partition("\n## ")[0]
+    table = page("use/your-documents.md").partition("## Which file formats are read")[2].partition("\n## ")[0]
     assert set(re.findall(r"`(\.\w+)`", "\n".join("|".join(cells) for cells in rows(table)))) == set(FORMATS)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=_IDS)
+@pytest.mark.parametrize("path", [*PAGES, *MOVED], ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_somewhere(path: Path) -> None:
     for target in _LINK.findall(_FENCE.sub("", path.read_text("utf-8"))):
         if re.match(r"\w+://", target):
@@ -232,9 +235,16 @@ def test_no_page_names_a_file_of_the_project_that_does_not_exist(path: Path) -> 
 
 
 def test_the_documentation_is_listed_whole_on_its_first_page_and_in_the_readme() -> None:
-    pages = {path.name for path in PAGES} - {"README.md", "index.md"}
+    pages = {str(path.relative_to(ROOT / "docs")) for path in PAGES if path.parent.parent == ROOT / "docs"}
     assert pages <= set(_LINK.findall(page("index.md")))
     assert {f"docs/{name}" for name in pages} <= set(_LINK.findall((ROOT / "README.md").read_text("utf-8")))
+
+
+def test_each_old_path_leads_to_the_page_in_one_line() -> None:
+    assert len(MOVED) > 30
+    for path in MOVED:
+        (line,) = path.read_text("utf-8").splitlines()
+        assert _LINK.findall(line), path
 
 
 def test_a_stranger_gets_to_an_answer_within_forty_lines() -> None:
@@ -263,9 +273,8 @@ def test_the_readme_names_the_paths_that_get_passages() -> None:
 
 def blocks(language: str) -> list[tuple[str, str]]:
     """Every block of a language in the documentation: its page, and its text."""
-    pages = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
     fence = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
-    return [(path.name, text) for path in pages for text in fence.findall(path.read_text("utf-8"))]
+    return [(path.name, text) for path in PAGES for text in fence.findall(path.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize(("name", "text"), blocks("yaml"))

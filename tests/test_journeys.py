@@ -1,4 +1,4 @@
-"""The files of ours that one request or document passes, in order: the map of `docs/map.md`, counted and compared.
+"""The files of ours that one request or document passes, in order: the map of `docs/why/map.md`, counted and compared.
 
 Gateway and index run in this process, over their real sockets, so that one recorder sees both. Each journey is taken
 once before the recording: what is loaded or cached on first use is no part of the map.
@@ -35,7 +35,7 @@ from tests.test_architecture import OURS
 
 ROOT = Path(__file__).parents[1]
 _PACKAGES = tuple(f"{ROOT / package}/" for package in OURS)
-_MAP = ROOT / "docs" / "map.md"
+_MAP = ROOT / "docs" / "why" / "map.md"
 # At most so many files. A journey that needs more has lost its way: join what belongs together.
 AT_MOST = {
     "A chat passed through": 19,

@@ -1,4 +1,4 @@
-"""The rows of docs/bridges.md: members of requests in the dialects of responses and messages, and replies to them."""
+"""The rows of the page of the bridges: members of requests for responses and messages, and replies to them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

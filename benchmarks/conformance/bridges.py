@@ -1,4 +1,4 @@
-"""The losses of responses and messages over a chat completion: writes docs/bridges.md, every cell from a run.
+"""The losses of responses and messages over a chat completion: writes `results/bridges.md`, every cell from a run.
 
     python benchmarks/conformance/bridges.py [--output FILE]
 
@@ -38,7 +38,7 @@ from tests.support.asgi_calls import Call, scope_of
 from tests.support.recording_upstream import Recorder, answering, recording
 from tests.support.upstream_servers import chunked, head, reply
 
-PAGE = ROOT / "docs" / "bridges.md"
+PAGE = ROOT / "benchmarks" / "results" / "bridges.md"
 COLUMNS = {
     "relay": "server with chat completions alone",
     "openai/gpt-4o": "`openai/gpt-4o`, translated lane",
@@ -327,8 +327,8 @@ _HEAD = """\
 <!-- Written by benchmarks/conformance/bridges.py. Do not edit: run the program again. -->
 
 Where an upstream knows only chat completions, or litellm makes the call, ragway asks a chat completion for each
-request for a response or a message: [which models](models.md#upstreams-without-a-dialect). Each cell below is from a
-run, with litellm {litellm}:
+request for a response or a message: [which models](../../docs/use/models.md#upstreams-without-a-dialect). Each cell
+below is from a run, with litellm {litellm}:
 
 ```console
 python benchmarks/conformance/bridges.py

@@ -1,5 +1,5 @@
-"""What lanes and dialects keep of requests, replies, streams and faults: writes docs/conformance.md, every cell from a
-run.
+"""What lanes and dialects keep of requests, replies, streams and faults, each cell from a run: writes the page of
+`results/`.
 
     python benchmarks/conformance/conformance.py [--skip litellm] [--only TEXT] [--output FILE]
 
@@ -34,7 +34,7 @@ from benchmarks.conformance.request_cases import REQUESTS
 from benchmarks.conformance.wire import upstream
 
 CASES: Sequence[Case] = (*REQUESTS, *REPLIES, *STREAMS, *FAULTS, *PROVIDERS)
-PAGE = ROOT / "docs" / "conformance.md"
+PAGE = ROOT / "benchmarks" / "results" / "conformance.md"
 
 
 def main() -> int:

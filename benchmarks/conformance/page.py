@@ -1,4 +1,4 @@
-"""Write docs/conformance.md from the cells of a run: the judges, the versions, then the tables."""
+"""Write `results/conformance.md` from the cells of a run: the judges, the versions, then the tables."""
 
 import datetime
 import importlib.metadata
@@ -107,7 +107,7 @@ python benchmarks/conformance/conformance.py
   with `llm_provider-` before the names, and can send more of the client's headers on
   (`forward_client_headers_to_llm_api`), which is off by default and in the run.
 - Loading and warming happen before the first case. The page measures no speed: see
-  [the benchmarks](../benchmarks/README.md)."""
+  [the benchmarks](../README.md)."""
 
 
 def _summary(cases: Sequence[Case], table: Table, lanes: Sequence[str]) -> Iterator[str]:

@@ -10,8 +10,8 @@ raise nDCG@10 of ToolBench from .722 to .750, of RestBench from .479 to .495, an
 operation among the first five from .876 to .892 and from .66 to .68.
 
 The parameters stand in a list of their own, which becomes a chunk apart: the names of parameters are much the same for
-all operations, and hide the description in a shared chunk (docs/chunking.md). Words of the path, tags and names of the
-response were tried, and found no more operations of RestBench.
+all operations, and hide the description in a shared chunk (docs/use/chunking.md). Words of the path, tags and names of
+the response were tried, and found no more operations of RestBench.
 """
 
 import re

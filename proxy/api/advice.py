@@ -42,7 +42,7 @@ class Advice:
         if meant:
             message = f"{start}: the path is {meant}. {why}"
         elif names[:2] == ["v1", "actions"] and not any(one[:2] == ["v1", "actions"] for one in self._templates):
-            message = f"{start}: no API is configured. Add a row to the setting `actions` (docs/actions.md)."
+            message = f"{start}: no API is configured. Add a row to the setting `actions` (docs/use/actions.md)."
         elif names[:2] == ["v1", "realtime"]:
             message = f"{start}: the gateway speaks no WebSocket. Connect realtime clients to the upstream itself."
         elif len(path) <= _MOST_CHARS and (near := self._near(names)):

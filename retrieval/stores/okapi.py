@@ -1,8 +1,8 @@
 """A second lexical arm: rank-bm25's BM25Okapi over each tenant's passages, the dense arm from another store.
 
 rank-bm25 is the published reference for the default arm, and a baseline in evaluations. The index is in memory. A
-tenant's first search after a change builds the whole index, in a thread: docs/scaling.md has the cost. The index misses
-changes that another process makes in the inner store.
+tenant's first search after a change builds the whole index, in a thread: docs/use/scaling.md has the cost. The index
+misses changes that another process makes in the inner store.
 
 rank-bm25 gives a small or negative weight to a word in most passages, and no weight to a word in half of the
 passages: in a tenant of 1 passage every score is negative, in a tenant of 2 every score is zero. A hit here is a

@@ -1,4 +1,4 @@
-"""docs/bridges.md is what the program writes: every cell holds in this run, too."""
+"""benchmarks/results/bridges.md is what the program writes: every cell holds in this run, too."""
 
 from benchmarks.conformance.bridges import PAGE, page
 from tests.proxy.upstream.translated.provider_lane import QUIET_PYDANTIC, keyless, silent

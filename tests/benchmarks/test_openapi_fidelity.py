@@ -8,7 +8,7 @@ from benchmarks.conformance.openapi_cases import request_cases, schema_cases
 from benchmarks.conformance.openapi_fidelity import difference, measured, misjudged, rows
 from tests.support.api_server import ApiRequest
 
-DOCS = Path(__file__).parents[2] / "docs" / "actions.md"
+DOCS = Path(__file__).parents[2] / "docs" / "use" / "actions.md"
 
 
 async def test_every_case_holds_and_stands_in_the_docs() -> None:

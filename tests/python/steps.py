@@ -1,7 +1,7 @@
 """Runs the steps of a client program and prints the results as JSON.
 
-A program names a step as docs/clients.md names the step, and gets BASE_URL and API_KEY as arguments. The results have
-nothing that differs from run to run, so that a run without the gateway gives the same results.
+A program names a step as docs/use/clients.md names the step, and gets BASE_URL and API_KEY as arguments. The results
+have nothing that differs from run to run, so that a run without the gateway gives the same results.
 """
 
 import asyncio

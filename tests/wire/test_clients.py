@@ -2,7 +2,7 @@
 
 A third run asks models in the translated lane, whose upstream knows chat completions only.
 
-The programs are in tests/python and tests/node, the table of the results in docs/clients.md.
+The programs are in tests/python and tests/node, the table of the results in docs/use/clients.md.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ ROW = '  {name}: {{{model}api_base: "{upstream}/v1", api_key_env: KEY_OF_THE_UPS
 class Client:
     """A row of the table."""
 
-    name: str  # as in docs/clients.md
+    name: str  # as in docs/use/clients.md
     program: str
     argument: str = ""
 
@@ -220,6 +220,6 @@ def test_a_request_of_an_agent_is_answered_by_a_model_that_knows_chat_completion
 
 
 def test_the_table_of_clients_is_true(client: Client, through: Run) -> None:
-    table = {cells[0]: cells[1:] for cells in rows(page("clients.md"))}
+    table = {cells[0]: cells[1:] for cells in rows(page("use/clients.md"))}
     versions = ", ".join(f"`{name}` {version}" for name, version in through.versions.items())
     assert table[client.name][:2] == [versions, ", ".join(through.steps)]

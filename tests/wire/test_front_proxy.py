@@ -1,4 +1,4 @@
-"""The nginx file of docs/front-proxy.md, run by nginx in front of a gateway: who may ask gets through, unharmed."""
+"""The nginx file of docs/use/front-proxy.md, run by nginx in front of a gateway: who may ask gets through, unharmed."""
 
 import http.client
 import os
@@ -21,7 +21,7 @@ import pytest
 from tests.support.gateway import ragway, serving
 from tests.support.upstream_servers import certificate
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "front-proxy.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "use" / "front-proxy.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed (Debian: apt install nginx-light)")
 

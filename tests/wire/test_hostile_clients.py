@@ -262,7 +262,7 @@ def wrong_answers(gateway: Served, upstream: Recorder, cases: dict[str, bytes], 
 def test_a_client_that_closes_its_sending_side_counts_as_gone(
     gateway: Served, upstream: Recorder, lane: str, stream: bool
 ) -> None:
-    """It cannot be told from one that left; docs/front-proxy.md says so."""
+    """It cannot be told from one that left; docs/use/front-proxy.md says so."""
     reached, closed = threading.Event(), threading.Event()
 
     async def waiting(wire: Wire, _received: Received) -> None:

@@ -167,7 +167,8 @@ def test_a_chat_searches_what_the_table_says(
     request: pytest.FixtureRequest,
     client: DialectClient,
 ) -> None:
-    rows = [line for line in (ROOT / "docs/asking.md").read_text("utf-8").splitlines() if line.startswith("| names ")]
+    page = (ROOT / "docs/use/asking.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| names ")]
     assert len(rows) == 5, "each line of the table is tested"
     assert sum(row.startswith(f"| {begins}") for row in rows) == 1
     reply = guarded.ask(request.getfixturevalue(reads), client=client, **asked)

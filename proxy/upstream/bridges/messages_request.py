@@ -1,6 +1,6 @@
 """A request for a message of Anthropic's API as a request for a chat completion.
 
-A member without a counterpart is refused, unless the answer stays the same without the member; docs/translated-lane.md
+A member without a counterpart is refused, unless the answer stays the same without the member; docs/reference/lanes.md
 lists what is left out. Members that only Claude models know (`thinking`, signed thoughts, `cache_control`) pass to a
 model with "claude" in the name: litellm knows these members of chat completions.
 """

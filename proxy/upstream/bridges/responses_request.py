@@ -1,7 +1,7 @@
 """A request for a response as a request for a chat completion.
 
 Members with the same name and meaning pass as sent. A member without a counterpart is refused, unless the answer stays
-the same without the member; docs/translated-lane.md lists what is left out.
+the same without the member; docs/reference/lanes.md lists what is left out.
 """
 
 import base64

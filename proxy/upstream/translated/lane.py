@@ -2,7 +2,7 @@
 
 `request` selects the parts of the client's body for litellm, `calls` restrains litellm's HTTP clients, `reply` and
 `errors` turn litellm's replies and exceptions into OpenAI's JSON. The lane works in a thread of its own (`thread`). The
-first use imports litellm (seconds), so `serve` calls `warm` before readiness. docs/translated-lane.md lists the
+first use imports litellm (seconds), so `serve` calls `warm` before readiness. docs/reference/lanes.md lists the
 differences from the relay.
 """
 

@@ -2,7 +2,7 @@
 
 References describe an operation in a sentence or two and then list the parameters. Readers search for the
 description. The names of parameters are much the same for all operations of an interface and make the operations
-similar: a list in the same chunk hides the description. docs/chunking.md has the measured gain.
+similar: a list in the same chunk hides the description. docs/use/chunking.md has the measured gain.
 """
 
 import re

@@ -41,7 +41,7 @@ def test_ordinary_text_and_code_keep_every_byte(text: str) -> None:
 
 
 def test_the_documentation_of_this_project_keeps_all_lines_but_those_that_show_delimiters() -> None:
-    for file in sorted((ROOT / "docs").glob("*.md")):
+    for file in sorted((ROOT / "docs").rglob("*.md")):
         text = file.read_text("utf-8")
         for before, after in zip(text.split("\n"), quoted(text).split("\n"), strict=True):
             harmless = not re.search(
