@@ -1,32 +1,11 @@
-"""Checks of setting values that a type cannot express."""
+"""The error of the settings, and the check of an address."""
 
 import re
-from collections.abc import Sequence
 from urllib.parse import urlsplit
-
-# The languages of `retrieval.lexical.language`, and `auto` for detection.
-LANGUAGES = ("auto", *("ar az bn ca da de el en es eu fi fr he hu hy id it ja kk ko ne nl no none pt ro ru sl sv ta tg "
-                       "th tr zh").split())  # fmt: skip
-CONTEXTS = ("context", "keywords", "questions")
 
 
 class SettingsError(Exception):
     """An invalid setting; the text names the setting, the origin and the expected value."""
-
-
-def check_language(language: str, where: str) -> None:
-    """Raise SettingsError for an unknown language."""
-    if language not in LANGUAGES:
-        raise SettingsError(f"{where} must be one of {', '.join(LANGUAGES)}; got {language!r}")
-
-
-def check_context(kinds: Sequence[str], model: str, where: str) -> None:
-    """Raise SettingsError for a kind of context without a prompt, or for any kind without a model."""
-    for kind in kinds:
-        if kind not in CONTEXTS:
-            raise SettingsError(f"{where} may list {', '.join(CONTEXTS)}; got {kind!r}")
-    if kinds and not model:
-        raise SettingsError(f"{where} needs a model: name one of `models` in ingest.context_model")
 
 
 def check_address(address: str | None, where: str) -> None:
@@ -50,11 +29,3 @@ def check_address(address: str | None, where: str) -> None:
         host = None
     if not host:
         raise SettingsError(f"{where} must name a host, and a port from 1 to 65535 or none, got {shown}")
-
-
-def check_database(url: str, where: str) -> None:
-    """Raise SettingsError for a URL that is neither empty nor a PostgreSQL address. The text never quotes the URL."""
-    if url and not url.startswith(("postgresql://", "postgresql+psycopg://", "postgres://")):
-        raise SettingsError(
-            f"{where} must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or empty for SQLite in the data folder"
-        )

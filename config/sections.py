@@ -1,24 +1,57 @@
-"""The sections of the settings, as frozen types; `default.yaml` describes each key."""
+"""The sections of the settings, as frozen types with the bounds of each value; `default.yaml` describes each key.
 
+A bound's description is the message about a value out of bounds; about a text, the message does not quote the value.
+"""
+
+import dataclasses
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+_LARGEST = sys.float_info.max  # no infinity
+_OFF = "must be 0 (off) or more"
+
+Count = Annotated[int, Meta(ge=1, description="must be at least 1")]
+OptionalCount = Annotated[int, Meta(ge=0, description=_OFF)]
+OptionalNumber = Annotated[float, Meta(ge=0, le=_LARGEST, description=_OFF)]
+Seconds = Annotated[float, Meta(gt=0, le=_LARGEST, description="must be a positive number of seconds")]
+Share = Annotated[float, Meta(ge=0, le=1, description="must be between 0 and 1")]
+Port = Annotated[int, Meta(ge=0, le=65535, description="must be a port from 0 to 65535")]
+Dollars = Annotated[
+    float, Meta(gt=0, le=1_000_000, description="must be a number of dollars above 0 and at most a million")
+]
+Folder = Annotated[str, Meta(min_length=1, description="must name a folder")]
+DatabaseUrl = Annotated[
+    str,
+    Meta(
+        pattern=r"^(postgres(ql(\+psycopg)?)?://|\Z)",
+        description="must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or empty for SQLite in the data folder",
+    ),
+]
+# The languages of `retrieval.lexical.language`, and `auto` to detect the language.
+Language = Literal[
+    "auto", "ar", "az", "bn", "ca", "da", "de", "el", "en", "es", "eu", "fi", "fr", "he", "hu", "hy", "id", "it", "ja",
+    "kk", "ko", "ne", "nl", "no", "none", "pt", "ro", "ru", "sl", "sv", "ta", "tg", "th", "tr", "zh",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     host: str
-    port: int
-    workers: int
-    max_body_mb: int
-    max_upload_mb: int
+    port: Port
+    workers: Count
+    max_body_mb: Count
+    max_upload_mb: Count
     cors_origins: tuple[str, ...]
-    receive_timeout_s: float
-    keepalive_s: float
-    send_timeout_s: float
-    hang_s: float
-    drain_s: float
-    shutdown_s: float
+    receive_timeout_s: Seconds
+    keepalive_s: Seconds
+    send_timeout_s: Seconds
+    hang_s: Seconds
+    drain_s: OptionalNumber
+    shutdown_s: Seconds
     log_level: Literal["debug", "info", "warning", "error"]
 
 
@@ -38,8 +71,8 @@ class Model:
     api_key_env: str | None = None
     lane: Literal["auto", "relay", "translated", "echo"] = "auto"
     position: Literal["lead", "merge", "tail"] | None = None
-    window_tokens: int | None = None
-    dialects: tuple[str, ...] = ()
+    window_tokens: Count | None = None
+    dialects: tuple[Literal["chat", "responses", "messages"], ...] = ()
     tools: Literal["native", "json_schema", "text", "none"] | None = None
 
 
@@ -71,28 +104,28 @@ class ActionsApi:
 
 @dataclass(frozen=True, slots=True)
 class ActionCallsSettings:
-    k: int
-    rounds: int
-    calls: int
-    call_s: float
-    total_s: float
-    keepalive_s: float
-    result_chars: int
-    result_tokens: int
-    result_max_mb: int
-    total_max_mb: int
+    k: Count
+    rounds: Count
+    calls: Count
+    call_s: Seconds
+    total_s: Seconds
+    keepalive_s: Seconds
+    result_chars: Count
+    result_tokens: Count
+    result_max_mb: Count
+    total_max_mb: Count
     spec_hosts: tuple[str, ...]
     search_documents: bool
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSettings:
-    connect_timeout_s: float
-    first_byte_timeout_s: float
-    idle_timeout_s: float
-    keepalive_s: float
-    max_connections: int
-    relearn_after_s: float
+    connect_timeout_s: Seconds
+    first_byte_timeout_s: Seconds
+    idle_timeout_s: Seconds
+    keepalive_s: Seconds
+    max_connections: Count
+    relearn_after_s: Seconds
     paths: Mapping[str, str]
 
 
@@ -104,33 +137,33 @@ class RetrievalSettings:
     lexical: Literal["bm25", "okapi"]
     rewrite: Literal["local", "llm", "off"]
     rewrite_model: str
-    rewrite_deadline_s: float
+    rewrite_deadline_s: Seconds
     rewrite_prompt: str
-    candidates: int
-    rrf_k: int
-    min_relevance: float
-    k: int
+    candidates: Count
+    rrf_k: Count
+    min_relevance: Share
+    k: Count
     rerank_model: str
-    rerank_candidates: int
-    rerank_deadline_s: float
-    recency_half_life_days: float
+    rerank_candidates: Count
+    rerank_deadline_s: Seconds
+    recency_half_life_days: OptionalNumber
     merge_neighbours: bool
-    neighbours: int
-    whole_document_tokens: int
+    neighbours: OptionalCount
+    whole_document_tokens: OptionalCount
     skip_housekeeping: bool
     utility_requests: str
-    deadline_s: float
+    deadline_s: Seconds
     require_context: bool
-    start_s: float
-    hang_s: float
+    start_s: Seconds
+    hang_s: Seconds
 
 
 @dataclass(frozen=True, slots=True)
 class InjectSettings:
     position: Literal["lead", "merge", "tail"]
     template: str
-    budget_tokens: int
-    window_share: float
+    budget_tokens: Count
+    window_share: Share
     augment_count: bool
     order: Literal["best_first", "best_first_and_last"]
 
@@ -139,41 +172,41 @@ class InjectSettings:
 class EmbedderSettings:
     model: str
     backend: Literal["auto", "onnx", "torch", "remote"]
-    threads: int
+    threads: Count
     precision: Literal["auto", "fp32", "int8", "bf16"]
     query_prompt: str | None
     document_prompt: str | None
     api_base: str
     api_key_env: str
-    dimensions: int
-    batch_texts: int
-    timeout_s: float
-    retries: int
+    dimensions: OptionalCount
+    batch_texts: Count
+    timeout_s: Seconds
+    retries: OptionalCount
 
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
     chunking: Literal["auto", "structure", "recursive", "fixed"]
-    chunk_tokens: int
-    overlap_tokens: int
-    neighbour_weight: float
-    max_file_mb: int
-    max_read_s: float
-    max_read_mb: int
-    max_chunks: int
+    chunk_tokens: Count
+    overlap_tokens: OptionalCount
+    neighbour_weight: Share
+    max_file_mb: Count
+    max_read_s: Seconds
+    max_read_mb: Count
+    max_chunks: Count
     follow_links: bool
-    language: str
-    languages: Mapping[str, str]
-    context: tuple[str, ...]
+    language: Language
+    languages: Mapping[str, Language]
+    context: tuple[Literal["context", "keywords", "questions"], ...]
     context_model: str
     context_prompts: str
-    context_tokens: int
-    context_concurrency: int
+    context_tokens: Count
+    context_concurrency: Count
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogSettings:
-    url: str
+    url: DatabaseUrl
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,36 +215,66 @@ class QdrantSettings:
     api_key_env: str
     ca_file: str
     collection: str
-    timeout_s: float
-    shards: int
-    replicas: int
+    timeout_s: Seconds
+    shards: Count
+    replicas: Count
     quantisation: Literal["none", "int8", "binary"]
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiptsSettings:
-    keep_hours: float
-    max_mb: int
+    keep_hours: OptionalNumber
+    max_mb: Count
 
 
 @dataclass(frozen=True, slots=True)
 class HistorySettings:
-    keep_hours: float
-    max_mb: int
+    keep_hours: OptionalNumber
+    max_mb: Count
 
 
 @dataclass(frozen=True, slots=True)
 class BenchSettings:
-    shadow: float
+    shadow: Share
     compare: Literal["admin", "all", "off"]
-    usd_per_day: float
-    tokens_per_day: int
-    at_once: int
-    keep_days: int
-    max_mb: int
+    usd_per_day: Dollars
+    tokens_per_day: Count
+    at_once: Count
+    keep_days: Count
+    max_mb: Count
 
 
 @dataclass(frozen=True, slots=True)
 class UsageSettings:
     record: Literal["with_keys", "always", "never"]
-    keep_days: int
+    keep_days: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All sections, and the origin of each dotted key."""
+
+    server: ServerSettings
+    auth: AuthSettings
+    models: Mapping[str, Model]
+    actions: Mapping[str, ActionsApi]
+    action_calls: ActionCallsSettings
+    upstream: UpstreamSettings
+    retrieval: RetrievalSettings
+    inject: InjectSettings
+    embedder: EmbedderSettings
+    ingest: IngestSettings
+    catalog: CatalogSettings
+    qdrant: QdrantSettings
+    receipts: ReceiptsSettings
+    history: HistorySettings
+    bench: BenchSettings
+    usage: UsageSettings
+    data: Folder
+    origins: Mapping[str, str]
+
+    def as_flags(self) -> dict[str, Any]:
+        """Every section as plain JSON values; `load` restores the same settings."""
+        values = dataclasses.asdict(self)
+        del values["origins"]
+        return values

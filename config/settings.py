@@ -1,43 +1,25 @@
 """Settings from `default.yaml` < the file < the environment < flags, as frozen typed sections.
 
-Defaults are only in `default.yaml`. The error for an unknown key names the nearest known key, the error for a wrong
-type names the expected type. The origin of each value is stored for `ragway config`.
+Defaults are only in `default.yaml`, types and bounds only in `config.sections`. The error for an unknown key names the
+nearest known key, the error for a wrong value what was expected. Each value's origin is stored for `ragway config`.
 """
 
 import dataclasses
 import difflib
 import ipaddress
-import math
 import os
 import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
+import msgspec
 import yaml
 
-from config.checks import SettingsError, check_address, check_context, check_database, check_language
-from config.sections import (
-    ActionCallsSettings,
-    ActionsApi,
-    AuthSettings,
-    BenchSettings,
-    CatalogSettings,
-    EmbedderSettings,
-    HistorySettings,
-    IngestSettings,
-    InjectSettings,
-    Model,
-    QdrantSettings,
-    ReceiptsSettings,
-    RetrievalSettings,
-    ServerSettings,
-    UpstreamSettings,
-    UsageSettings,
-)
+from config.checks import SettingsError, check_address
+from config.sections import ActionsApi, Folder, Model, Settings
 
 __all__ = [
     "API_NAME",
@@ -65,53 +47,18 @@ PREFIX = "RAGWAY_"
 KEY, BENCH_KEY, MASTER_KEY = "RAGWAY_KEY", "RAGWAY_BENCH_KEY", "RAGWAY_MASTER_KEY"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """All sections, and the origin of each dotted key."""
-
-    server: ServerSettings
-    auth: AuthSettings
-    models: Mapping[str, Model]
-    actions: Mapping[str, ActionsApi]
-    action_calls: ActionCallsSettings
-    upstream: UpstreamSettings
-    retrieval: RetrievalSettings
-    inject: InjectSettings
-    embedder: EmbedderSettings
-    ingest: IngestSettings
-    catalog: CatalogSettings
-    qdrant: QdrantSettings
-    receipts: ReceiptsSettings
-    history: HistorySettings
-    bench: BenchSettings
-    usage: UsageSettings
-    data: str
-    origins: Mapping[str, str]
-
-    def as_flags(self) -> dict[str, Any]:
-        """Every value by dotted key, as plain JSON values; `load` restores the same settings."""
-        values = dataclasses.asdict(self)
-        del values["origins"]
-        sections = {key: value for key, value in values.items() if key in _SECTIONS}
-        flags = {f"{section}.{key}": value for section, rows in sections.items() for key, value in rows.items()}
-        return {**flags, "models": values["models"], "actions": values["actions"], "data": values["data"]}
-
-
 Tree = dict[str, Any]
 API_NAME = re.compile(r"(?!off\Z)[a-z0-9][a-z0-9_-]{0,63}")  # `x-rag-actions: off` names no set
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
 _MOST_ALWAYS = 20  # operations of a set that every chat with the set is offered
 _Row = TypeVar("_Row")
-_SECTIONS: Mapping[str, Any] = {
-    name: hint for name, hint in typing.get_type_hints(Settings).items() if dataclasses.is_dataclass(hint)
+_HINTS: Mapping[str, Any] = typing.get_type_hints(Settings, include_extras=True)
+_SECTIONS: Mapping[str, Mapping[str, Any]] = {
+    name: typing.get_type_hints(hint, include_extras=True)
+    for name, hint in _HINTS.items()
+    if dataclasses.is_dataclass(hint)
 }
-_DIALECTS = ("chat", "responses", "messages")
-_AT_LEAST_ONE = ("workers", "max_body_mb", "max_upload_mb", "max_connections", "candidates", "rerank_candidates",
-                 "rrf_k", "k", "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb",
-                 "max_read_mb", "max_chunks",
-                 "context_tokens", "context_concurrency", "shards", "replicas", "max_mb", "keep_days",
-                 "at_once", "tokens_per_day", "rounds", "calls", "result_chars", "result_tokens", "result_max_mb",
-                 "total_max_mb")  # fmt: skip
+_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 def load(
@@ -201,8 +148,9 @@ def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
 
 def _read_variable(text: str, hint: Any, variable: str) -> Any:
     """Text stays text, even if YAML would read a number or a bool (2024, off, 1e3); also in a list without brackets."""
+    hint = _kind(hint)[0]
     listed = typing.get_origin(hint) is tuple and not text.lstrip().startswith("[")
-    if not text or listed or hint in (str, str | None) or typing.get_origin(hint) is Literal:
+    if not text or listed or hint is str or typing.get_origin(hint) is Literal:
         return text
     return _parsed(text, variable)
 
@@ -222,7 +170,7 @@ def _merge(tree: Tree, new: Tree, origins: dict[str, str], origin: str) -> None:
                 continue
             if not isinstance(value, dict):
                 raise SettingsError(f"{section} ({origin}) must be a section with keys, got {value!r}")
-            fields = {field.name for field in dataclasses.fields(_SECTIONS[section])}
+            fields = _SECTIONS[section]
             for key, entry in value.items():
                 if key not in fields:
                     raise SettingsError(f"unknown setting '{section}.{key}' ({origin}){_nearest(key, fields, section)}")
@@ -242,44 +190,30 @@ def _nearest(name: object, known: typing.Iterable[str], section: str = "") -> st
 
 def _hint_of(key: str) -> Any:
     section, _, name = key.partition(".")
-    if section not in _SECTIONS:
-        return typing.get_type_hints(Settings).get(section)
-    return typing.get_type_hints(_SECTIONS[section]).get(name)
+    return _SECTIONS[section].get(name) if section in _SECTIONS else _HINTS.get(section)
 
 
 def _build(tree: Tree, origins: Mapping[str, str], folder: Path) -> Settings:
     """folder: of the setting `actions`, for relative paths."""
-    sections: Tree = {}
-    for section, hint in _SECTIONS.items():
-        hints = typing.get_type_hints(hint)
-        values = {}
-        for name, value in tree[section].items():
-            key = f"{section}.{name}"
-            values[name] = _typed(value, hints[name], f"{key} ({origins[key]})")
-            _in_range(name, values[name], f"{key} ({origins[key]})")
-        sections[section] = hint(**values)
-    where = f"models ({origins['models']})"
-    sections["models"] = _models(tree["models"], where)
-    sections["actions"] = _apis(tree["actions"], f"actions ({origins['actions']})", folder)
-    data = _typed(tree["data"], str, f"data ({origins['data']})")
-    if not data:
-        raise SettingsError(f"data ({origins['data']}) must name a folder")
-    settings = Settings(**sections, data=data, origins=dict(origins))
-    if settings.ingest.overlap_tokens * 2 > settings.ingest.chunk_tokens:
-        raise SettingsError(
-            f"ingest.overlap_tokens ({settings.ingest.overlap_tokens}) must be at most half of "
-            f"ingest.chunk_tokens ({settings.ingest.chunk_tokens})"
+    at = {key: f"{key} ({origin})" for key, origin in origins.items()}
+    sections: Tree = {
+        section: _HINTS[section](
+            **{name: _typed(value, hints[name], at[f"{section}.{name}"]) for name, value in tree[section].items()}
         )
-    check_database(settings.catalog.url, f"catalog.url ({origins['catalog.url']})")
+        for section, hints in _SECTIONS.items()
+    }
+    sections["models"] = _models(tree["models"], at["models"])
+    sections["actions"] = _apis(tree["actions"], at["actions"], folder)
+    settings = Settings(**sections, data=_typed(tree["data"], Folder, at["data"]), origins=dict(origins))
     ingest = settings.ingest
-    for key, language in (("language", ingest.language), *(("languages", code) for code in ingest.languages.values())):
-        check_language(language, f"ingest.{key} ({origins[f'ingest.{key}']})")
-    check_context(ingest.context, ingest.context_model, f"ingest.context ({origins['ingest.context']})")
-    if ingest.context_tokens * 2 > ingest.chunk_tokens:
-        raise SettingsError(
-            f"ingest.context_tokens ({ingest.context_tokens}) must be at most half of ingest.chunk_tokens "
-            f"({ingest.chunk_tokens})"
-        )
+    for key in ("overlap_tokens", "context_tokens"):
+        if getattr(ingest, key) * 2 > ingest.chunk_tokens:
+            raise SettingsError(
+                f"ingest.{key} ({getattr(ingest, key)}) must be at most half of ingest.chunk_tokens "
+                f"({ingest.chunk_tokens})"
+            )
+    if ingest.context and not ingest.context_model:
+        raise SettingsError(f"{at['ingest.context']} needs a model: name one of `models` in ingest.context_model")
     return settings
 
 
@@ -289,11 +223,6 @@ def _models(value: Any, where: str) -> Mapping[str, Model]:
         if "*" in name[:-1]:
             raise SettingsError(f"{where}: a name is text with at most a * at the end, got {name!r}")
         check_address(row.api_base, f"models.{name}.api_base")
-        for dialect in row.dialects:
-            if dialect not in _DIALECTS:
-                raise SettingsError(f"models.{name}.dialects takes {', '.join(_DIALECTS)}; got {dialect!r}")
-        if row.window_tokens is not None and row.window_tokens < 1:
-            raise SettingsError(f"models.{name}.window_tokens must be at least 1, got {row.window_tokens!r}")
         rows[name] = row
     return rows
 
@@ -356,7 +285,7 @@ def _rows(value: Any, where: str, kind: type[_Row]) -> Iterator[tuple[str, _Row]
     section = where.partition(" ")[0]
     if not isinstance(value, dict):
         raise SettingsError(f"{where} must map names to rows, got {value!r}")
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     for name, row in value.items():
         if not isinstance(name, str) or not name:
             raise SettingsError(f"{where}: a name is text, got {name!r}")
@@ -371,63 +300,41 @@ def _rows(value: Any, where: str, kind: type[_Row]) -> Iterator[tuple[str, _Row]
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:
-    """Check a value against a type hint. Raises SettingsError; a bool is not a number, an int is valid as a float."""
-    origin = typing.get_origin(hint)
-    if origin in (typing.Union, types.UnionType):
-        if value is None:
-            return None
-        return _typed(value, next(arm for arm in typing.get_args(hint) if arm is not type(None)), where)
-    if origin is Literal:
-        if value is False and "off" in typing.get_args(hint):
-            value = "off"  # YAML reads a bare off as false
-        if value not in typing.get_args(hint):
-            raise SettingsError(f"{where} must be one of {', '.join(typing.get_args(hint))}; got {value!r}")
-        return value
-    if origin is tuple:
-        entries = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-        if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
-            raise SettingsError(f"{where} must be a list of texts, got {value!r}")
-        return tuple(entries)
-    if origin is not None:  # Mapping[str, str]
-        return _texts(value, where)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        wanted = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}[hint]
-        raise SettingsError(f"{where} must be {wanted}, got {value!r}")
-    return value
+    """The value of a setting, read by its type. Raises SettingsError."""
+    if isinstance(value, str) and typing.get_origin(hint) is tuple:
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    elif value is False and "off" in typing.get_args(hint):
+        value = "off"  # YAML reads a bare off as false
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError as error:
+        kind, *bounds = _kind(hint)
+        if bounds and ", got " not in str(error):  # the right type
+            quoted = "" if isinstance(value, str) else f", got {value!r}"
+            raise SettingsError(f"{where} {bounds[0].description}{quoted}") from error
+        raise SettingsError(f"{where} must {_expected(kind, value)}") from error
 
 
-def _texts(value: Any, where: str) -> dict[str, str]:
-    """Check a map of texts. Raises SettingsError; the message has no value, because a fixed argument may be secret."""
+def _kind(hint: Any) -> tuple[Any, ...]:
+    """The type of a hint, without None, then the bounds."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = typing.get_args(hint)[0]
+    return typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
+
+
+def _expected(hint: Any, value: Any) -> str:
+    """What a value must be, and the value; without the values of a map, because a fixed argument may be secret."""
+    kind, parts = typing.get_origin(hint), typing.get_args(hint)
+    if kind is Literal:
+        return f"be one of {', '.join(parts)}; got {value!r}"
+    if kind is tuple:
+        listed = typing.get_args(parts[0])
+        return f"be a list of {', '.join(listed)}; got {value!r}" if listed else f"be a list of texts, got {value!r}"
+    if kind is None:
+        return f"be {_WORDS[hint]}, got {value!r}"
     if not isinstance(value, dict):
-        raise SettingsError(f"{where} must map texts to texts, got a {type(value).__name__}")
+        return f"map texts to texts, got a {type(value).__name__}"
     for name, text in value.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            what = "the value of " if isinstance(name, str) else ""
-            raise SettingsError(f"{where} must map texts to texts: write {what}{name!r} in quotes")
-    return value
-
-
-def _in_range(name: str, value: Any, where: str) -> None:
-    if name in _AT_LEAST_ONE and value < 1:
-        raise SettingsError(f"{where} must be at least 1, got {value!r}")
-    if name == "drain_s" and 0 <= value < math.inf:
-        return
-    if name.endswith("_s") and not (value > 0 and math.isfinite(value)):
-        raise SettingsError(f"{where} must be a positive number of seconds, got {value!r}")
-    if name == "port" and not 0 <= value <= 65535:
-        raise SettingsError(f"{where} must be a port from 0 to 65535, got {value!r}")
-    if name == "overlap_tokens" and not value >= 0:
-        raise SettingsError(f"{where} must not be negative, got {value!r}")
-    if (
-        name in ("dimensions", "retries", "recency_half_life_days", "neighbours", "whole_document_tokens", "keep_hours")
-        and not 0 <= value < math.inf
-    ):
-        raise SettingsError(f"{where} must be 0 (off) or more, got {value!r}")
-    if name in ("window_share", "neighbour_weight", "shadow") and not 0 <= value <= 1:
-        raise SettingsError(f"{where} must be between 0 and 1, got {value!r}")
-    if name == "usd_per_day" and not 0 < value <= 1_000_000:
-        raise SettingsError(f"{where} must be a number of dollars above 0 and at most a million, got {value!r}")
-    if name == "min_relevance" and not 0 <= value <= 1:  # NaN is not either
-        raise SettingsError(f"{where} must be between 0 and 1, got {value!r}")
+            return f"map texts to texts: write {'the value of ' if isinstance(name, str) else ''}{name!r} in quotes"
+    return f"map texts to any of {', '.join(typing.get_args(parts[1]))}; got {value!r}"

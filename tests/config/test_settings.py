@@ -221,12 +221,23 @@ def test_an_unknown_key_names_the_nearest_known_one(source: Source, text: str, s
         ("retrieval: {k: 3}\nretrieval: {k: 4}", "'retrieval' stands twice"),
         ("retrieval: {k: 3, k: 4}", "'k' stands twice"),
         ("- a\n- b", "must hold sections"),
+        ("server: {drain_s: -1}", "must be 0 (off) or more, got -1"),
+        ("ingest: {language: xx}", "must be one of auto, ar, az,"),
+        ("ingest: {languages: {docs: xx}}", "must map texts to any of auto, ar, az,"),
+        ("ingest: {context: [haiku]}", "must be a list of context, keywords, questions; got ['haiku']"),
+        ("ingest: {context: [context]}", "needs a model: name one of `models` in ingest.context_model"),
     ],
 )
 def test_a_value_of_the_wrong_type_says_what_was_expected(source: Source, text: str, says: str) -> None:
     message = source.refused(text)
     assert says in message
     assert "ragway.yaml" in message
+
+
+def test_the_message_about_an_address_of_a_database_has_no_password(source: Source) -> None:
+    message = source.refused("catalog: {url: 'mysql://ragway:hunter22@h/d'}")
+    assert "must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or empty for SQLite" in message
+    assert "hunter22" not in message
 
 
 def test_the_message_about_a_fixed_argument_that_is_no_text_has_no_value(source: Source) -> None:
@@ -385,6 +396,9 @@ def test_no_models_is_an_empty_mapping(source: Source, text: str) -> None:
         ("{gpt: {lane: off}}", "models.gpt.lane must be one of"),
         ("{gpt: {model: 4}}", "models.gpt.model must be text"),
         ("{gpt: {api_base: api.openai.com}}", "models.gpt.api_base must start with http"),
+        ("{gpt: {window_tokens: 0}}", "models.gpt.window_tokens must be at least 1, got 0"),
+        ("{gpt: {window_tokens: big}}", "models.gpt.window_tokens must be a whole number, got 'big'"),
+        ("{gpt: {dialects: [chat, x]}}", "models.gpt.dialects must be a list of chat, responses, messages; got"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(source: Source, models: str, says: str) -> None:

@@ -1,10 +1,12 @@
 """Languages: each is told by its own stop words, and decides what counts as one word."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.checks import LANGUAGES as SETTINGS
+from config.sections import Language
 from retrieval.lexical.language import DEFAULT, LANGUAGES, NONE, detect
 from retrieval.lexical.terms import document_vector, query_vector, words
 
@@ -49,7 +51,7 @@ def test_code_around_it_does_not_hide_chinese() -> None:
 
 
 def test_every_language_is_a_setting_and_can_be_used() -> None:
-    assert set(SETTINGS) == {"auto", *LANGUAGES}
+    assert set(get_args(Language)) == {"auto", *LANGUAGES}
     for language in LANGUAGES:
         assert document_vector("A300 数据", language).indices == query_vector([("A300 数据", 1.0)], language).indices
 
