@@ -8,7 +8,7 @@ traces      the candidates of a search, and the fate of each
 ingest/     from a file to points                                 search/     from a question to passages
 embedding/  texts -> vectors                                      lexical/    texts -> BM25 terms
 catalog/    collections, documents and revisions, in SQL
-stores/     points of many tenants: base (the promises), edge, qdrant, okapi
+stores/     points of many tenants: base (the promises), edge, qdrant
 index/      the owner of the data folder: all parts together
 rpc/        the index as a separate process: server, client, codec
 """

@@ -30,7 +30,7 @@ LIGHTER_DOORS = {
     "alembic": r"runtime\.database|[\w.]+\.migrations\.\w+",
     "jinja2": r"evaluation\.answers\.reports\.pages",
     "matplotlib": r"evaluation\.answers\.reports\.plots",
-    "rank_bm25": r"retrieval\.stores\.okapi",
+    "rank_bm25": r"retrieval\.search\.okapi",
     "scipy": r"evaluation\.answers\.judges\.agreement",
     "sqlalchemy": r"runtime\.(database|locks)|retrieval\.(catalog\.\w+|index\.audit)"
     r"|proxy\.(access\.(sql|tables|shares|usage|key_credentials)|actions\.(store|tables)|database|observe\.receipts\.(receipt_store|tables))|[\w.]+\.migrations\.\w+",

@@ -25,9 +25,9 @@ from benchmarks.scale.grown import Bases
 from retrieval.lexical.terms import words
 from retrieval.records.points import Vector
 from retrieval.records.search import ScoredId
+from retrieval.search.okapi import OkapiIndex
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
-from retrieval.stores.okapi import OkapiIndex
 from retrieval.stores.qdrant import QdrantStore
 
 TENANT = "docs@1"

@@ -148,6 +148,11 @@ class Catalog:
         with self.engine.connect() as sql:
             return [self._collection_of(row) for row in sql.execute(select(_collections).order_by(_collections.c.name))]
 
+    def changed_s(self, name: str) -> float:
+        """Return when the collection's documents last changed, in any process."""
+        with self.engine.connect() as sql:
+            return sql.scalar(select(_collections.c.updated_s).where(_collections.c.name == name)) or 0.0
+
     def create(self, name: str, *, embedder: str, probes: Matrix, language: str | None = DEFAULT) -> Collection:
         """Return the collection of this name; create a new collection with this embedder and language.
 

@@ -37,12 +37,11 @@ async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool
     Raises RetrievalError.
     """
     data = Path(plan.data)
-    store: Store
     shard = shard_name(embedder, dimension)
     if plan.qdrant_urls:
         from retrieval.stores.qdrant import Layout, QdrantStore
 
-        store = await QdrantStore.connect(
+        return await QdrantStore.connect(
             *plan.qdrant_urls,
             api_key=plan.qdrant_api_key,
             ca_file=plan.qdrant_ca_file,
@@ -51,17 +50,10 @@ async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool
             timeout_s=plan.qdrant_timeout_s,
             layout=Layout(plan.qdrant_shards, plan.qdrant_replicas, plan.qdrant_quantisation),
         )
-    else:
-        store = embedded = open_shard(data / "index" / shard, dimension)
-        if serving:
-            embedded.start_maintenance()
-    return with_okapi(store) if plan.lexical == "okapi" else store
-
-
-def with_okapi(store: Store) -> Store:
-    from retrieval.stores.okapi import OkapiStore
-
-    return OkapiStore(store)
+    store = open_shard(data / "index" / shard, dimension)
+    if serving:
+        store.start_maintenance()
+    return store
 
 
 def open_shard(folder: Path, dimension: int) -> "EdgeStore":

@@ -17,7 +17,7 @@ from retrieval.embedding.embed import check_same_model, label, probe
 from retrieval.index import spool
 from retrieval.index.audit import audited, cleared
 from retrieval.index.completeness import Completeness
-from retrieval.index.data_folder import hold, remove_unused_shards, shard_name, with_okapi
+from retrieval.index.data_folder import hold, remove_unused_shards, shard_name
 from retrieval.index.library import IndexLibrary
 from retrieval.index.pairing import Pairing
 from retrieval.index.replicas import Replicas
@@ -114,7 +114,7 @@ class Index:
     ) -> Retriever:
         """Another retriever over the same collections, with empty caches; okapi: with rank-bm25's scores."""
         space = self._spaces.configured
-        return space.retriever.with_options(options, with_okapi(space.store) if okapi else None, questions)
+        return space.retriever.with_options(options, okapi=okapi, questions=questions)
 
     async def _audit(self, collection: str) -> PointFaults:
         row, space = self._catalog.collection(collection), self._spaces.of(collection)

@@ -30,6 +30,7 @@ from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.removal import Removal, WriteContext
 from retrieval.ingest.splitting import EmbedderLimits, Recipe
 from retrieval.knowledge import EmbedderChoice, Plan
+from retrieval.search.okapi import OkapiArm
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import Reranker
 from retrieval.stores.base import Store
@@ -98,7 +99,10 @@ class Opener:
             shared=self.shared,
         )
         document_writer = DocumentWriter(catalog, ingester, preparation, recipe=recipe, max_bytes=plan.max_file_bytes)
-        retriever = Retriever(catalog, store, embedder, plan.search, probes=probes, reranker=self._reranker)
+        okapi = OkapiArm(catalog, store) if plan.lexical == "okapi" else None
+        retriever = Retriever(
+            catalog, store, embedder, plan.search, probes=probes, reranker=self._reranker, okapi=okapi
+        )
         await retriever.warm()
         return VectorSpace(key, embedder, store, preparation, ingester, document_writer, retriever)
 

@@ -3,6 +3,7 @@
 pipeline     the orchestrator: runs the stages from top to bottom
 rewrite      conversation -> a query that stands alone
 split        several questions in one message: separate searches, one result
+okapi        rank-bm25 as the lexical arm: the reference and a baseline
 relevance    the units of scores, and the probability of a relevant hit
 fuse         hits of both arms -> one list
 exact_match  candidates that contain the question's exact terms first

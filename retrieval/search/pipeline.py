@@ -27,6 +27,7 @@ from retrieval.search.exact_match import exact_match_first, exact_terms
 from retrieval.search.expand import Expander
 from retrieval.search.explain import explain
 from retrieval.search.fuse import fuse, guarantee_arms
+from retrieval.search.okapi import OkapiArm
 from retrieval.search.pack import pack_with_fates
 from retrieval.search.recency import recent_first
 from retrieval.search.relevance import (
@@ -66,8 +67,12 @@ class Retriever:
         *,
         probes: Matrix,
         reranker: Reranker | None = None,
+        okapi: OkapiArm | None = None,
     ) -> None:
-        """probes: the vectors that identify the embedder (`embed.probe`). reranker: used if `options` names a model."""
+        """probes: the vectors that identify the embedder (`embed.probe`). reranker: used if `options` names a model.
+
+        okapi: searches words in place of the store's own lexical arm.
+        """
         self._catalog = catalog
         self._store = store
         self._embedder = embedder
@@ -77,6 +82,7 @@ class Retriever:
         self._probes = probes
         self._reranker = reranker if options.rerank_model else None
         self._loaded_reranker = reranker
+        self._okapi = okapi
         self._expander = Expander(catalog, store, options)
         self._questions = QueryBatcher(embedder)
         self._sizes: dict[tuple[str, Groups], int] = {}  # tenant and reader's groups -> chunks
@@ -166,12 +172,18 @@ class Retriever:
         return self._by_options[options]
 
     def with_options(
-        self, options: SearchOptions, store: Store | None = None, questions: Path | None = None
+        self,
+        options: SearchOptions,
+        store: Store | None = None,
+        questions: Path | None = None,
+        *,
+        okapi: bool | None = None,
     ) -> "Retriever":
         """A new retriever over the same collections, with empty caches; store: None takes this retriever's store.
 
-        questions: a folder that keeps the vectors of questions.
+        questions: a folder that keeps the vectors of questions. okapi: None takes this retriever's lexical arm.
         """
+        arm = OkapiArm(self._catalog, store or self._store) if okapi else None
         embedder = CachedQueryEmbedder(self._embedder, questions) if questions else self._embedder
         return Retriever(
             self._catalog,
@@ -180,6 +192,7 @@ class Retriever:
             options,
             probes=self._probes,
             reranker=self._loaded_reranker,
+            okapi=self._okapi if okapi is None else arm,
         )
 
     async def _searchable(self, collections: Sequence[str], groups: Groups) -> dict[str, int]:
@@ -272,10 +285,12 @@ class Retriever:
         """The points found by each arm; in the mode `sequential` the dense arm sorts the points of the lexical arm."""
         options, tenants = self._options, list(scope.sizes)
         terms = query.terms if options.arms != "dense" else ()
-        if options.mode != "sequential" or vector is None:
-            arms = await self._store.search(tenants, vector, terms, k=options.candidates, view=scope.view)
-        else:
-            arms = await self._store.search(tenants, None, terms, k=options.candidates, view=scope.view)
+        k, view, sequential = options.candidates, scope.view, options.mode == "sequential"
+        of_store = () if self._okapi else terms
+        arms = await self._store.search(tenants, None if sequential else vector, of_store, k=k, view=view)
+        if self._okapi is not None:
+            arms = {**arms, "bm25": await self._okapi.search(tenants, terms, k=k, view=view)}
+        if sequential and vector is not None:
             vectors = await self._store.vectors([point.id for point in arms["bm25"]])
             scored = [ScoredId(id, float(vector @ stored)) for id, stored in vectors.items()]
             arms = {**arms, "dense": sorted(scored, key=lambda point: (-point.score, point.id))}

@@ -6,5 +6,4 @@ edge           embedded, on disk: the default
 edge_shard     the folder and configuration of the embedded engine
 edge_optimise  builds the graphs of the embedded engine, in a process of its own
 qdrant         a Qdrant server or cluster
-okapi          another store, with rank-bm25 as the lexical arm: the reference and a baseline
 """

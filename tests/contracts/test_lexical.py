@@ -1,7 +1,7 @@
-"""Both lexical arms against slow references: the default one against the formula written out, okapi against rank-bm25.
+"""The lexical arm against a slow reference: the formula written out.
 
-The references split at spaces and count; the vocabulary has neither stop words nor words of one stem, so that they need
-no tokenizer of their own.
+The reference splits at spaces and counts; the vocabulary has neither stop words nor words of one stem, so that it needs
+no tokenizer of its own.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rank_bm25 import BM25Okapi
 
 from retrieval.lexical.terms import AVERAGE_WORDS, K1, B
 from retrieval.records.search import ScoredId
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
-from retrieval.stores.okapi import OkapiStore
 from retrieval.stores.qdrant import QdrantStore
 from tests.contracts.points import DIMENSION, id_of, points_of, vector_of
 
@@ -55,20 +53,6 @@ def by_formula(corpus: list[str], pieces: list[tuple[str, float]]) -> dict[str, 
                 tf = said.count(word)
                 saturated = tf * (K1 + 1) / (tf + K1 * (1 - B + B * len(said) / AVERAGE_WORDS))
                 found[id_of(row + 1)] = found.get(id_of(row + 1), 0.0) + weight * idf * saturated
-    return found
-
-
-def by_rank_bm25(corpus: list[str], pieces: list[tuple[str, float]]) -> dict[str, float]:
-    """rank-bm25's own get_scores, one word at a time for the weights, over the texts that hold a searched word."""
-    weights, split = weights_of(pieces), [text.split() for text in corpus]
-    found: dict[str, float] = {}
-    if not any(split):
-        return found  # rank-bm25 divides by zero
-    reference = BM25Okapi(split)
-    for word, weight in weights.items():
-        for row, score in enumerate(reference.get_scores([word])):
-            if word in split[row]:
-                found[id_of(row + 1)] = found.get(id_of(row + 1), 0.0) + weight * float(score)
     return found
 
 
@@ -111,42 +95,18 @@ async def test_the_default_arm_scores_by_the_formula(
     assert found == sorted(found, key=lambda hit: (-hit.score, hit.id))
 
 
-@SLOW_SET_UP
-@given(corpus=CORPORA, pieces=PIECES)
-async def test_the_okapi_arm_scores_as_rank_bm25(corpus: list[str], pieces: list[tuple[str, float]]) -> None:
-    store = OkapiStore(await open_local(Path()))
-    found = await lexical(store, corpus, pieces)
-    await store.close()
-    assert scores(found) == pytest.approx(by_rank_bm25(corpus, pieces), rel=1e-12, abs=1e-12)
-    assert found == sorted(found, key=lambda hit: (-hit.score, hit.id))
-
-
-async def test_the_okapi_arm_equals_get_scores_of_the_whole_question() -> None:
-    corpus = ["pool socket timeout", "driver kotlin", "java java tls", "pool pool pool 99", "socket tls driver"]
-    store = OkapiStore(await open_local(Path()))
-    found = scores(await lexical(store, corpus, [("pool tls kotlin", 1.0)]))
-    await store.close()
-    reference = BM25Okapi([text.split() for text in corpus]).get_scores(["pool", "tls", "kotlin"])
-    assert found == pytest.approx({id_of(row + 1): score for row, score in enumerate(reference)}, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("corpus", "question", "expected"),
     [
         ([], "pool", []),
-        (["pool"], "pool", [1]),  # rank-bm25 scores it below zero
-        (["pool", "socket"], "pool", [1]),  # rank-bm25 scores it zero
+        (["pool"], "pool", [1]),
         (["pool", "pool"], "pool", [1, 2]),
-        (["", "…"], "pool", []),  # rank-bm25 divides by zero
+        (["", "…"], "pool", []),
         (["pool", "socket", ""], "kotlin", []),
     ],
 )
-@pytest.mark.parametrize("okapi", [False, True])
-async def test_corpora_too_small_for_rank_bm25_find_what_holds_the_word(
-    okapi: bool, corpus: list[str], question: str, expected: list[int]
-) -> None:
-    inner = await open_local(Path())
-    store: Store = OkapiStore(inner) if okapi else inner
+async def test_small_corpora_find_what_holds_the_word(corpus: list[str], question: str, expected: list[int]) -> None:
+    store = await open_local(Path())
     found = await lexical(store, corpus, [(question, 1.0)])
     await store.close()
     assert [hit.id for hit in found] == [id_of(number) for number in expected]

@@ -16,7 +16,6 @@ from retrieval.records.points import Point
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
-from retrieval.stores.okapi import OkapiStore
 from retrieval.stores.qdrant import QdrantStore
 from retrieval.stores.schema import BATCH, PAGE
 from tests.contracts.points import DIMENSION, id_of, passage_of, point_of, point_with, points_of, vector_of
@@ -28,10 +27,7 @@ _ON_A_SERVER = [  # `-m qdrant` runs the whole suite on the server, and nothing 
     pytest.mark.qdrant,
     pytest.mark.skipif(not SERVER, reason="QDRANT_URL names no Qdrant server; this suite ran on the others"),
 ]
-KINDS = [
-    *("edge", "local", "okapi over edge", "okapi over local"),
-    *(pytest.param(kind, marks=_ON_A_SERVER) for kind in ("server", "okapi over server")),
-]
+KINDS = ["edge", "local", pytest.param("server", marks=_ON_A_SERVER)]
 
 
 @asynccontextmanager
@@ -39,20 +35,16 @@ async def opener(kind: str, folder: Path, *, location: str = ":memory:") -> Asyn
     """A function that opens a store of this kind, over the same data each time (local mode: in a folder)."""
     name = f"test-{uuid4().hex}"
 
-    async def open_inner() -> Store:
-        if kind.endswith("edge"):
+    async def open_store() -> Store:
+        if kind == "edge":
             return EdgeStore.open(folder / "shard", dimension=DIMENSION)
-        if kind.endswith("server"):
+        if kind == "server":
             key = os.environ.get("QDRANT_API_KEY")
             return await QdrantStore.connect(SERVER, api_key=key, collection=name, dimension=DIMENSION, timeout_s=30)
         return await QdrantStore.local(location, collection=name, dimension=DIMENSION)
 
-    async def open_store() -> Store:
-        inner = await open_inner()
-        return OkapiStore(inner) if kind.startswith("okapi") else inner
-
     yield open_store
-    if kind.endswith("server"):
+    if kind == "server":
         await drop_from_server(name)
 
 
@@ -229,8 +221,6 @@ async def test_a_view_is_current_after_a_write(store: Store) -> None:
 async def test_scores_tell_nothing_of_what_is_not_in_view(
     store: Store, settled_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if isinstance(store, OkapiStore):
-        pytest.skip("rank-bm25 has one rarity of a word for all")
     monkeypatch.setattr("retrieval.stores.edge._SETTLED_S", settled_s)
     open_ones = points_of(["pool socket", "pool kotlin", "socket", "driver"])
     await store.upsert("a@1", open_ones)

@@ -18,7 +18,6 @@ from retrieval.records.documents import Passage
 from retrieval.records.search import View
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
-from retrieval.stores.okapi import OkapiStore
 from retrieval.stores.qdrant import QdrantStore
 from tests.contracts.points import DIMENSION, passage_of, point_with, vector_of
 
@@ -179,7 +178,7 @@ class Filled:
         return {arm: [f"d{int(hit.id.replace('-', ''), 16)}" for hit in hits] for arm, hits in arms.items()}
 
 
-@pytest.fixture(scope="module", params=["edge", "local", "okapi over edge"])
+@pytest.fixture(scope="module", params=["edge", "local"])
 def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
     loop = asyncio.new_event_loop()
     store = loop.run_until_complete(opened(request.param, tmp_path_factory.mktemp("shard")))
@@ -189,12 +188,11 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 async def opened(kind: str, folder: Path) -> Store:
-    inner: Store
-    if kind.endswith("edge"):
-        inner = EdgeStore.open(folder, dimension=DIMENSION)
+    store: Store
+    if kind == "edge":
+        store = EdgeStore.open(folder, dimension=DIMENSION)
     else:
-        inner = await QdrantStore.local(":memory:", collection="filters", dimension=DIMENSION)
-    store: Store = OkapiStore(inner) if kind.startswith("okapi") else inner
+        store = await QdrantStore.local(":memory:", collection="filters", dimension=DIMENSION)
     await store.upsert("a@1", [point_with(n, replace(one, groups=groups)) for n, (one, groups) in enumerate(SHELF)])
     await store.upsert("b@1", [point_with(1000 + n, one) for n, (one, _) in enumerate(SHELF)])
     return store

@@ -1,11 +1,10 @@
-"""A second lexical arm: rank-bm25's BM25Okapi over each tenant's passages, the dense arm from another store.
+"""A second lexical arm: rank-bm25's BM25Okapi over the current chunks of each collection.
 
 rank-bm25 is the published reference for the default arm, and a baseline in evaluations. The index is in memory. A
-tenant's first search after a change builds the whole index, in a thread: docs/use/scaling.md has the cost. The index
-misses changes that another process makes in the inner store.
+collection's first search after a change builds the whole index, in a thread: docs/use/scaling.md has the cost.
 
 rank-bm25 gives a small or negative weight to a word in most passages, and no weight to a word in half of the
-passages: in a tenant of 1 passage every score is negative, in a tenant of 2 every score is zero. A hit here is a
+passages: in a collection of 1 passage every score is negative, in one of 2 every score is zero. A hit here is a
 passage that holds a query word, whatever the score.
 """
 
@@ -13,20 +12,22 @@ import asyncio
 import sys
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.revisions import collection_of
 from retrieval.lexical.terms import language_of, query_vectors, words
 from retrieval.records.documents import Passage, lexical_text
-from retrieval.records.points import Point, Sparse, Vector
-from retrieval.records.search import ALL, PUBLIC, ScoredId, View
+from retrieval.records.points import Sparse
+from retrieval.records.search import ALL, ScoredId, View
 from retrieval.stores.base import Store
-from retrieval.stores.schema import BM25, DENSE, best, checked_k
+from retrieval.stores.schema import best
 
-_MAX_VIEWS = 32  # remembered per tenant
+_MAX_VIEWS = 32  # remembered per collection
 
 
 class OkapiIndex:
@@ -77,101 +78,54 @@ class OkapiIndex:
         return np.asarray(self._idf[word] * (counts * (self._k1 + 1) / (counts + self._norms[rows])))
 
 
-class OkapiStore:
-    """Another store with its lexical arm replaced; see `retrieval.stores.base.Store` for the promises."""
+class OkapiArm:
+    """Searches words in place of a store's own lexical arm."""
 
-    def __init__(self, inner: Store) -> None:
-        self._inner = inner
-        self._indexes: dict[str, OkapiIndex] = {}  # of the tenants without a write since
-        self._writes: Counter[str] = Counter()
+    def __init__(self, catalog: Catalog, store: Store) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._indexes: dict[str, tuple[float, OkapiIndex]] = {}  # tenant -> time of the last change, and the index
         self._building: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    @property
-    def verified(self) -> set[str]:
-        return self._inner.verified
-
-    async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
-        try:
-            await self._inner.upsert(tenant, points)
-        finally:
-            self._forget_index(tenant)
-
-    async def delete(self, tenant: str, ids: Sequence[str]) -> None:
-        try:
-            await self._inner.delete(tenant, ids)
-        finally:
-            self._forget_index(tenant)
-
-    async def drop(self, tenant: str) -> None:
-        try:
-            await self._inner.drop(tenant)
-        finally:
-            self._forget_index(tenant)
-
     async def search(
-        self,
-        tenants: Sequence[str],
-        vector: Vector | None,
-        terms: Sequence[tuple[str, float]],
-        *,
-        k: int,
-        view: View = PUBLIC,
-    ) -> Mapping[str, list[ScoredId]]:
-        checked_k(k)
-        dense = [] if vector is None else (await self._inner.search(tenants, vector, [], k=k, view=view))[DENSE]
+        self, tenants: Sequence[str], terms: Sequence[tuple[str, float]], *, k: int, view: View
+    ) -> list[ScoredId]:
+        """Return the best `k` points in the view, as `Store.search` does; word rarity is measured among all points."""
         queries = query_vectors(list(dict.fromkeys(tenants)), terms)
-        lists = [await self._best(tenant, sparse, k, view) for tenant, sparse in queries.items()]
-        return {DENSE: dense, BM25: best(lists, k)}
-
-    async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
-        return await self._inner.read(ids)
-
-    async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        return await self._inner.vectors(ids)
-
-    async def count(self, tenant: str) -> int:
-        return await self._inner.count(tenant)
-
-    async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
-        return await self._inner.passages(tenant, view)
-
-    async def close(self) -> None:
-        await self._inner.close()
+        return best([await self._best(tenant, sparse, k, view) for tenant, sparse in queries.items()], k)
 
     async def _best(self, tenant: str, query: Sparse, k: int, view: View) -> list[ScoredId]:
-        """Return the best hits in the view.
-
-        The inner store decides the view; word rarity is measured among all points.
-        """
-        index = await self._index(tenant)
+        if not query.indices:
+            return []
+        async with self._building[tenant]:
+            index = await self._index(tenant)
         visible = None if view == ALL else await self._visible_ids(index, tenant, view)
         weights = [(str(term), weight) for term, weight in zip(query.indices, query.values, strict=True)]
         return index.search(weights, k, visible)
 
+    async def _index(self, tenant: str) -> OkapiIndex:
+        collection = collection_of(tenant)
+        changed_s = self._catalog.changed_s(collection)
+        built_s, index = self._indexes.get(tenant, (None, None))
+        if index is None or built_s != changed_s:
+            rows = await self._store.passages(tenant)
+            current = self._catalog.current([passage.document for _, passage in rows])
+            rows = [row for row in rows if current.get(row[1].document) == row[1].revision]
+            index = await asyncio.to_thread(_build, rows, language_of(tenant))
+            self._indexes = {
+                name: of for name, of in self._indexes.items() if collection_of(name) != collection_of(tenant)
+            }
+            self._indexes[tenant] = changed_s, index
+        return index
+
     async def _visible_ids(self, index: OkapiIndex, tenant: str, view: View) -> frozenset[str]:
         visible = index.visible.get(view)
         if visible is None:
-            visible = frozenset([id for id, _ in await self._inner.passages(tenant, view)])
+            visible = frozenset([id for id, _ in await self._store.passages(tenant, view)])
             if len(index.visible) >= _MAX_VIEWS:
                 index.visible.clear()
             index.visible[view] = visible
         return visible
-
-    async def _index(self, tenant: str) -> OkapiIndex:
-        """Return an index of all writes before the call."""
-        async with self._building[tenant]:
-            index = self._indexes.get(tenant)
-            if index is None:
-                writes = self._writes[tenant]
-                index = await asyncio.to_thread(_build, await self._inner.passages(tenant), language_of(tenant))
-                if self._writes[tenant] == writes:  # otherwise the index may miss a write: for this search alone
-                    self._indexes[tenant] = index
-            return index
-
-    def _forget_index(self, tenant: str) -> None:
-        """Make the next search build a new index, also after a write that failed half-way."""
-        self._writes[tenant] += 1
-        self._indexes.pop(tenant, None)
 
 
 def _build(rows: Sequence[tuple[str, Passage]], language: str) -> OkapiIndex:
