@@ -26,15 +26,15 @@ from cli.options import Commands, options
 from cli.specs import configured_address, counts_of, document_of, row_to_write, source_of, update
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
-from proxy.actions.addresses import ForbiddenAddress
-from proxy.actions.call import Api, call
-from proxy.actions.library import MIN_RELEVANCE, AddReport, FoundAction
-from proxy.actions.openapi.operation import Operation
-from proxy.actions.openapi.read import UnreadableSpec
-from proxy.actions.request import BadArgument
-from proxy.actions.schema_check import problems
-from proxy.actions.sources import is_url, shown_source
-from proxy.actions.store import ActionSet, ActionStore
+from proxy.apis.addresses import ForbiddenAddress
+from proxy.apis.call import Api, call
+from proxy.apis.library import MIN_RELEVANCE, AddReport, FoundAction
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.openapi.read import UnreadableSpec
+from proxy.apis.request import BadArgument
+from proxy.apis.schema_check import problems
+from proxy.apis.sources import is_url, shown_source
+from proxy.apis.store import ActionSet, ActionStore
 from retrieval.errors import RetrievalError
 from retrieval.records.search import ALL, Turn
 from runtime import logs

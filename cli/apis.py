@@ -13,19 +13,19 @@ import httpx
 from cli.build import accounts, history_store, key_credentials, reading_limits
 from cli.common import knowledge as opened_knowledge
 from config.settings import ActionsApi, Settings, SettingsError
+from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import FIXED
 from proxy.actions.actions import ActionLimits, Actions
-from proxy.actions.addresses import networks_of, why_refused
-from proxy.actions.call import Api, CallLimits, arguments_named
-from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
-from proxy.actions.key_apis import KeyApis
-from proxy.actions.library import ActionLibrary
 from proxy.actions.memory import ActionMemory
-from proxy.actions.openapi.operation import Operation
 from proxy.actions.shelf import StoredResults
-from proxy.actions.specs import SpecReader
-from proxy.actions.store import ActionSet, ActionStore
 from proxy.api.knowledge.action_sets import ActionSets, SetSettings
+from proxy.apis.addresses import networks_of, why_refused
+from proxy.apis.call import Api, CallLimits, arguments_named
+from proxy.apis.credentials import ApiKey, Bearer, ClientCredentials, Digest
+from proxy.apis.library import ActionLibrary
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.specs import SpecReader
+from proxy.apis.store import ActionSet, ActionStore
 from proxy.observe.metrics import Metrics
 from proxy.upstream.bridges.lacking import Lacking
 from retrieval.knowledge import Knowledge

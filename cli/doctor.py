@@ -106,7 +106,7 @@ def _folder(seen: Examination) -> bool:
 def _databases(seen: Examination) -> bool:
     """Whether the catalog can be used."""
     from proxy.access.tables import schema as accounts
-    from proxy.actions.tables import schema as actions
+    from proxy.apis.tables import schema as actions
     from proxy.observe.receipts.tables import schema as receipts
     from retrieval.catalog.tables import schema as catalog
     from runtime.database import examined, open_file, open_server
@@ -148,9 +148,9 @@ async def _specs(seen: Examination) -> None:
         return
     from cli.apis import spec_reader
     from cli.specs import configured_address, document_of, row_to_write
-    from proxy.actions.openapi.read import UnreadableSpec
-    from proxy.actions.sources import shown_source
-    from proxy.actions.specs import Spec
+    from proxy.apis.openapi.read import UnreadableSpec
+    from proxy.apis.sources import shown_source
+    from proxy.apis.specs import Spec
 
     reader = spec_reader(seen.settings)
     for name, spec in specs.items():
@@ -169,7 +169,7 @@ def _baked_in(seen: Examination) -> None:
     if not any(row.always for row in seen.settings.actions.values()):
         return
     from cli.apis import action_store, always_of
-    from proxy.actions.baked_in import baked_in
+    from proxy.apis.baked_in import baked_in
 
     store = action_store(seen.settings)
     try:

@@ -17,11 +17,11 @@ from cli.apis import action_library
 from cli.common import progress_bar
 from cli.worker import LOG_FORMAT
 from config.settings import ActionsApi, Settings, load
-from proxy.actions.addresses import networks_of
-from proxy.actions.library import ActionLibrary, AddReport
-from proxy.actions.openapi.read import UnreadableSpec
-from proxy.actions.sources import read_source, shown_source
-from proxy.actions.store import ActionSet, document_hash
+from proxy.apis.addresses import networks_of
+from proxy.apis.library import ActionLibrary, AddReport
+from proxy.apis.openapi.read import UnreadableSpec
+from proxy.apis.sources import read_source, shown_source
+from proxy.apis.store import ActionSet, document_hash
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Progress
 from runtime import logs

@@ -7,7 +7,8 @@ observe/   the outermost middleware, metrics, receipts, shadow comparisons
 access/    keys, rights, limits, usage
 augment/   the middleware that reads a chat, decides, retrieves, injects and forwards; fails open
 dialects/  what a client API looks like in bytes: requests, replies, event streams
-actions/   HTTP APIs, found and called: OpenAPI documents, requests, credentials, the loop of a chat
+apis/      other people's HTTP APIs, found and called: OpenAPI documents, requests, credentials
+actions/   operations of these APIs in a chat: offered, called, the rounds until an answer
 upstream/  where a request goes, and where the reply's bytes come from
 api/       the other routes: Knowledge API, MCP, models, relayed paths
 model_calls  the one way for the gateway itself to call a model

@@ -8,18 +8,15 @@ gateway forgets a large body (`Exchange.sent`), because the answer may take minu
 import asyncio
 import functools
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 from proxy.asgi import Receive, Scope
 from proxy.content_encoding import content_encoding, most_unpacked, unpacked
-from proxy.dialects.json_body import LARGE_BYTES, JsonBody
+from proxy.dialects.json_body import LARGE_BYTES, JsonBody, by_size
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, exchange_of
 from runtime.fair_slots import FairSlots
 
-_T = TypeVar("_T")
 _SETTING = "server.max_body_mb"
 _COPIES = 3  # of a large body: the bytes, the values, the edited bytes
 _MEMORY_MB, _MEMORY_MB_OF_KEY = 384, 192
@@ -43,11 +40,6 @@ async def json_body(scope: Scope, receive: Receive, *, max_bytes: int) -> JsonBo
         return await by_size(raw, lambda: JsonBody.parse(raw))
     finally:
         exchange_of(scope).end_grant()
-
-
-async def by_size(raw: bytes, work: Callable[[], _T]) -> _T:
-    """The result of the work; the work on a large body is done in a thread."""
-    return await asyncio.to_thread(work) if len(raw) > LARGE_BYTES else work()
 
 
 async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:

@@ -33,7 +33,7 @@ LIGHTER_DOORS = {
     "rank_bm25": r"retrieval\.search\.okapi",
     "scipy": r"evaluation\.answers\.judges\.agreement",
     "sqlalchemy": r"runtime\.(database|locks)|retrieval\.(catalog\.\w+|index\.audit)"
-    r"|proxy\.(access\.(sql|tables|shares|usage|key_credentials)|actions\.(store|tables)|database|observe\.receipts\.(receipt_store|tables))|[\w.]+\.migrations\.\w+",
+    r"|proxy\.(access\.(sql|tables|shares|usage|key_credentials)|apis\.(store|tables)|database|observe\.receipts\.(receipt_store|tables))|[\w.]+\.migrations\.\w+",
     "tree_sitter": r"retrieval\.ingest\.chunking\.definitions",
 }
 NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "httpx", "markdown_it", "openai"}

@@ -41,9 +41,9 @@ from benchmarks.conformance.reference_request import (
 from cli.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
-from proxy.actions.library import ActionLibrary
-from proxy.actions.openapi.operations import operations_of
-from proxy.actions.store import ActionStore
+from proxy.apis.library import ActionLibrary
+from proxy.apis.openapi.operations import operations_of
+from proxy.apis.store import ActionStore
 from tests.support.api_server import ApiRequest, ApiServer, Reply, api_server
 from tests.support.delta_forms import OTHERS, RECORDED, DeltaForm, FormedCall, frames, whole
 from tests.support.upstream_servers import Wire, chunked, head, reply, single_bytes, upstream

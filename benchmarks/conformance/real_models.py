@@ -38,9 +38,9 @@ from benchmarks.conformance.questions import STRING, Json, MockOperation, Questi
 from cli.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
-from proxy.actions.library import ActionLibrary
-from proxy.actions.store import ActionStore
 from proxy.actions.ways import LEARNED
+from proxy.apis.library import ActionLibrary
+from proxy.apis.store import ActionStore
 from tests.support.served_app import served
 
 _LEAK = re.compile(r'"(?:name|arguments|say)"\s*:|\bact_\w|</?tool_call>|\bfind_actions\b')

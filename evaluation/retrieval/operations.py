@@ -16,11 +16,11 @@ from evaluation.retrieval.judged import JudgedSet
 from evaluation.retrieval.results import Kind, RankedDocument
 from evaluation.retrieval.subjects import Answer, configured_index, temporary_index
 from proxy.actions.actions import SEARCHED
-from proxy.actions.library import ActionLibrary, FoundAction
-from proxy.actions.openapi.operation import Operation
-from proxy.actions.openapi.read import UnreadableSpec
-from proxy.actions.specs import ReadDocument, read_document, rows_of
-from proxy.actions.store import COLLECTION, ActionStore
+from proxy.apis.library import ActionLibrary, FoundAction
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.openapi.read import UnreadableSpec
+from proxy.apis.specs import ReadDocument, read_document, rows_of
+from proxy.apis.store import COLLECTION, ActionStore
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
 from retrieval.knowledge import HitOptions, Library, Plan, Progress, SearchOptions, Writing

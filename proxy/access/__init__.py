@@ -5,6 +5,7 @@ rights     what a caller may do                       permitted  searches within
 keys       all valid keys, in memory                  grants     the properties of a new key
 sql        stored keys                                tables     the tables
 key_credentials  of keys, for APIs of actions         sealing    values that the master key opens
+key_apis   the APIs with the credentials of each key
 migrations/  the changes of the tables
 metering   the middleware of the limits               limits     the counters, in memory
 ledger     synchronises limits and usage each second  shares     leases of limits, in SQL

@@ -15,8 +15,7 @@ from proxy.access.ledger import Ledger
 from proxy.access.limits import UNLIMITED, Admission
 from proxy.access.usage_tap import UsageTap
 from proxy.asgi import App, Receive, Scope, Send, covers
-from proxy.body import by_size
-from proxy.dialects.json_body import LENGTHS, values_of
+from proxy.dialects.json_body import LENGTHS, by_size, values_of
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens

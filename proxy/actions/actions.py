@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from proxy.access.key_apis import KeyApis
 from proxy.access.rights import Rights
 from proxy.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
-from proxy.actions.baked_in import BakedInFault, baked_in
-from proxy.actions.call import Api, CallLimits
-from proxy.actions.key_apis import KeyApis
-from proxy.actions.library import ActionLibrary, FoundAction, whole_groups
 from proxy.actions.memory import ActionMemory, Conversation, has_results
 from proxy.actions.offer import Offer, OfferedOperation
-from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool, find_actions, tool_name
 from proxy.actions.shelf import Shelf, StoredResults
-from proxy.actions.store import ActionSet, collection_of
 from proxy.actions.ways import Ways, has_form
+from proxy.apis.baked_in import BakedInFault, baked_in
+from proxy.apis.call import Api, CallLimits
+from proxy.apis.library import ActionLibrary, FoundAction, whole_groups
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.store import ActionSet, collection_of
 from proxy.augment.sanitize import quoted_label
 from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest

@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from proxy.actions.openapi.operation import Operation
-from proxy.actions.schema_check import resolved
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.schema_check import resolved
 
 _MOST_VALUES = 500  # of one call
 _MOST_LEVELS = 10

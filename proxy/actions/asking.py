@@ -6,7 +6,7 @@ from typing import Any
 
 from proxy.actions.chosen_rows import OpenChoice
 from proxy.actions.offer import OfferedOperation
-from proxy.actions.openapi.producers import searches_by
+from proxy.apis.openapi.producers import searches_by
 
 _MOST_CHARS = 300  # of a description
 _WHICH = "which one"  # begins the row of a question for a row of a list

@@ -21,9 +21,9 @@ from proxy.actions.loop import ActionLoop
 from proxy.actions.memory import ActionMemory
 from proxy.actions.offer import Offer
 from proxy.asgi import App, Message, Receive, Scope, Send
-from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT, ChatRequest
+from proxy.dialects.json_body import by_size
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import RESPONSES, ResponsesRequest

@@ -15,19 +15,19 @@ from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import ActionLimits
 from proxy.actions.arguments import TooManyValues, identifiers, invented, is_blank
 from proxy.actions.asking import allowed, asked, asked_which, needs_of, question, row_for, row_for_choice
-from proxy.actions.call import Api, CallLimits, Outcome, call
 from proxy.actions.chosen_rows import ListedRows, OpenChoice, json_in, open_choice
 from proxy.actions.known_texts import without_marks
-from proxy.actions.masking import masked_ends
 from proxy.actions.offer import PREFIX, Offer, OfferedOperation
-from proxy.actions.openapi.operation import Operation
-from proxy.actions.openapi.producers import searches_by
 from proxy.actions.own_tools import OwnTool
 from proxy.actions.protocols import example
 from proxy.actions.quotes import stands_in
 from proxy.actions.result_budget import CallShare, ResultBudget
 from proxy.actions.said import name_in, says
-from proxy.actions.schema_check import problems, turned
+from proxy.apis.call import Api, CallLimits, Outcome, call
+from proxy.apis.masking import masked_ends
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.openapi.producers import searches_by
+from proxy.apis.schema_check import problems, turned
 from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.exchange import Exchange

@@ -22,9 +22,9 @@ from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
 from proxy.actions.protocols import request_parts, spoken
 from proxy.actions.ways import FORM_REFUSED, REFUSED, refused_function
 from proxy.asgi import App, Message, Receive, Scope, Send
-from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat_reply import usage_of
+from proxy.dialects.json_body import by_size
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, ToolsWay

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.actions.call import Api
 from proxy.actions.memory import NEW, Conversation, edits_of
-from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool, tool_entry
-from proxy.actions.schema_check import problems
 from proxy.actions.shelf import Shelf
 from proxy.actions.spelled_calls import typed
+from proxy.apis.call import Api
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.schema_check import problems
 from proxy.augment.sanitize import quoted, quoted_label
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped

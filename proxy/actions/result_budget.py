@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from proxy.actions.call import CallLimits
-from proxy.actions.results import cut_middle
+from proxy.apis.call import CallLimits
+from proxy.apis.results import cut_middle
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, estimated_tokens
 
 _LEAST_CHARS = 400  # of a result: enough for the shape of a list

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from proxy.actions.results import json_text, json_value
+from proxy.apis.results import json_text, json_value
 from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import json_of
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.actions.result_reading import NoPlace, read_on
-from proxy.body import by_size
+from proxy.dialects.json_body import by_size
 from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
 from retrieval.errors import RetrievalError

@@ -3,7 +3,7 @@
 import orjson
 
 from proxy.asgi import App, Receive, Scope, Send, send_json
-from proxy.body import by_size
+from proxy.dialects.json_body import by_size
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.token_counts import Tokens, estimated_tokens

@@ -13,7 +13,8 @@ from proxy.api.named import in_json, named_in
 from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL, covered
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.augment.gate import split_model, split_sets
-from proxy.body import DEPLOYMENT, by_size, json_body, whole_body
+from proxy.body import DEPLOYMENT, json_body, whole_body
+from proxy.dialects.json_body import by_size
 from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
 from proxy.dialects.responses_reply import OWN_ID
 from proxy.dialects.token_counts import Tokens

@@ -27,9 +27,9 @@ from proxy.augment.inject import Order, Template, in_order
 from proxy.augment.rewrite import Rewriter, has_history
 from proxy.augment.small_talk import NO_LISTS, SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
-from proxy.body import by_size, whole_body
+from proxy.body import whole_body
 from proxy.dialects.base import ModelRequest
-from proxy.dialects.json_body import Edit
+from proxy.dialects.json_body import Edit, by_size
 from proxy.errors import ApiError, Headers
 from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
 from proxy.observe.receipts.receipt import Receipt, receipt_of

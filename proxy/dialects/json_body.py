@@ -4,17 +4,18 @@ Key order, spelling of numbers, escapes, unknown members and white space are the
 bytes. Spans are looked up only for an edit: a request that is only read is parsed once, in C.
 
 No body keeps other threads waiting for long: a body with very many values is refused before parsing, and a large body
-is searched in steps. So the event loop goes on while a thread reads the body (`proxy.body`).
+is searched in steps. So the event loop goes on while a thread reads the body (`by_size`).
 """
 
+import asyncio
 import contextlib
 import functools
 import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, TypeVar
 
 import orjson
 
@@ -57,6 +58,8 @@ _COLON = re.compile(rb"\s*:\s*")
 # long texts.
 _PLAIN_STRING = re.compile(rb'"[^"]*+"')
 _PLAIN_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"[^"]*+")*+([\[\]{}])')
+
+_T = TypeVar("_T")
 
 
 class Edit(NamedTuple):
@@ -148,6 +151,11 @@ class JsonBody:
             return start, _after_spaces(self.raw, after + 1)
         before = self.raw[:start].rstrip()
         return (len(before[:-1].rstrip()) if before.endswith(b",") else start), end
+
+
+async def by_size(raw: bytes, work: Callable[[], _T]) -> _T:
+    """The result of the work; the work on a large body is done in a thread."""
+    return await asyncio.to_thread(work) if len(raw) > LARGE_BYTES else work()
 
 
 def check_size(raw: bytes) -> None:

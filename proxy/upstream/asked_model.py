@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.asgi import Message, Scope, Send, with_length
-from proxy.body import by_size
 from proxy.dialects import sse
-from proxy.dialects.json_body import member_span, unescaped
+from proxy.dialects.json_body import by_size, member_span, unescaped
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.replies import MAX_REPLY_BYTES, json_of
 from proxy.exchange import Exchange, Target

@@ -11,10 +11,10 @@ import pytest
 from cli.apis import action_api, call_limits
 from cli.build import gateway, plan, targets, template
 from config.settings import Settings, SettingsError, load
-from proxy.actions.call import CallLimits, call
-from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
-from proxy.actions.openapi.operation import Operation, Parameter
-from proxy.actions.store import ActionSet
+from proxy.apis.call import CallLimits, call
+from proxy.apis.credentials import ApiKey, Bearer, ClientCredentials, Digest
+from proxy.apis.openapi.operation import Operation, Parameter
+from proxy.apis.store import ActionSet
 from proxy.exchange import Target
 from tests.support.api_server import ApiRequest, Reply, api_server
 from tests.support.unasked import Unasked

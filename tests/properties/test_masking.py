@@ -9,8 +9,8 @@ from urllib.parse import quote, quote_plus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.actions.masking import masked
-from proxy.actions.results import normalised, result_text
+from proxy.apis.masking import masked
+from proxy.apis.results import normalised, result_text
 
 # The secrets and the texts around have no letter in common.
 SECRETS = st.text("abcdefgh0123456789/+<>&\"'%=;:é", min_size=8, max_size=30).filter(lambda text: not text.isdecimal())

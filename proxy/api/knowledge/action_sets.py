@@ -14,18 +14,18 @@ from starlette.routing import Route
 
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import Actions
-from proxy.actions.addresses import ForbiddenAddress
-from proxy.actions.call import Api
 from proxy.actions.execution import traced_call
-from proxy.actions.openapi.operation import Operation
-from proxy.actions.openapi.read import UnreadableSpec
-from proxy.actions.request import BadArgument
-from proxy.actions.schema_check import problems
-from proxy.actions.specs import OF_CLIENT
-from proxy.actions.store import ActionSet, collection_of
 from proxy.api.knowledge.access import Access, ApiReply, forbidden, listed, must_write, rights_of
 from proxy.api.knowledge.api import ACTIONS
 from proxy.api.knowledge.parameters import invalid, k_of, query_of, query_text, whole_number, yes_or_no
+from proxy.apis.addresses import ForbiddenAddress
+from proxy.apis.call import Api
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.openapi.read import UnreadableSpec
+from proxy.apis.request import BadArgument
+from proxy.apis.schema_check import problems
+from proxy.apis.specs import OF_CLIENT
+from proxy.apis.store import ActionSet, collection_of
 from proxy.asgi import Receive, Scope
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of

@@ -8,7 +8,8 @@ from urllib.parse import parse_qs
 
 from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Receive, Scope
-from proxy.body import by_size, json_body
+from proxy.body import json_body
+from proxy.dialects.json_body import by_size
 from proxy.errors import ApiError
 from retrieval.filters import checked_filter
 

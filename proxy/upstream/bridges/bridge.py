@@ -12,10 +12,11 @@ from typing import Any
 
 from proxy.access.keys import carries_key
 from proxy.asgi import App, Message, Receive, Scope, Send, send_json
-from proxy.body import by_size, read_body
+from proxy.body import read_body
 from proxy.dialects import sse
 from proxy.dialects.base import X_API_KEY, Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.json_body import by_size
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.replies import MAX_REPLY_BYTES, error_text, json_bytes, json_of, read_error
 from proxy.dialects.responses import RESPONSES

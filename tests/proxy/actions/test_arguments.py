@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from proxy.actions.arguments import TooManyValues, invented
-from proxy.actions.call import Api
-from proxy.actions.openapi.operation import Operation, Parameter
-from proxy.actions.schema_check import problems, turned
+from proxy.apis.call import Api
+from proxy.apis.openapi.operation import Operation, Parameter
+from proxy.apis.schema_check import problems, turned
 
 # --- by the schema ---------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,13 @@ import orjson
 import pytest
 
 from proxy.actions.actions import ActionLimits
-from proxy.actions.call import Api, CallLimits
 from proxy.actions.execution import Execution
 from proxy.actions.offer import Offer, OfferedOperation
-from proxy.actions.openapi.operations import operations_of
+from proxy.apis.call import Api, CallLimits
+from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.replies import ToolCall
 from proxy.exchange import Exchange, ToolsWay
-from tests.proxy.actions.calling import served_api
+from tests.proxy.apis.calling import served_api
 from tests.support.action_offers import empty_offer
 from tests.support.api_server import ApiRequest, Reply
 

@@ -9,10 +9,10 @@ import pytest
 
 from proxy.access.rights import EVERYTHING
 from proxy.actions.actions import Actions
-from proxy.actions.library import ActionLibrary
-from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool
-from proxy.actions.store import ActionSet, ActionStore, stored
+from proxy.apis.library import ActionLibrary
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.store import ActionSet, ActionStore, stored
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import Exchange, Target
 from retrieval.errors import RetrievalError

@@ -11,14 +11,14 @@ import pytest
 
 from proxy.action_trace import ActionTrace, FoundOperation, OperationSearch
 from proxy.actions.actions import ActionLimits
-from proxy.actions.call import Api, CallLimits
 from proxy.actions.execution import Execution
 from proxy.actions.offer import Offer, OfferedOperation
-from proxy.actions.openapi.operations import operations_of
 from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
+from proxy.apis.call import Api, CallLimits
+from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.replies import ToolCall
 from proxy.exchange import Exchange, ToolsWay
-from tests.proxy.actions.calling import accepts, served_api
+from tests.proxy.apis.calling import accepts, served_api
 from tests.support.action_offers import empty_offer
 from tests.support.api_server import ApiRequest, Reply
 

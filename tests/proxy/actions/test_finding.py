@@ -12,10 +12,10 @@ from cli.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
 from proxy.access.rights import EVERYTHING
-from proxy.actions.library import ActionLibrary
 from proxy.actions.offer import Offer
-from proxy.actions.openapi.operation import Operation
-from proxy.actions.store import ActionSet, ActionStore, stored
+from proxy.apis.library import ActionLibrary
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.store import ActionSet, ActionStore, stored
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import Exchange, Target, ToolsWay
 from retrieval.records.documents import Passage

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.actions.known_texts import without_marks
 from proxy.actions.result_reading import read_on
-from proxy.actions.results import cut_middle, json_text
+from proxy.apis.results import cut_middle, json_text
 from proxy.augment.inject import Template, quoted_passages
 from retrieval.records.documents import Passage
 

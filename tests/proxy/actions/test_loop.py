@@ -10,12 +10,12 @@ import pytest
 
 from proxy.action_trace import ActionTrace
 from proxy.actions.actions import ActionLimits, Actions
-from proxy.actions.call import CallLimits
 from proxy.actions.loop import ActionLoop, _result_messages
 from proxy.actions.memory import NEW, Conversation, HiddenMessages
 from proxy.actions.offer import OfferedOperation
 from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.actions.protocols import spoken
+from proxy.apis.call import CallLimits
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.json_body import Edit
@@ -23,7 +23,7 @@ from proxy.dialects.replies import ToolCall, json_bytes
 from proxy.errors import ApiError, upstream_error
 from proxy.exchange import Exchange, Target
 from proxy.upstream.bridges.lacking import Lacking
-from tests.proxy.actions.calling import accepts, operation, served_api
+from tests.proxy.apis.calling import accepts, operation, served_api
 from tests.support.action_offers import empty_offer
 from tests.support.action_team import CLIENT_TOOL
 from tests.support.scripted_model import Json, body_of, calls, says

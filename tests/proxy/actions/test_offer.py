@@ -10,13 +10,13 @@ import orjson
 import pytest
 
 from proxy.access.rights import EVERYTHING, Names, Rights
-from proxy.actions.call import Api
-from proxy.actions.library import ActionLibrary
 from proxy.actions.offer import Offer, OfferedOperation, member_edit
-from proxy.actions.openapi.operation import Operation
-from proxy.actions.openapi.operations import operations_of
 from proxy.actions.own_tools import find_actions
-from proxy.actions.store import ActionStore
+from proxy.apis.call import Api
+from proxy.apis.library import ActionLibrary
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.openapi.operations import operations_of
+from proxy.apis.store import ActionStore
 from proxy.dialects.chat import ChatRequest
 from proxy.errors import ApiError
 from retrieval.records.search import Turn

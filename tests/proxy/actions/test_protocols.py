@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from proxy.actions.call import Api
 from proxy.actions.offer import OfferedOperation
-from proxy.actions.openapi.operations import operations_of
 from proxy.actions.protocols import as_texts, request_parts
+from proxy.apis.call import Api
+from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import ToolsWay
 from tests.support.action_offers import empty_offer

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.actions.call import Api
 from proxy.actions.client_reply import ClientReply
 from proxy.actions.model_reply import ModelReply
 from proxy.actions.offer import Offer, OfferedOperation
-from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import find_actions
+from proxy.apis.call import Api
+from proxy.apis.openapi.operation import Operation
 from proxy.asgi import Message
 from proxy.dialects.chat import CHAT, ChatRequest
 from tests.support.action_offers import empty_offer

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.actions.result_reading import NoPlace, best_rows, lines_of, page_of, place_of, read_on, rows_of
-from tests.proxy.actions.test_results import JSON_VALUES
+from tests.proxy.apis.test_results import JSON_VALUES
 
 ROWS = [{"id": f"u{n}", "name": f"user {n}", "mail": f"person{n}@example.com"} for n in range(200)]
 RESULT = json.dumps({"totalCount": 200, "results": ROWS, "links": [{"rel": "self"}, {"rel": "next"}]})

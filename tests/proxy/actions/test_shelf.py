@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.actions.schema_check import problems
 from proxy.actions.shelf import Shelf, StoredResults
+from proxy.apis.schema_check import problems
 from proxy.dialects.replies import json_of
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt_store import ReceiptStore

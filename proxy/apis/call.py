@@ -1,0 +1,419 @@
+"""One call of an operation: arguments checked, the request built, sent with the API's credentials, the result cut.
+
+A call never raises for a fault of the API or of the arguments: the outcome is a text for the model.
+"""
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import math
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+from urllib.parse import urljoin
+
+import httpx
+import msgspec
+
+from proxy.apis.addresses import (
+    CheckedTransport,
+    ForbiddenAddress,
+    IPNetwork,
+    origin_of,
+    redirect_target,
+    why_failed,
+)
+from proxy.apis.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials
+from proxy.apis.masking import longest_form_bytes, masked
+from proxy.apis.openapi.operation import Operation, Parameter, name_parts, names_method, query_names
+from proxy.apis.request import ActionRequest, BadArgument, build_request
+from proxy.apis.response_body import read_within
+from proxy.apis.results import normalised, result_text
+from proxy.dialects.json_body import by_size
+from runtime.fair_slots import FairSlots
+
+_PASSING = frozenset({429, 502, 503, 504})
+_BROKEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError)
+_FIXED = "FIXED"  # in place of a secret value, in a request that is shown and not sent
+_MOST_REDIRECTS = 3
+_MOST_URL_CHARS = 300
+_TOTALS = ("x-total-count", "x-total", "total-count")
+_WHOLE = re.compile(r"[0-9]{1,15}")
+_MOST_DIGITS = 12  # of Retry-After
+_CALLS, _CALLS_OF_KEY = 24, 12  # at a time for one API
+_MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the connection
+# What became of a call. The trace of a chat has these words, and more for calls that were not made.
+OutcomeWord = Literal["ok", "api_error", "timeout", "failed", "invalid_arguments", "could_change", "no_credentials"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """The limits of one call."""
+
+    seconds: float = 30.0
+    max_bytes: int = 1 << 20  # of a response
+    max_chars: int = 8_000  # of a result
+    pause_s: float = 0.3  # before the second try; twice as long before the third
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a call. `status` is 0 where no response came."""
+
+    text: str  # for the model: the result, or what went wrong and what to do
+    status: int = 0
+    sent: bool = False  # whether the request of the operation, or a part of the request, left the gateway
+    ms: float = 0.0
+    size: int = 0  # bytes of the response
+    whole: str = field(default="", repr=False)  # the whole result, where the text is cut
+    word: OutcomeWord = "ok"  # for the log and the metrics
+    tries: int = 0  # 0: none, or not known
+
+    @property
+    def succeeded(self) -> bool:
+        return 200 <= self.status < 300
+
+
+@dataclass(slots=True)
+class Api:
+    """A configured API, with one pool of connections and one number of calls at a time.
+
+    Credentials and fixed arguments go to the origin of `base_url` and to the origins of `servers`, whatever the
+    document says.
+    """
+
+    name: str
+    base_url: str
+    auth: httpx.Auth | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict, repr=False)  # arguments that no model sees
+    networks: Sequence[IPNetwork] = ()  # that are not public, and allowed
+    secrets: Sequence[str] = field(default=(), repr=False)  # masked where the API sends a secret back
+    servers: Sequence[str] = ()  # further addresses, of operations with servers of their own
+    only: Sequence[str] | None = None  # the operations that may be called; None: all but `never`
+    never: Sequence[str] = ()
+    ask: Sequence[str] = ()  # arguments that only a person knows, beside those of the document
+    refusal: str = ""  # the outcome of every call, where no call can be made
+    _transport: CheckedTransport | None = field(default=None, init=False, repr=False)
+    _slots: FairSlots = field(default_factory=lambda: FairSlots(_CALLS, _CALLS_OF_KEY), init=False, repr=False)
+    _lane: object = field(default_factory=object, init=False, repr=False)  # of connections with the same credentials
+
+    @property
+    def transport(self) -> CheckedTransport:
+        if self._transport is None:
+            self._transport = CheckedTransport(self.networks, api=self.name)
+        return self._transport
+
+    def address_of(self, operation: Operation) -> str:
+        """The address at which an operation is called: the operation's own server, or the API's.
+
+        The query of `base_url`, such as a key or a version, goes along within the origin.
+        """
+        base, _, query = self.base_url.partition("?")
+        if not operation.server:
+            return self.base_url
+        url = urljoin(base.rstrip("/") + "/", operation.server)
+        if not query or origin_of(url) != origin_of(base):
+            return url
+        return f"{url}{'&' if '?' in url else '?'}{query}"
+
+    def allows(self, operation: Operation) -> bool:
+        """Whether the settings let the operation be called. They name operations as documents do."""
+        names = set(operation.names)
+        return names.isdisjoint(self.never) and (self.only is None or not names.isdisjoint(self.only))
+
+    def serves(self, operation: Operation) -> bool:
+        """Whether the operation may be called, and has an address of the API."""
+        try:
+            return self.allows(operation) and self._is_own(self.address_of(operation))
+        except ValueError:  # no URL
+            return False
+
+    def share(self, other: "Api") -> None:
+        """Share the pool and the calls at a time with another `Api` of the same address."""
+        self._transport, self._slots = other.transport, other._slots
+
+    def schema_of(self, operation: Operation) -> dict[str, Any]:
+        """The schema of the arguments that a model gives: without fixed arguments, the API key, the address's query."""
+        own = {one.argument for one in operation.parameters if self._is_own_parameter(one, operation)}
+        hidden = own.union(*(arguments_named(operation, name) for name in self.fixed))
+        properties = {name: one for name, one in operation.schema["properties"].items() if name not in hidden}
+        required = [name for name in operation.schema["required"] if name not in hidden]
+        return {**operation.schema, "properties": properties, "required": required}
+
+    def asked_of(self, operation: Operation) -> set[str]:
+        """The arguments that only a person knows."""
+        marked = (one.argument for one in operation.parameters if one.ask)
+        return {*marked, *(one for name in self.ask for one in arguments_named(operation, name))}
+
+    def _is_own_parameter(self, parameter: Parameter, operation: Operation) -> bool:
+        """Whether a parameter is the API key, or stands in the query of the address."""
+        if isinstance(self.auth, ApiKey) and self.auth.is_written_as(parameter):
+            return True
+        own = set(map(name_parts, query_names(self.base_url)))
+        return parameter.place == "query" and name_parts(parameter.name) in own and self._has_query(operation)
+
+    def _has_query(self, operation: Operation) -> bool:
+        """Whether the query of `base_url` goes along with an operation."""
+        try:
+            return not operation.server or origin_of(self.address_of(operation)) == origin_of(self.base_url)
+        except ValueError:  # no URL
+            return False
+
+    def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
+        """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""
+        if not self.allows(operation):
+            raise ForbiddenAddress(f"actions.{self.name}.only or .never keeps {operation.name} from being called")
+        if operation.server and not self.serves(operation):
+            where = operation.server.partition("?")[0]
+            raise ForbiddenAddress(
+                f"{where} is not the address of this API (allow the address in actions.{self.name}.servers)"
+            )
+        fixed = {one: value for name, value in self.fixed.items() for one in arguments_named(operation, name)}
+        parameters = tuple(one for one in operation.parameters if not self._is_own_parameter(one, operation))
+        operation = msgspec.structs.replace(operation, parameters=parameters)
+        key = (self.auth.where, self.auth.name) if isinstance(self.auth, ApiKey) else None
+        return build_request(operation, {**arguments, **fixed}, self.address_of(operation), fixed=fixed.keys(), key=key)
+
+    def shown_request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
+        """The request for people: FIXED in place of fixed arguments and of the values in the query of `base_url`.
+
+        Raises BadArgument, ForbiddenAddress.
+        """
+        base, mark, query = self.base_url.partition("?")
+        hidden = "&".join(f"{one.partition('=')[0]}={_FIXED}" for one in query.split("&"))
+        shown = replace(self, base_url=base + mark + (hidden if query else ""), fixed=_without_values(self.fixed))
+        return shown.request(operation, arguments)
+
+    def _is_own(self, url: str) -> bool:
+        return origin_of(url) in {origin_of(one) for one in (self.base_url, *self.servers)} - {None}
+
+    def masked(self, content: bytes, sent: Iterable[str] = (), *, whole: bool = True) -> bytes:
+        """The content without the API's secrets and fixed arguments, as written or encoded in a usual way.
+
+        sent: the credentials of the request. whole: False cuts the end, which may be the beginning of a secret.
+        """
+        secrets = [*sent, *self.known_secrets()]
+        content = masked(content, secrets)
+        return content if whole else content[: max(0, len(content) - longest_form_bytes(secrets))]
+
+    def known_secrets(self) -> Sequence[str]:
+        """What is masked: the secrets of the settings, and the token at present."""
+        return [*self.secrets, self.auth.token if isinstance(self.auth, ClientCredentials) else ""]
+
+    def masked_text(self, text: str) -> str:
+        """`masked`, of a text."""
+        return self.masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._transport is not None:
+            await self._transport.aclose()
+
+
+def arguments_named(operation: Operation, name: str) -> list[str]:
+    """The arguments that a name means: of the parameters with the name in the document, else of the model's name."""
+    found = [one.argument for one in operation.parameters if one.name == name]
+    if name in found or not found:
+        return [name] if name in operation.schema["properties"] else []
+    return found
+
+
+def _without_values(value: Any) -> Any:
+    """The value with FIXED in place of each text and number."""
+    if isinstance(value, Mapping):
+        return {name: _without_values(one) for name, one in value.items()}
+    return [_without_values(one) for one in value] if isinstance(value, list) else _FIXED
+
+
+async def call(
+    api: Api, operation: Operation, arguments: Mapping[str, Any], limits: CallLimits, *, owner: str = ""
+) -> Outcome:
+    """Call an operation. arguments: checked (`schema_check.problems`), without the fixed arguments. owner: the key.
+
+    Only reading calls are tried again. Only cancellation raises.
+    """
+    if not operation.reads:
+        return Outcome(
+            f"{operation.method} {operation.path} could change something. This gateway only reads: nothing was sent.",
+            word="could_change",
+        )
+    if api.refusal:
+        return Outcome(api.refusal, word="no_credentials")
+    try:
+        request = api.request(operation, arguments)
+    except (BadArgument, ForbiddenAddress) as error:
+        return Outcome(api.masked_text(f"Nothing was sent: {error}."), word="invalid_arguments")
+    began, sending = time.perf_counter(), _Sending(owner)
+    try:
+        async with asyncio.timeout(limits.seconds):
+            outcome = await _with_retries(api, request, limits, sending)
+    except TimeoutError:
+        outcome = Outcome(f"{sending.stage} within {limits.seconds:g} s.", word="timeout")
+    except (httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
+        outcome = _failure(error, tries=1)
+    ms = (time.perf_counter() - began) * 1000
+    return replace(outcome, text=api.masked_text(outcome.text), sent=sending.began, ms=ms)
+
+
+class _Sending:
+    """How far the tries of a call have come."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.waits = False  # for other calls of the API
+        self.began = False  # whether a try has begun to send the request of the operation, as httpcore reports
+
+    @property
+    def stage(self) -> str:
+        """What did not come."""
+        if self.began:
+            return "The API did not answer"
+        if self.waits:
+            return "Nothing was sent: other calls of this API, which are under way, did not end"
+        return "Nothing was sent: no connection to the API was ready"
+
+    async def trace(self, event: str, _info: Mapping[str, Any]) -> None:
+        self.began = self.began or event.endswith(".send_request_headers.started")
+
+
+async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits, sending: _Sending) -> Outcome:
+    """The outcome of the last try. A try that would begin after the limit of time is not waited for."""
+    end_s = time.monotonic() + limits.seconds
+    pauses_s = (limits.pause_s, limits.pause_s * 2, math.inf)  # before the next try, at least
+    for tries, least_s in enumerate(pauses_s, 1):
+        pause_s = least_s
+        try:
+            sending.waits = True
+            async with api._slots.slot(sending.owner):
+                sending.waits = False
+                outcome, asked_s = await _once(api, request, limits, sending)
+        except _BROKEN as error:
+            if time.monotonic() + pause_s > end_s:
+                return _failure(error, tries)
+        else:
+            pause_s = max(pause_s, asked_s)
+            if outcome.status not in _PASSING or time.monotonic() + pause_s > end_s:
+                return replace(outcome, tries=tries)
+        await asyncio.sleep(pause_s)
+    raise AssertionError("the last try returns")
+
+
+async def _once(api: Api, given: ActionRequest, limits: CallLimits, sending: _Sending) -> tuple[Outcome, float]:
+    """The outcome, and the seconds that the API asks to wait. Redirects within the origin are followed."""
+    url = httpx.URL(given.url)
+    for _ in range(_MOST_REDIRECTS + 1):
+        response = await _response(api, given, url, limits, sending)
+        try:
+            target = _redirect_target(response, url, given.method)
+            if target is None:
+                content, whole = await read_within(response, limits.max_bytes)
+                outcome = await by_size(content, functools.partial(_outcome, api, response, content, whole, limits))
+                return outcome, _retry_after_s(response)
+            url = target
+        finally:
+            await response.aclose()
+    return Outcome("The API redirects without an end.", word="failed"), 0.0
+
+
+async def _response(
+    api: Api, given: ActionRequest, url: httpx.URL, limits: CallLimits, sending: _Sending
+) -> httpx.Response:
+    """The response to the request with credentials, not yet read."""
+    timeout = httpx.Timeout(limits.seconds, connect=min(10.0, limits.seconds)).as_dict()
+    given_headers = [(name.encode(), _header_bytes(value)) for name, value in given.headers]
+    headers = [(b"user-agent", b"ragway"), (b"accept-encoding", b"gzip"), *given_headers]
+    first = httpx.Request(given.method, url, headers=headers, content=given.body or None)
+    tries = (api.auth or httpx.Auth()).async_auth_flow(first)
+    try:
+        request = await anext(tries)
+        while True:
+            request.extensions = {"timeout": timeout, "lane": api._lane}
+            if request is first:  # not the request for a token
+                request.extensions["trace"] = sending.trace
+            response = await api.transport.handle_async_request(request)
+            try:
+                request = await tries.asend(response)
+                if not response.is_stream_consumed:
+                    await read_within(response, _MOST_DRAINED_BYTES)
+            except StopAsyncIteration:
+                response.request = request
+                return response
+            except BaseException:
+                await response.aclose()
+                raise
+            await response.aclose()
+    finally:
+        await tries.aclose()
+
+
+def _header_bytes(value: str) -> bytes:
+    """The value in Latin-1, which most servers read, as browsers send it; other letters in UTF-8 (RFC 9110 §5.5)."""
+    with contextlib.suppress(UnicodeEncodeError):
+        return value.encode("latin-1")
+    return value.encode()
+
+
+def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> httpx.URL | None:
+    """The address to call next, within the origin and by the same method. Raises httpx.InvalidURL."""
+    if not response.has_redirect_location:
+        return None
+    target = redirect_target(response, url)
+    if any(map(names_method, query_names(str(target)) - query_names(str(url)))):
+        return None
+    kept = method in ("GET", "HEAD") or response.status_code in (307, 308)
+    return target if kept and origin_of(target) == origin_of(url) else None
+
+
+def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, limits: CallLimits) -> Outcome:
+    size_bytes = len(content)
+    content, media_type = normalised(content, response.headers.get("content-type", ""))
+    content = api.masked(content, sent_credentials(response.request), whole=whole)
+    if not whole and "json" in media_type:
+        media_type = "text/plain"
+    result = result_text(content, media_type, max_chars=limits.max_chars)
+    text, status = f"{result.text}{_further_pages(response)}", response.status_code
+    if not whole:
+        text = f"(the first {limits.max_bytes:,} bytes of a longer response)\n{text}"
+    elif response.has_redirect_location:
+        text = "The API redirects to another server, which is not called."
+    if not 200 <= status < 300:
+        again_s = _retry_after_s(response)
+        wait = f" and asks for a pause of {again_s:.0f} s" if again_s else ""
+        text = f"The API answered with status {status}{wait}. {text}"
+    elif not content:
+        text = f"The API answered with status {status} and no content."
+    cut = "" if response.has_redirect_location else api.masked_text(result.whole)
+    word: OutcomeWord = "ok" if 200 <= status < 300 else "api_error"
+    return Outcome(text, status, size=size_bytes, whole=cut, word=word)
+
+
+def _further_pages(response: httpx.Response) -> str:
+    """What the headers say of a list with more rows: else a model takes the first page for all."""
+    links = (one.get("url", "") for one in response.links.values() if "next" in one.get("rel", "").lower().split())
+    words = [f"the next page is {url[:_MOST_URL_CHARS]}" for url in itertools.islice(links, 1) if url]
+    totals = (response.headers.get(name, "") for name in _TOTALS)
+    words += [f"there are {total} rows in all" for total in itertools.islice(filter(_WHOLE.fullmatch, totals), 1)]
+    return f"\n(By the headers of the response, {' and '.join(words)}.)" if words else ""
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    """The seconds of Retry-After, a number or a date; 0: none."""
+    text = response.headers.get("retry-after", "")
+    if text.isdecimal():
+        return float(text[:_MOST_DIGITS])
+    try:
+        date = parsedate_to_datetime(text)
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)  # C's asctime names no zone (RFC 9110 §5.6.7)
+        return max(0.0, date.timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _failure(error: Exception, tries: int) -> Outcome:
+    reason = str(error) if isinstance(error, NoToken) else why_failed(error)
+    return Outcome(f"The call failed: {reason}.", word="failed", tries=tries)

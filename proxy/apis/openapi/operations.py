@@ -1,0 +1,462 @@
+"""An OpenAPI document to operations, and to reasons for uncallable operations.
+
+A fault in an operation makes only the operation uncallable.
+"""
+
+import contextlib
+import re
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+from proxy.apis.openapi.budget import Budget, DocumentTooLarge
+from proxy.apis.openapi.keywords import names_in, without_circles
+from proxy.apis.openapi.names import FreeNames, in_latin
+from proxy.apis.openapi.operation import (
+    ANY_METHOD,
+    READING_METHODS,
+    Body,
+    Encoding,
+    Operation,
+    Parameter,
+    Uncallable,
+    names_method,
+)
+from proxy.apis.openapi.producers import with_producers
+from proxy.apis.openapi.references import BadReference, path_item, resolved
+from proxy.apis.openapi.schemas import SchemaReader, TooLarge
+from proxy.apis.openapi.size import MOST_BYTES, fitted
+from proxy.augment.sanitize import quoted
+
+_METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
+_STYLES = {  # place -> the styles, the default first
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form",),
+}
+# Headers of the connection and of credentials, which only the gateway writes, and headers that name another call.
+_OWN_HEADERS = frozenset({
+    "accept", "content-type", "authorization", "host", "cookie", "content-length", "connection", "transfer-encoding",
+    "upgrade", "te", "trailer", "expect", "proxy-authorization", "forwarded",
+    "accept-encoding", "user-agent", "keep-alive", "proxy-connection", "x-original-url", "x-rewrite-url",
+})  # fmt: skip
+# Headers by which a proxy tells a server who calls, as whom, and what: servers trust them.
+_OF_PROXIES = re.compile(
+    r"x-forwarded.*|x-original-.*|x-rewrite-.*|(?:x-)?impersonate-.*|x-remote-.*|remote-(?:user|groups?|name|email)"
+    r"|x-http-.*|(?:.*-)?(?:client-ip|connecting-ip|real-ip|cluster-ip)|x-(?:proxy|auth-request|ssl|client-cert)-.*"
+)
+_UNSAFE_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+_UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
+_TEMPLATE = re.compile(r"\{([^{}]*)\}")
+# A parameter as other tools write parameters: /:id, /<id>, /<int:id>, /[id]; and half of a pair of braces.
+_UNFILLED = re.compile(r"/(:[a-zA-Z_]\w*|<[^/<>]+>|\[[^/\[\]]+\])(?=/|$)|[{}]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+( *;[ -+\--~]*)?", re.ASCII)
+_ASK = "x-ragway-ask"
+_MOST_NAME_CHARS = 64
+_VALUES_OF_OPERATION = 20  # in the budget: the smallest operation takes as much time and memory
+_BINARY = ("image/", "audio/", "video/", "application/zip", "application/pdf")
+FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+OCTETS = "application/octet-stream"
+
+_LEVELS_AROUND = 20  # of a request, around the schema of an operation
+
+Values = dict[str, Any]
+
+
+def operations_of(document: Mapping[str, Any], *, most: int = sys.maxsize) -> tuple[list[Operation], list[Uncallable]]:
+    """The callable operations in the order of the document, and the uncallable operations.
+
+    Raises DocumentTooLarge, also for more operations than `most`.
+    """
+    callable_, uncallable, budget = list[Operation](), list[Uncallable](), Budget()
+    names = FreeNames(_MOST_NAME_CHARS)
+    for path, item, method, operation in _items(document, uncallable, budget):
+        budget.take(_VALUES_OF_OPERATION)
+        if len(callable_) + len(uncallable) >= most:
+            raise DocumentTooLarge(
+                f"the document has more than {most:,} operations, the most here: split the document into several sets, "
+                "or leave out operations that no chat needs"
+            )
+        try:
+            made = _operation(document, path, item, method, operation, names, budget)
+        except (BadReference, BadServer, TooLarge, _Unsupported) as error:
+            uncallable.append(Uncallable(method.upper(), path, str(error)))
+        except (TypeError, AttributeError, KeyError, RecursionError) as error:  # values of another type than expected
+            uncallable.append(Uncallable(method.upper(), path, f"the operation is not written as OpenAPI ({error})"))
+        else:
+            callable_.append(made)
+    return with_producers(callable_), uncallable
+
+
+def bare_type(media_type: str) -> str:
+    """A media type in small letters, without parameters such as the character set."""
+    return media_type.partition(";")[0].strip().lower()
+
+
+def is_json(media_type: str) -> bool:
+    """Whether a media type is JSON: application/json, or a name that ends with +json."""
+    bare = bare_type(media_type)
+    return bare in ("application/json", "text/json") or bare.endswith("+json")
+
+
+class BadServer(ValueError):
+    """A server whose address the document does not say."""
+
+
+class _Unsupported(ValueError):
+    """A part of an operation that the gateway cannot build a request for."""
+
+
+def _items(
+    document: Mapping[str, Any], uncallable: list[Uncallable], budget: Budget
+) -> Iterator[tuple[str, Values, str, Any]]:
+    """The path, the path item, the method and the operation of each operation; path items with a fault are noted."""
+    for path, given in document.get("paths", {}).items():
+        item, reason = path_item(document, given)
+        budget.take(1 + len(item))
+        if reason and not path.startswith("x-"):
+            uncallable.append(Uncallable(ANY_METHOD, path, reason))
+        for method in _METHODS:
+            if method in item:
+                yield path, item, method, item[method]
+
+
+def _operation(
+    document: Mapping[str, Any], path: str, item: Values, method: str, given: Any, names: FreeNames, budget: Budget
+) -> Operation:
+    if not isinstance(given, dict):
+        raise _Unsupported((isinstance(given, str) and given) or "the operation is not an object")
+    if method == "trace":
+        raise _Unsupported("TRACE is not called")
+    if not path.startswith("/"):
+        raise _Unsupported("the path does not begin with /")
+    reader = SchemaReader(document, budget)
+    for part in (item, given):
+        budget.take_size(*(part.get(name) for name in ("parameters", "summary", "description", "operationId")))
+        _take_servers(part.get("servers"), budget)
+    arguments = FreeNames(_MOST_NAME_CHARS)
+    properties: Values = {}
+    required: list[str] = []
+    templates = set(_TEMPLATE.findall(path))
+    listed = [*(item.get("parameters") or []), *(given.get("parameters") or [])]
+    asked = {name for part in (document, item, given) for name in names_in(part.get(_ASK))}
+    parameters = tuple(
+        msgspec.structs.replace(one, ask=True) if one.name in asked else one
+        for one in _parameters(document, listed, templates, reader, arguments, properties, required)
+    )
+    if unfilled := _UNFILLED.search(_TEMPLATE.sub("_", path)):
+        raise _Unsupported(
+            f"the path's {unfilled[0].strip('/')} cannot be filled: OpenAPI writes a parameter as {{name}}"
+        )
+    if missing := sorted(templates - {one.name for one in parameters if one.place == "path"}):
+        raise _Unsupported(f"the path's {{{missing[0]}}} is not a parameter of the operation")
+    body = _body(document, given, method, reader, arguments, properties, required)
+    schema: Values = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    if reader.defs:
+        without_circles(reader.defs)
+        schema["$defs"] = reader.defs
+    _check_json(schema)
+    if method.upper() in READING_METHODS:  # others are no tools
+        schema = _fitted(schema)
+        parameters = tuple(one for one in parameters if one.argument in schema["properties"])
+        body = body if body is not None and body.argument in schema["properties"] else None
+    return Operation(
+        method=method.upper(),
+        path=path,
+        schema=schema,
+        summary=_text(given.get("summary") or item.get("summary")),
+        description=_text(given.get("description") or item.get("description")),
+        operation_id=_text(given.get("operationId")),
+        parameters=parameters,
+        body=body,
+        accept=_accept(document, given, budget),
+        server=server_of(given.get("servers")) or server_of(item.get("servers")),
+        confirm=given.get("x-ragway-confirm") is True,
+        name=names.take(_name(given, method, path)),  # the last, because an operation with a fault takes no name
+    )
+
+
+def _fitted(schema: Values) -> Values:
+    """The schema within the bytes for a tool. Raises TooLarge."""
+    if (made := fitted(schema)) is None:
+        raise TooLarge(f"the required arguments take more than {MOST_BYTES:,} bytes, the most for a tool")
+    return made
+
+
+def _check_json(schema: Values) -> None:
+    """Raise TooLarge for a schema that cannot stand in a request of a model: orjson writes 254 levels."""
+    within: Any = schema
+    for _ in range(_LEVELS_AROUND):
+        within = [within]
+    try:
+        orjson.dumps(within)
+    except orjson.JSONEncodeError as error:
+        raise TooLarge(f"the schema of the arguments cannot be written as JSON ({error})") from error
+
+
+def _name(given: Values, method: str, path: str) -> str:
+    """A name for the model: the operationId in Latin letters, else the method and the path."""
+    words = map(in_latin, (_text(given.get("operationId")), f"{method} {path}"))
+    return next(filter(None, (_UNSAFE_NAME.sub("_", one).strip("_") for one in words)))[:_MOST_NAME_CHARS]
+
+
+def _parameters(
+    document: Mapping[str, Any],
+    listed: Iterable[Any],
+    templates: Container[str],
+    reader: SchemaReader,
+    arguments: FreeNames,
+    properties: Values,
+    required: list[str],
+) -> Iterator[Parameter]:
+    """The parameters; each adds a property to the schema of the arguments.
+
+    A parameter of the path that stands in no template is left out.
+    """
+    merged: dict[tuple[str, str], Values] = {}
+    for one in listed:
+        parameter = resolved(document, one)
+        if isinstance(parameter.get("name"), str) and parameter.get("in") in _STYLES:
+            merged[parameter["name"], parameter["in"]] = parameter
+        else:
+            raise _Unsupported(f"a parameter has no name, or stands in {parameter.get('in')!r}")
+    for (name, place), parameter in merged.items():
+        reader.budget.take_size(parameter.get("description"))
+        if (place == "path" and name not in templates) or (place == "header" and _is_own_header(name)):
+            continue
+        if place == "header" and not _HEADER_NAME.fullmatch(name):
+            raise _Unsupported(f"the header {name!r} cannot be sent")
+        media_type, schema = "", parameter.get("schema", {})
+        if isinstance(content := parameter.get("content"), dict) and content:
+            media_type, row = next(iter(content.items()))
+            schema = row.get("schema", {})
+            if not is_json(media_type):
+                raise _Unsupported(f"the parameter {name!r} is written as {media_type}")
+        style = parameter.get("style") or _STYLES[place][0]
+        if style not in _STYLES[place]:
+            raise _Unsupported(f"the parameter {name!r} has the style {style!r}, which a {place} does not have")
+        explode = parameter.get("explode")
+        needed = place == "path" or parameter.get("required") is True
+        argument = arguments.take(_UNSAFE_ARGUMENT.sub("_", in_latin(name)).strip("_")[:_MOST_NAME_CHARS] or "value")
+        properties[argument] = _named(_described(reader.read(schema), parameter.get("description")), name)
+        if needed:
+            required.append(argument)
+        yield Parameter(
+            name=name,
+            argument=argument,
+            place=place,  # type: ignore[arg-type]  # checked above
+            style=style,  # type: ignore[arg-type]  # checked above
+            explode=explode if isinstance(explode, bool) else style == "form",
+            required=needed,
+            allow_reserved=parameter.get("allowReserved") is True,
+            media_type=media_type,
+            ask=any(part.get(_ASK) is True for part in (parameter, schema) if isinstance(part, dict)),
+        )
+
+
+def _is_own_header(name: str) -> bool:
+    """Whether only the gateway writes a header. Some servers read _ as -."""
+    dashed = name.lower().replace("_", "-")
+    return dashed in _OWN_HEADERS or bool(_OF_PROXIES.fullmatch(dashed)) or names_method(name)
+
+
+def _described(schema: Any, description: object) -> Any:
+    schema = {} if isinstance(schema, bool) else schema  # some providers take objects alone
+    if not isinstance(description, str) or not description.strip() or not isinstance(schema, dict):
+        return schema
+    return (
+        schema if schema.get("description") else {**schema, "description": quoted(" ".join(description.split())[:600])}
+    )
+
+
+def _named(schema: Any, name: str) -> Any:
+    """The schema with the name in the description, if the argument has no letter of the name's script."""
+    if name.isascii():
+        return schema
+    given = schema if isinstance(schema, dict) else {}
+    return {
+        **given,
+        "description": quoted(": ".join(filter(None, (name[:_MOST_NAME_CHARS], given.get("description"))))),
+    }
+
+
+def _body(
+    document: Mapping[str, Any],
+    given: Values,
+    method: str,
+    reader: SchemaReader,
+    arguments: FreeNames,
+    properties: Values,
+    required: list[str],
+) -> Body | None:
+    """The body that is easiest to write: JSON, else a form, text, bytes."""
+    if given.get("requestBody") is None:
+        return None
+    row = resolved(document, given["requestBody"])
+    content = row.get("content") or {}
+    reader.budget.take_size(content, row.get("description"))
+    found = _best(content)
+    if not found:
+        if row.get("required") is True or method not in ("get", "head", "delete"):
+            raise _Unsupported(f"the body can only be written as {', '.join(content) or 'nothing'}")
+        return None
+    schema = content[found].get("schema", {}) if isinstance(content[found], dict) else {}
+    plain = resolved(document, schema) if isinstance(schema, dict) else {}
+    if row.get("required") is not True and _has_no_members(plain, bare=method in ("get", "head", "delete")):
+        return None
+    media_type = _sent(found, plain) if "*" in found else found
+    argument = arguments.take("body")
+    properties[argument] = _described(reader.read(schema), row.get("description"))
+    needed = row.get("required") is True
+    if needed:
+        required.append(argument)
+    bare = bare_type(media_type)
+    octets = not is_json(bare) and not bare.startswith("text/") and bare not in (FORM, MULTIPART)
+    if octets:
+        properties[argument] = {"type": "string", "contentEncoding": "base64", "description": "The bytes, as base64."}
+    return Body(
+        argument=argument,
+        media_type=media_type,
+        required=needed,
+        base64=octets,
+        encodings=_encodings(content[found], reader.budget),
+        binary=tuple(_binary(document, schema, reader.budget)) if bare == MULTIPART else (),
+    )
+
+
+def _has_no_members(schema: Any, *, bare: bool) -> bool:
+    """Whether a schema allows an empty object alone. bare: an object without a list of members has none, either."""
+    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+        return False
+    lists = "properties" in schema or (bare and "type" in schema)
+    further = ("properties", "additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref")
+    return lists and not any(schema.get(name) for name in further)
+
+
+def _best(content: Mapping[str, Any]) -> str:
+    """The media type to write; "" where the gateway can write none."""
+    kinds = (
+        lambda one: one == "application/json",
+        is_json,
+        lambda one: one == FORM,
+        lambda one: one == MULTIPART,
+        lambda one: one.startswith("text/"),
+        lambda one: one == OCTETS or one.startswith(_BINARY),
+        lambda one: one in ("*/*", "application/*"),
+    )
+    for kind in kinds:
+        for media_type in sorted(content, key=lambda one: "*" in one):
+            if kind(bare_type(media_type)):
+                return media_type
+    return ""
+
+
+def _sent(media_range: str, schema: Any) -> str:
+    """The media type to send for a range of media types, as `application/*+json`."""
+    if is_json(media_range) or (isinstance(schema, dict) and schema.get("type") in ("object", "array")):
+        return "application/json"
+    return "text/plain" if media_range.startswith("text/") else OCTETS
+
+
+def _encodings(row: Any, budget: Budget) -> dict[str, Encoding]:
+    given = row.get("encoding") if isinstance(row, dict) else None
+    budget.take_size(given)
+    made = {}
+    for name, one in (given if isinstance(given, dict) else {}).items():
+        style = one.get("style", "form")
+        made[name] = Encoding(
+            media_type=str(one.get("contentType", "")).partition(",")[0].strip(),
+            style=style if style in _STYLES["query"] else "form",
+            explode=one.get("explode", style == "form") is True,
+            allow_reserved=one.get("allowReserved") is True,
+            by_style="style" in one or "explode" in one,
+        )
+    return made
+
+
+def _binary(document: Mapping[str, Any], form: Any, budget: Budget, levels: int = 5) -> Iterator[str]:
+    """The files among the properties of a form, also of a form that combines others (`allOf`)."""
+    schema = resolved(document, form)
+    if not levels or not isinstance(schema, dict):
+        return
+    budget.take_size(schema.get("properties"), schema.get("allOf"))
+    for part in schema.get("allOf") or []:
+        yield from _binary(document, part, budget, levels - 1)
+    for name, given in (schema.get("properties") or {}).items():
+        one = resolved(document, given)
+        items = resolved(document, one.get("items")) if isinstance(one, dict) else None
+        for each in (one, items):
+            if isinstance(each, dict) and (each.get("format") == "binary" or "contentMediaType" in each):
+                yield name
+
+
+def _successes(document: Mapping[str, Any], given: Values, budget: Budget) -> Iterator[Values]:
+    """The content of the successful responses, the lowest status first.
+
+    The default response counts only without a status of success: beside a success, the default is an error.
+    """
+    responses = given["responses"] if isinstance(given.get("responses"), dict) else {}
+    budget.take_size(responses)
+    for status in [one for one in sorted(responses, key=str) if str(one).startswith("2")] or ["default"]:
+        response = None
+        with contextlib.suppress(BadReference):  # a request needs no response
+            response = resolved(document, responses.get(status))
+        if isinstance(response, dict) and isinstance(response.get("content"), dict):
+            budget.take_size(response["content"])
+            yield response["content"]
+
+
+def _accept(document: Mapping[str, Any], given: Values, budget: Budget) -> str:
+    """JSON, of versions of JSON the last, if a successful response can be JSON; else the media types."""
+    named = (one for content in _successes(document, given, budget) for one in content)
+    media_types = [one for one in dict.fromkeys(named) if _MEDIA_TYPE.fullmatch(one)]
+    versions = sorted((one for one in media_types if is_json(one)), key=_by_numbers, reverse=True)
+    plain = [one for one in versions if one == "application/json"]
+    return ", ".join((plain or versions or media_types)[: 1 if versions else 5])
+
+
+def _by_numbers(text: str) -> str:
+    """A text in whose order v10 comes after v9."""
+    return re.sub("[0-9]+", lambda number: number[0].zfill(12), text)
+
+
+def _take_servers(servers: Any, budget: Budget) -> None:
+    """Take the values that `server_of` reads."""
+    first = servers[0] if isinstance(servers, list) and servers else None
+    if isinstance(first, dict):
+        rows = first["variables"] if isinstance(first.get("variables"), dict) else {}
+        budget.take_size(first.get("url"), rows, *(row.get("enum") for row in rows.values() if isinstance(row, dict)))
+
+
+def server_of(servers: Any) -> str:
+    """The first server's URL, with the defaults of the variables; "" without a server.
+
+    Raises BadServer for a variable without a default, or with a default that the document does not list.
+    """
+    first = servers[0] if isinstance(servers, list) and servers else None
+    if not isinstance(first, dict) or not isinstance(url := first.get("url"), str):
+        return ""
+    rows = first["variables"] if isinstance(first.get("variables"), dict) else {}
+
+    def default(match: re.Match[str]) -> str:
+        row = rows.get(match[1])
+        if not isinstance(row, dict) or "default" not in row:
+            raise BadServer(f"the server's variable {match[1]!r} has no default")
+        chosen = str(row["default"])
+        listed = row.get("enum") or [chosen]
+        if not isinstance(listed, list):
+            raise BadServer(f"the server's variable {match[1]!r} has no list of values")
+        if chosen not in map(str, listed):
+            raise BadServer(f"the server's variable {match[1]!r} is one of {', '.join(map(str, listed))}")
+        return chosen
+
+    return _TEMPLATE.sub(default, url).strip().partition("#")[0]
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""

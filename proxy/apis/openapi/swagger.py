@@ -1,0 +1,160 @@
+"""A Swagger 2.0 document in the form of OpenAPI 3.0."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.apis.openapi.budget import Budget
+from proxy.apis.openapi.operations import FORM, MULTIPART
+from proxy.apis.openapi.references import BadReference, path_item, resolved
+
+_METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+_OF_PARAMETER = ("name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema", "type")
+_STYLES = {  # collectionFormat -> style, explode; tsv has no style in version 3
+    "csv": ("form", False),
+    "ssv": ("spaceDelimited", False),
+    "pipes": ("pipeDelimited", False),
+    "multi": ("form", True),
+}
+_VALUES_OF_PARAMETER = 6  # the members of a parameter of version 3.0
+
+Values = dict[str, Any]
+
+
+class _Unsupported(ValueError):
+    """A part of an operation for which version 3.0 has no form."""
+
+
+def upgraded(document: Mapping[str, Any]) -> Values:
+    """The document in the form of version 3.0. Raises DocumentTooLarge."""
+    paths, budget = document.get("paths"), Budget()
+    return {
+        **document,
+        "openapi": "3.0.3",
+        "servers": _servers(document),
+        "paths": {
+            path: _item(document, item, budget) for path, item in (paths if isinstance(paths, dict) else {}).items()
+        },
+    }
+
+
+def _servers(document: Mapping[str, Any]) -> list[Values]:
+    host, base = document.get("host"), document.get("basePath") or ""
+    if not isinstance(host, str) or not host:
+        return [{"url": base}] if base else []
+    schemes = document.get("schemes") or ["https"]
+    scheme = next((one for one in ("https", "http") if one in schemes), schemes[0])
+    base, host = base.strip() if isinstance(base, str) else "", host.strip()
+    path = base and f"/{base.removeprefix('/')}"  # some documents leave out the slash
+    return [{"url": f"{scheme}://{host.rstrip('/')}{path}"}]
+
+
+def _item(document: Mapping[str, Any], given: Any, budget: Budget) -> Any:
+    """The path item, with the members at a reference; a path item with a fault keeps the fault."""
+    item, fault = path_item(document, given)
+    budget.take(1 + len(item))
+    if fault and not item:
+        return given
+    made: Values = {"$ref": given["$ref"]} if fault else {}
+    for method, operation in item.items():
+        if method in _METHODS:
+            try:
+                made[method] = _operation(document, operation, item.get("parameters") or [], budget)
+            except _Unsupported as error:
+                made[method] = str(error)
+            except (BadReference, TypeError, AttributeError, KeyError) as error:
+                made[method] = f"not written as Swagger 2.0 ({error})"  # a fault costs one operation alone
+    return made
+
+
+def _operation(document: Mapping[str, Any], operation: Values, shared: list[Any], budget: Budget) -> Values:
+    """The operation, with the path's parameters as the operation's own: bodies are no parameters in version 3."""
+    budget.take_size(operation, shared, operation.get("parameters"))
+    given: dict[tuple[Any, Any], Values] = {}
+    for one in [*shared, *(operation.get("parameters") or [])]:
+        parameter = resolved(document, one)
+        given[parameter.get("name"), parameter.get("in")] = parameter
+    kept = {name: value for name, value in operation.items() if name not in ("parameters", "responses")}
+    made: Values = {**kept, "parameters": [], "responses": _responses(document, operation, budget)}
+    fields: list[Values] = []
+    for parameter in given.values():
+        budget.take(_VALUES_OF_PARAMETER)
+        budget.take_size(parameter)
+        if parameter.get("in") == "body":
+            consumed = operation.get("consumes") or document.get("consumes") or ["application/json"]
+            budget.take_size(consumed)
+            content = {media_type: {"schema": parameter.get("schema", {})} for media_type in consumed}
+            made["requestBody"] = {
+                "required": parameter.get("required", False),
+                "description": parameter.get("description", ""),
+                "content": content,
+            }
+        elif parameter.get("in") == "formData":
+            fields.append(parameter)
+        else:
+            made["parameters"].append(_parameter(parameter))
+    if fields:
+        made["requestBody"] = _form(fields, operation.get("consumes") or document.get("consumes") or [])
+    return made
+
+
+def _schema(parameter: Values) -> Values:
+    """The schema of a parameter that is no body: the members beside name and place."""
+    schema = {name: value for name, value in parameter.items() if name not in _OF_PARAMETER}
+    if parameter.get("type") == "file":
+        return {**schema, "type": "string", "format": "binary"}
+    return {**schema, "type": parameter.get("type")} if "type" in parameter else schema
+
+
+def _parameter(parameter: Values) -> Values:
+    made = {
+        "name": parameter.get("name"),
+        "in": parameter.get("in"),
+        "required": parameter.get("required", False),
+        "description": parameter.get("description", ""),
+        "schema": _schema(parameter),
+    }
+    if parameter.get("type") == "array":
+        style, explode = _style(parameter)
+        made |= {"style": style, "explode": explode}
+    return made
+
+
+def _style(parameter: Values) -> tuple[str, bool]:
+    """The style of a list, and whether each element is written apart. Raises _Unsupported."""
+    written, place = parameter.get("collectionFormat", "csv"), parameter.get("in")
+    one_style = place in ("path", "header")
+    if written == "tsv" or (one_style and written in ("ssv", "pipes")):
+        raise _Unsupported(
+            f"the parameter {parameter.get('name')!r} has the collectionFormat {written!r}, which cannot be written "
+            f"in a {place}"
+        )
+    style, explode = _STYLES.get(written, _STYLES["csv"])
+    return "simple" if one_style else style, explode
+
+
+def _form(fields: list[Values], consumed: list[str]) -> Values:
+    files = any(one.get("type") == "file" for one in fields)
+    media_type = next((one for one in consumed if one in (FORM, MULTIPART) and (not files or one == MULTIPART)), "")
+    schema = {
+        "type": "object",
+        "properties": {one["name"]: {**_schema(one), "description": one.get("description", "")} for one in fields},
+        "required": [one["name"] for one in fields if one.get("required")],
+    }
+    encoding = {
+        one["name"]: {"style": style, "explode": explode}
+        for one in fields
+        if one.get("type") == "array"
+        for style, explode in [_style(one)]
+    }
+    content = {media_type or (MULTIPART if files else FORM): {"schema": schema, "encoding": encoding}}
+    return {"required": bool(schema["required"]), "content": content}
+
+
+def _responses(document: Mapping[str, Any], operation: Values, budget: Budget) -> Values:
+    produced = operation.get("produces") or document.get("produces") or ["application/json"]
+    made: Values = {}
+    responses = operation.get("responses")
+    for status in responses if isinstance(responses, dict) else {}:
+        budget.take_size(produced)
+        made[str(status)] = {"content": {media_type: {} for media_type in produced}}
+    return made

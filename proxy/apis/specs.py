@@ -1,0 +1,179 @@
+"""An OpenAPI document to the rows and texts of an action set, read in a process of its own.
+
+A document comes from anywhere: the process has limits of time and memory, and ends with a caller that leaves. The
+answer has bytes and texts only. A gateway would stand still while it unpickles the schemas of thousands of operations.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+from proxy.apis.addresses import origin_of
+from proxy.apis.openapi.budget import DocumentTooLarge
+from proxy.apis.openapi.operation import Operation, Uncallable
+from proxy.apis.openapi.operations import operations_of, server_of
+from proxy.apis.openapi.read import MAX_BYTES, UnreadableSpec, read_spec
+from proxy.apis.openapi.security import credentials_of
+from proxy.apis.search_text import api_text, api_title, description_of, search_text, title_of
+from proxy.apis.sources import is_url
+from proxy.apis.store import StoredOperation, document_hash, stored
+from retrieval.knowledge import ReadingLimits
+from retrieval.records.jobs import DocumentInput
+from runtime.sandbox import Sandbox, SandboxJob
+
+SET_ATTRIBUTE = "action_set"  # of a text
+_GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufeff]")  # a document with such characters counts as binary
+_PROCESSES = 4  # one key has half of them
+_NICE = 10  # chats come first
+_SMALLER = (
+    "leave out operations, or raise the limit, which holds for the documents of collections too (ingest.max_read_{})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecLimits:
+    """What a document may have."""
+
+    yaml_bytes: int  # YAML takes fifty times as long to read as JSON
+    operations: int  # each is embedded, which takes some 50 ms
+
+
+# The largest public document has 22,357 operations, the second largest 11,422, all others fewer than 3,000.
+OF_OWNER = SpecLimits(MAX_BYTES, 25_000)  # of a file, or of a URL that the settings allow
+OF_CLIENT = SpecLimits(4 * 2**20, 5_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A document to read into an action set."""
+
+    name: str  # of the set
+    raw: bytes
+    base_url: str = ""  # "" takes the document's first server
+    source: str = ""  # file or URL of the document; "" = sent by a client
+    limits: SpecLimits = OF_OWNER
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDocument:
+    """The operations of a document."""
+
+    document: Mapping[str, object]
+    title: str
+    operations: Sequence[Operation]
+    uncallable: Sequence[Uncallable]
+    hash: str  # `document_hash`
+
+
+@dataclass(frozen=True, slots=True)
+class SetRows:
+    """What an action set stores of a document."""
+
+    title: str
+    base_url: str
+    operations: Sequence[StoredOperation]
+    uncallable: Sequence[Uncallable]
+    texts: Sequence[DocumentInput]  # with the name of the set and of the operation as source
+    hash: str
+    credentials: Mapping[str, str]  # members of the set's row that the document asks for
+
+
+class SpecReader:
+    """Reads documents in processes of their own. A process ends with its document, and gives the memory back."""
+
+    def __init__(self, limits: ReadingLimits) -> None:
+        job = SandboxJob(
+            _worker,
+            UnreadableSpec,
+            too_slow=_SMALLER.format("s"),
+            died="the reading process died twice, perhaps out of memory: " + _SMALLER.format("mb"),
+            seconds=limits.seconds,
+            memory_mb=limits.memory_mb,
+            nice=_NICE,
+        )
+        self._sandbox: Sandbox[Spec, SetRows] = Sandbox(job, processes=_PROCESSES, idle=0)
+
+    async def read(self, spec: Spec, *, owner: str = "") -> SetRows:
+        """owner: whoever shares the processes with others, such as a key. Raises UnreadableSpec."""
+        return await self._sandbox.run(spec, owner=owner)
+
+
+def _worker() -> Callable[[Spec], SetRows]:
+    return _read
+
+
+def _read(spec: Spec) -> SetRows:
+    read = read_document(spec.raw, spec.limits)
+    return rows_of(spec.name, read, spec.base_url or address_of(read.document, spec.source))
+
+
+def read_document(raw: bytes, limits: SpecLimits = OF_OWNER) -> ReadDocument:
+    """The operations of a document, at least one. Raises UnreadableSpec."""
+    document = read_spec(raw, yaml_bytes=limits.yaml_bytes)
+    try:
+        operations, uncallable = operations_of(document, most=limits.operations)
+    except DocumentTooLarge as error:
+        raise UnreadableSpec(str(error)) from error
+    if not operations:
+        why = f": {uncallable[0].method} {uncallable[0].path}: {uncallable[0].reason}" if uncallable else ""
+        raise UnreadableSpec(f"the document has no operation that can be called{why}")
+    info = document.get("info")
+    title = _NO_TEXT.sub(" ", str(info.get("title", ""))) if isinstance(info, dict) else ""
+    return ReadDocument(document, title, operations, uncallable, document_hash(raw))
+
+
+def rows_of(name: str, read: ReadDocument, base_url: str) -> SetRows:
+    """What a set stores of a document."""
+    operations = [stored(one, read.title) for one in read.operations]
+    asked = credentials_of(read.document, name)
+    return SetRows(read.title, base_url, operations, read.uncallable, _texts(name, read), read.hash, asked)
+
+
+def _texts(name: str, read: ReadDocument) -> list[DocumentInput]:
+    texts = []
+    for one in read.operations:
+        source, title = f"{name}/{one.name}", title_of(one, read.title)
+        texts.append(_text(name, source, source, title, search_text(one)))
+        if _NO_TEXT.sub("", description := description_of(one)).strip():
+            texts.append(_text(name, f"{source}/description", source, title, description))
+    if _NO_TEXT.sub("", about := api_text(read.document, read.operations)).strip():
+        texts.append(_text(name, f"{name}/", f"{name}/", api_title(read.title), about))
+    return texts
+
+
+def _text(name: str, key: str, source: str, title: str, text: str) -> DocumentInput:
+    content = _NO_TEXT.sub(" ", text).encode("utf-8", "replace")
+    return DocumentInput(
+        key,
+        source,
+        content,
+        title,
+        "text",
+        attributes={SET_ATTRIBUTE: name},
+        groups=(),
+        writer=None,
+        owner=f"actions.{name}",
+    )
+
+
+def address_of(document: Mapping[str, object], source: str) -> str:
+    """The address of the API, by the document's first server.
+
+    A relative server counts from the document's URL. A document from a URL names no other origin than the URL's:
+    credentials go to the address. Raises UnreadableSpec.
+    """
+    base = source.partition("?")[0] if is_url(source) else ""
+    try:
+        url = server_of(document.get("servers"))
+        parts = urlsplit(urljoin(base or "https://", url or "/") if base or url.startswith("//") else url)
+    except ValueError as error:  # a server without an address, or not a URL
+        raise UnreadableSpec(f"{error}: {_GIVE_ADDRESS}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or origin_of(parts.geturl()) is None:
+        raise UnreadableSpec(f"the document names no server with an address: {_GIVE_ADDRESS}")
+    if base and origin_of(parts.geturl()) != origin_of(base):
+        raise UnreadableSpec(
+            f"the document names a server of another origin than the document's URL, {parts.geturl()}: {_GIVE_ADDRESS}"
+        )
+    return parts.geturl()

@@ -1,0 +1,210 @@
+"""The stored operations of all action sets, in SQL.
+
+The text for the search is a document of the collection `COLLECTION`; the definition, by which an operation is called,
+is a row here. So a worker reads the rows of the operations that a search found, and no more.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from proxy.apis.openapi.operation import Operation, Uncallable
+from proxy.database import Database
+from retrieval.records.documents import ACTION_TEXTS
+
+if TYPE_CHECKING:
+    from runtime.database import Schema
+
+_FILE = "actions.db"
+_ROWS = 500  # written at a time
+COLLECTION = ACTION_TEXTS
+_PREFIX = "actions."
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSet:
+    """The operations of one OpenAPI document."""
+
+    name: str
+    title: str
+    base_url: str
+    updated_s: float
+    uncallable: Sequence[Uncallable]
+    count: int = 0
+    source: str = ""  # file or URL of the document; "" = sent by a client
+    document: str = ""  # `document_hash` of the document; "" = the writing was interrupted
+
+
+class StoredOperation(NamedTuple):
+    """An operation as stored."""
+
+    name: str
+    revision: str
+    definition: bytes
+
+
+def stored(operation: Operation, title: str) -> StoredOperation:
+    """An operation as stored. title: of the API."""
+    return StoredOperation(operation.name, revision_of(operation, title), _encode(operation))
+
+
+def collection_of(name: str) -> str:
+    """The name of a set in the rights of keys, where a set counts as a collection."""
+    return _PREFIX + name
+
+
+def revision_of(operation: Operation, title: str) -> str:
+    """A hash of the definition and of the API's title, by which the operation is found."""
+    return hashlib.sha256(_encode((operation, title))).hexdigest()[:32]
+
+
+def document_hash(raw: bytes) -> str:
+    """A hash of a document and of the version that reads the document: another version may read other operations."""
+    return hashlib.sha256(version("ragway").encode() + raw).hexdigest()[:32]
+
+
+class ActionStore:
+    """The action sets of a data folder or of a server. The first set creates the file."""
+
+    def __init__(self, data: Path, url: str = "", *, now_s: Callable[[], float] = time) -> None:
+        """url: of a PostgreSQL database; "" = the data folder."""
+        self._database = Database(data / _FILE, url, what="the actions", schema=_schema)
+        self._now_s = now_s
+
+    def turn(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Keep other writers of a set waiting, in all processes. Raises RetrievalError."""
+        return self._database.turn(name)
+
+    def sets(self) -> list[ActionSet]:
+        """All sets, by name. Raises RetrievalError."""
+        if self._database.empty():
+            return []
+        from sqlalchemy import func, select
+
+        from proxy.apis.tables import action_sets, actions
+
+        with self._database.reading() as sql:
+            counted = select(actions.c.set, func.count().label("number")).group_by(actions.c.set)
+            counts: dict[str, int] = {row.set: row.number for row in sql.execute(counted)}
+            rows = sql.execute(select(action_sets).order_by(action_sets.c.name)).all()
+        return [
+            ActionSet(
+                row.name,
+                row.title,
+                row.base_url,
+                row.updated_s,
+                msgspec.json.decode(row.uncallable, type=list[Uncallable]),
+                counts.get(row.name, 0),
+                row.source,
+                row.document,
+            )
+            for row in rows
+        ]
+
+    def revisions(self, name: str) -> dict[str, str]:
+        """Name of each operation of a set -> revision. Raises RetrievalError."""
+        if self._database.empty():
+            return {}
+        from sqlalchemy import select
+
+        from proxy.apis.tables import actions
+
+        with self._database.reading() as sql:
+            query = select(actions.c.name, actions.c.revision).where(actions.c.set == name).order_by(actions.c.name)
+            return {row.name: row.revision for row in sql.execute(query)}
+
+    def operations(self, name: str, *, after: str = "", limit: int | None = None) -> list[Operation]:
+        """At most `limit` operations of a set, by name, after the name `after`. Raises RetrievalError."""
+        if self._database.empty():
+            return []
+        from sqlalchemy import select
+
+        from proxy.apis.tables import actions
+
+        query = select(actions.c.definition).where(actions.c.set == name, actions.c.name > after)
+        with self._database.reading() as sql:
+            rows = sql.scalars(query.order_by(actions.c.name).limit(limit)).all()
+        return [msgspec.json.decode(definition, type=Operation) for definition in rows]
+
+    def found(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Operation]:
+        """(set, name) -> operation, of the operations that exist. Raises RetrievalError."""
+        by_set: dict[str, list[str]] = {}
+        for each, name in names:
+            by_set.setdefault(each, []).append(name)
+        if not by_set or self._database.empty():
+            return {}
+        from sqlalchemy import and_, or_, select
+
+        from proxy.apis.tables import actions
+
+        wanted = or_(*(and_(actions.c.set == each, actions.c.name.in_(some)) for each, some in by_set.items()))
+        with self._database.reading() as sql:
+            rows = sql.execute(select(actions.c.set, actions.c.name, actions.c.definition).where(wanted)).all()
+        return {(row.set, row.name): msgspec.json.decode(row.definition, type=Operation) for row in rows}
+
+    def find(self, name: str) -> ActionSet | None:
+        """The set of a name. Raises RetrievalError."""
+        return next((one for one in self.sets() if one.name == name), None)
+
+    def note_document(self, name: str, document: str) -> None:
+        """Note the hash of the document that a set was written from; "": the writing begins. Raises RetrievalError."""
+        if self._database.empty():
+            return
+        from proxy.apis.tables import action_sets
+
+        with self._database.writing() as sql:
+            sql.execute(action_sets.update().where(action_sets.c.name == name).values(document=document))
+
+    def put(self, row: ActionSet, operations: Sequence[StoredOperation]) -> None:
+        """Replace a set, completely or not at all; the document is noted afterwards. Raises RetrievalError."""
+        from proxy.apis.tables import action_sets, actions
+
+        rows = [
+            {"set": row.name, "name": one.name, "revision": one.revision, "definition": one.definition}
+            for one in operations
+        ]
+        with self._database.writing() as sql:
+            sql.execute(action_sets.delete().where(action_sets.c.name == row.name))
+            sql.execute(actions.delete().where(actions.c.set == row.name))
+            sql.execute(
+                action_sets.insert().values(
+                    name=row.name,
+                    title=row.title,
+                    base_url=row.base_url,
+                    updated_s=self._now_s(),
+                    uncallable=_encode(list(row.uncallable)),
+                    source=row.source,
+                    document="",
+                )
+            )
+            for at in range(0, len(rows), _ROWS):
+                sql.execute(actions.insert(), rows[at : at + _ROWS])
+
+    def remove(self, name: str) -> bool:
+        """Delete a set; returns whether the set existed. Raises RetrievalError."""
+        if self._database.empty():
+            return False
+        from proxy.apis.tables import action_sets, actions
+
+        with self._database.writing() as sql:
+            sql.execute(actions.delete().where(actions.c.set == name))
+            return bool(sql.execute(action_sets.delete().where(action_sets.c.name == name)).rowcount)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+
+def _schema() -> "Schema":
+    from proxy.apis.tables import schema
+
+    return schema
