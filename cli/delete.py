@@ -13,7 +13,7 @@ from cli.options import options
 from config.settings import Settings
 from retrieval.errors import UnknownCollection
 from retrieval.knowledge import Knowledge
-from retrieval.records.documents import ACTION_TEXTS
+from retrieval.records.documents import is_reserved
 
 _PAGE = 1000
 
@@ -36,7 +36,7 @@ def command(
     if ctx.args:
         named = " ".join(f"--source {shlex.quote(as_text(source))}" for source in ctx.args)
         raise click.UsageError(f"name a document with --source: ragway delete {name} {named}")
-    if name == ACTION_TEXTS:
+    if is_reserved(name):
         raise click.UsageError(
             f"{name} has the operations of all action sets: delete a set with `ragway actions remove`"
         )

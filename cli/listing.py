@@ -12,7 +12,7 @@ from config.settings import Settings
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import DocumentReader
 from retrieval.index.pairing import Pairing
-from retrieval.records.documents import ACTION_TEXTS, CollectionInfo
+from retrieval.records.documents import CollectionInfo, is_reserved
 
 
 @click.command("collections")
@@ -34,7 +34,7 @@ async def _collections(settings: Settings, *, as_json: bool) -> int:
     for row in rows:
         updated = datetime.fromtimestamp(row.updated_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
         size = f"{row.documents} documents  {row.chunks} chunks"
-        mark = "  (operations: ragway actions list)" if row.name == ACTION_TEXTS else ""
+        mark = "  (operations: ragway actions list)" if is_reserved(row.name) else ""
         echo(f"{row.name}  {size}  {row.language}  {row.embedder}  {updated}{mark}")
     return 0
 

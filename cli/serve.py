@@ -31,7 +31,7 @@ from proxy.server.index_process import IndexProcess
 from proxy.server.workers import WorkerFailed, Workers
 from proxy.upstream.routes import Routes
 from retrieval.errors import RetrievalError
-from retrieval.records.documents import ACTION_TEXTS
+from retrieval.records.documents import is_reserved
 from retrieval.rpc.client import IndexClient
 from runtime import logs, scheduling
 from runtime.scheduling import child_command
@@ -314,7 +314,7 @@ async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
             return _NO_TOPIC
         wanted = settings.retrieval.collections
         rows = await knowledge.library.collections()
-        filled = [row.name for row in rows if row.documents and row.name != ACTION_TEXTS]
+        filled = [row.name for row in rows if row.documents and not is_reserved(row.name)]
         for name in wanted:
             if name not in {row.name for row in rows}:
                 more = f", or name {_list(filled)} in retrieval.collections" if filled else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.errors import ApiError
-from retrieval.records.documents import ACTION_TEXTS
+from retrieval.records.documents import is_reserved
 
 MAX_COLLECTIONS = 1000  # in one request
 MAX_COLLECTION_CHARS = 1000  # of one name
@@ -19,7 +19,7 @@ _FURTHER_MODELS = re.compile(r"(.*_)?(models?|fallbacks?)(_.*)?")
 class Names:
     """Granted names: exact names, and patterns that end with * ("team-*", "*").
 
-    No pattern stands for the collection with the texts of operations, which only the gateway reads and writes.
+    No pattern stands for a reserved collection.
     """
 
     def __init__(self, granted: Sequence[str] = ()) -> None:
@@ -28,7 +28,7 @@ class Names:
         self._prefixes = tuple(name[:-1] for name in granted if name.endswith("*"))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._exact or (name.startswith(self._prefixes) and name != ACTION_TEXTS)
+        return name in self._exact or (name.startswith(self._prefixes) and not is_reserved(name))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Names) and self.granted == other.granted

@@ -17,14 +17,13 @@ import msgspec
 
 from proxy.apis.openapi.operation import Operation, Uncallable
 from proxy.database import Database
-from retrieval.records.documents import ACTION_TEXTS
 
 if TYPE_CHECKING:
     from runtime.database import Schema
 
 _FILE = "actions.db"
 _ROWS = 500  # written at a time
-COLLECTION = ACTION_TEXTS
+COLLECTION = ".actions"  # reserved (`retrieval.records.documents.is_reserved`)
 _PREFIX = "actions."
 
 _encode = msgspec.json.Encoder(order="sorted").encode

@@ -60,7 +60,7 @@ from retrieval.catalog.tables import (
 from retrieval.embedding.embed import Matrix
 from retrieval.errors import Invalid, RetrievalError, UnknownCollection
 from retrieval.lexical.language import DEFAULT
-from retrieval.records.documents import ACTION_TEXTS, Document, Format, Groups
+from retrieval.records.documents import Document, Format, Groups, is_reserved
 from runtime import database
 from runtime.database import open_file, open_server, prepare
 from runtime.locks import transaction
@@ -159,7 +159,7 @@ class Catalog:
         language: None leaves the language to `set_language`. Raises Invalid if a header, model prefix or URL cannot
             hold the name.
         """
-        if not _NAME.fullmatch(name) and name != ACTION_TEXTS:
+        if not _NAME.fullmatch(name) and not is_reserved(name):
             raise Invalid(
                 f"a collection cannot be named {name!r}: use letters, digits, '.', '_' and '-', at most 64 characters, "
                 "beginning with a letter or digit"

@@ -11,7 +11,7 @@ from retrieval.catalog.tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
 from retrieval.ingest.document_writer import catalog_key, client_key
 from retrieval.records.documents import (
-    ACTION_TEXTS,
+    RESERVED,
     Attribute,
     CollectionInfo,
     DocumentInfo,
@@ -144,7 +144,7 @@ def _among(collections: Sequence[str]) -> ColumnElement[bool]:
     prefixes = [granted[:-1] for granted in collections if granted.endswith("*")]
     # Not LIKE: LIKE treats "Red" and "red" as equal in SQLite.
     matched = or_(false(), *(func.substr(name, 1, len(prefix)) == prefix for prefix in prefixes))
-    return or_(name.in_(exact), matched & (name != ACTION_TEXTS))
+    return or_(name.in_(exact), matched & (func.substr(name, 1, 1) != RESERVED))
 
 
 def _info(row: Row[Any], description: tuple[Mapping[str, Attribute], tuple[str, ...]]) -> DocumentInfo:

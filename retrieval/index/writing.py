@@ -15,7 +15,7 @@ from retrieval.index.vector_spaces import VectorSpaces
 from retrieval.ingest.job_runner import JobRunner
 from retrieval.ingest.removal import Removal, WriteContext
 from retrieval.knowledge import EmbedderChoice, Plan, Progress
-from retrieval.records.documents import ACTION_TEXTS, Document, Groups
+from retrieval.records.documents import Document, Groups, is_reserved
 from retrieval.records.files import UploadedFile
 from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
 from retrieval.records.jobs import DocumentInput, Job, WriteResult
@@ -41,7 +41,7 @@ class IndexWriting:
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
     ) -> IngestReport:
-        if collection == ACTION_TEXTS:
+        if is_reserved(collection):
             raise Invalid(f"{collection} is the gateway's own collection: choose another name")
         try:
             return await self._spaces.of(collection).ingester.ingest(paths, collection, progress, exclude)

@@ -1,15 +1,20 @@
 """A document, with chunks and passages, and the texts made of a chunk."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 Format = Literal["markdown", "rst", "html", "text", "code", "csv"]
 Attribute = str | int | float | bool | list[str]
-# The collection of the texts by which operations of APIs are found: only the gateway itself reads and writes the
-# collection. No other name may begin with a dot.
-ACTION_TEXTS = ".actions"
 Groups = Sequence[str] | None  # the groups of a reader; None: the reader may read everything
+RESERVED = "."  # the first character of a reserved collection's name
+_RESERVED_NAME = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # not "./models/a.gguf", a name of a model
+
+
+def is_reserved(collection: str) -> bool:
+    """Whether a collection is the gateway's own, such as `.actions`: only the gateway itself reads and writes it."""
+    return _RESERVED_NAME.fullmatch(collection) is not None
 
 
 @dataclass(frozen=True, slots=True)

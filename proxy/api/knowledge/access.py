@@ -28,7 +28,7 @@ from retrieval.errors import (
     UnknownJob,
 )
 from retrieval.knowledge import DEFAULT_HIT_OPTIONS, HitOptions, Knowledge
-from retrieval.records.documents import ACTION_TEXTS, CollectionInfo
+from retrieval.records.documents import CollectionInfo, is_reserved
 from retrieval.records.search import Retrieved, Turn
 
 _RETRY_AFTER_S = 5  # a dead index process restarts within seconds
@@ -184,7 +184,7 @@ def must_write(name: str, rights: Rights) -> None:
 
 def must_make(name: str, rights: Rights) -> None:
     """Call before looking the content up: the answer must not reveal whether the content exists."""
-    if name == ACTION_TEXTS:
+    if is_reserved(name):
         raise invalid(f"{name!r} is the gateway's own collection: choose another name", "name")
     if name not in rights.write or name not in rights.read:
         raise forbidden(

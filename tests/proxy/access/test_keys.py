@@ -16,7 +16,6 @@ from proxy.asgi import Message, Receive, Scope, Send
 from proxy.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange
 from retrieval.errors import RetrievalError
-from retrieval.records.documents import ACTION_TEXTS
 from tests.support.rings import Held, key_hash_of, ring
 
 MINE = "sk-rag-mine"
@@ -190,4 +189,6 @@ def test_nothing_is_granted_that_was_not() -> None:
     assert "" not in Names(["docs"])
     assert "docs" not in Names(["docs2"])
     assert "Docs" not in Names(["docs"])
-    assert ACTION_TEXTS not in Names(["*", ".*", ".act*"])
+    for own in (".actions", ".memory.ann"):
+        assert own not in Names(["*", ".*", own[:4] + "*"])
+    assert "./models/a.gguf" in Names(["*"]), "a name of a model"

@@ -10,7 +10,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import DocumentReader
 from retrieval.catalog.revisions import Collection, Revision
 from retrieval.errors import UnknownCollection, UnknownDocument
-from retrieval.records.documents import ACTION_TEXTS, Document
+from retrieval.records.documents import Document
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_document_is_read_in_collections_that_are_granted_alone(
 
 
 def test_no_pattern_reads_a_document_of_the_gateways_own_collection(catalog: Catalog) -> None:
-    revision = stage(catalog, made(catalog, ACTION_TEXTS), "a.md", "text")
+    revision = stage(catalog, made(catalog, ".actions"), "a.md", "text")
     catalog.publish(revision)
     for granted in ("*", ".*", ".a*"):
         with pytest.raises(UnknownDocument):
