@@ -46,7 +46,7 @@ from proxy.augment.rewrite import Prompt, PromptError, Rewriter
 from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import PromptsError, UtilityPrompts
 from proxy.dialects.base import Position
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import Lane, Target
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics

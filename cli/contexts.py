@@ -19,7 +19,7 @@ from cli.build import enrichments, model_calls
 from cli.common import confirm, echo, progress_bar
 from config.settings import Settings, SettingsError
 from proxy.access.rights import EVERYTHING
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.model_calls import COMMAND_LINE, NoAnswer
 from retrieval.errors import RetrievalError, Unreadable
 from retrieval.ingest.context import FILE, Contexts

@@ -14,7 +14,7 @@ from proxy.access.keys import Keyring
 from proxy.access.rights import EVERYTHING, Rights
 from proxy.api.mcp import server
 from proxy.api.tools import Tools
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

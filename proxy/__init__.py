@@ -6,14 +6,14 @@ server/    sockets and processes: HTTP/1.1, draining, workers, the index process
 observe/   the outermost middleware, metrics, receipts, shadow comparisons
 access/    keys, rights, limits, usage
 augment/   the middleware that reads a chat, decides, retrieves, injects and forwards; fails open
-dialects/  what a client API looks like in bytes: requests, replies, event streams
+dialects/  what a client API looks like in bytes: requests, replies, event streams; imports no other room
 apis/      other people's HTTP APIs, found and called: OpenAPI documents, requests, credentials
 actions/   operations of these APIs in a chat: offered, called, the rounds until an answer
 upstream/  where a request goes, and where the reply's bytes come from
 api/       the other routes: Knowledge API, MCP, models, relayed paths
 model_calls  the one way for the gateway itself to call a model
-body       reads a request's body within a limit    content_encoding  unpacks the body
+body       reads a request's body within a limit
 query      the models that a query names
-asgi       the types of ASGI               errors   one of our errors -> status and OpenAI's error body
+asgi       the types of ASGI
 database   the gateway's own database files and tables
 """

@@ -33,9 +33,9 @@ from proxy.api.models import CheckSets, Models
 from proxy.api.passthrough import relayed_kind
 from proxy.api.paths import ACCOUNT, EXACT, MODEL_CALLS, WITH_MODEL, rewrite
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
+from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.dialects.messages import COUNT_PATH, MESSAGES
 from proxy.dialects.paths import BY_PATH
-from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
 from proxy.observe.middleware import Observe

@@ -11,9 +11,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from proxy.asgi import Receive, Scope
-from proxy.content_encoding import content_encoding, most_unpacked, unpacked
+from proxy.dialects.content_encoding import content_encoding, most_unpacked, unpacked
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import LARGE_BYTES, JsonBody, by_size
-from proxy.errors import ApiError
 from proxy.exchange import Exchange, exchange_of
 from runtime.fair_slots import FairSlots
 

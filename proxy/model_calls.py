@@ -22,8 +22,8 @@ from proxy.access.usage import OPERATOR
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange, Target
 
 _MOST_BYTES = 256 * 1024  # of an answer

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import unquote_to_bytes
 
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 
 
 def models_in(query: bytes) -> Sequence[str]:

@@ -146,6 +146,16 @@ def test_the_gateway_never_imports_the_evaluation_or_the_command_line() -> None:
     assert offending(("proxy",), ("cli", "evaluation")) == []
 
 
+def test_the_dialects_import_no_other_room() -> None:
+    seen = [i for i in IMPORTS if within(i.by, "proxy.dialects") and within(i.of, *OURS)]
+    assert {i.of for i in seen if not within(i.of, "proxy.dialects", "runtime")} == set()
+
+
+def test_the_apis_know_no_chat_and_no_server() -> None:
+    seen = [i for i in IMPORTS if within(i.by, "proxy.apis") and within(i.of, "proxy")]
+    assert {i.of for i in seen if not within(i.of, "proxy.apis", "proxy.dialects")} == {"proxy.database"}
+
+
 def test_the_evaluation_never_imports_the_command_line() -> None:
     assert offending(("evaluation",), ("cli", "config")) == []
 

@@ -23,10 +23,10 @@ from benchmarks.common.processes import ROOT
 from benchmarks.conformance.bridge_rows import OF_MESSAGES, OF_RESPONSES, PLAIN, REPLIES, Json, ReplyRow, Row
 from proxy.asgi import App
 from proxy.dialects import sse
+from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import RESPONSES
-from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target
 from proxy.upstream.bridges.bridge import Bridge
 from proxy.upstream.bridges.missing_paths import BridgedRelay

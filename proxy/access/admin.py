@@ -28,8 +28,8 @@ from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_quer
 from proxy.api.knowledge.parameters import checked, invalid, query_of
 from proxy.asgi import Receive, Scope, Send, send_json, send_whole
 from proxy.body import whole_body
+from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.dialects.json_body import JsonBody, by_size
-from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from retrieval.errors import RetrievalError
 from runtime import logs

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Collection
 from proxy.access.keys import PREFIX, Keyring, secret_of
 from proxy.access.rights import EVERYTHING
 from proxy.asgi import App, Receive, Scope, Send
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
 
 _OWN_KEY = PREFIX.encode()

@@ -17,7 +17,7 @@ from typing import Protocol
 from proxy.access.limits import UNLIMITED, Limits
 from proxy.access.rights import Rights
 from proxy.dialects.base import X_API_KEY
-from proxy.errors import ApiError, Headers
+from proxy.dialects.errors import ApiError, Headers
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")

@@ -19,8 +19,8 @@ from typing import Protocol
 
 from proxy.access.limits import UNLIMITED, Admission, Claim, LeaseGrant, Meter, Share, refusal
 from proxy.access.usage import UsageRow, row_of
+from proxy.dialects.errors import ApiError
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import ApiError
 from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
 from retrieval.errors import RetrievalError

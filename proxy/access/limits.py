@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from math import ceil, inf
 from typing import Literal
 
+from proxy.dialects.errors import ApiError
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import ApiError
 
 Period = Literal["minute", "day", "month", "at once"]
 Unit = Literal["requests", "tokens", "dollars"]

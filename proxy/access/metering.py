@@ -15,11 +15,11 @@ from proxy.access.ledger import Ledger
 from proxy.access.limits import UNLIMITED, Admission
 from proxy.access.usage_tap import UsageTap
 from proxy.asgi import App, Receive, Scope, Send, covers
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import LENGTHS, by_size, values_of
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
-from proxy.errors import ApiError
 from proxy.exchange import Exchange, ReserveNext, exchange_of
 
 # Routes of the gateway that call no model and count as no request, except searches and runs of operations.

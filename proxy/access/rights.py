@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from retrieval.records.documents import is_reserved
 
 MAX_COLLECTIONS = 1000  # in one request

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Awaitable
 
 from proxy.asgi import Message, Send
-from proxy.content_encoding import WINDOW_BITS
 from proxy.dialects import sse
 from proxy.dialects.base import Dialect
+from proxy.dialects.content_encoding import WINDOW_BITS
 from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens, holds_attachment
 
 _START_BYTES = 4 * 1024

@@ -13,7 +13,6 @@ result_budget  the tokens and bytes of a chat's results
 shelf         the whole results of a chat     result_reading  a page, a place or some rows of a result
 execution     the model's calls: checked, grounded, made
 memory        the hidden rounds of a conversation, for the next question
-further_members  of a model's message: thoughts and signatures, which go back to the model
 written_calls calls that a model writes as text, in place of a call of a tool
 spelled_calls the spellings of such calls     quotes  whether such a text is only a quote
 private_sets  the private sets of which a conversation has data

@@ -27,10 +27,10 @@ from proxy.apis.call import Api, CallLimits
 from proxy.apis.library import ActionLibrary, FoundAction, whole_groups
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, collection_of
-from proxy.augment.sanitize import quoted_label
 from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
+from proxy.dialects.quoting import quoted_label
 from proxy.exchange import Exchange, Target
 from proxy.upstream.bridges.lacking import Lacking
 from retrieval.errors import RetrievalError

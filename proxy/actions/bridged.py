@@ -23,12 +23,12 @@ from proxy.actions.offer import Offer
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT, ChatRequest
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import RESPONSES, ResponsesRequest
 from proxy.dialects.responses_reply import OWN_ID, response_of_item
-from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
 from proxy.upstream.bridges.responses_request import has_custom_tools

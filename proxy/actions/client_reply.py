@@ -14,10 +14,10 @@ from proxy.asgi import Message, Send, send_error, with_length
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import member_span, unescaped
 from proxy.dialects.replies import content_text, json_bytes, json_of
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import ApiError
 from retrieval.filters import is_number
 
 _ENVELOPE = ("id", "object", "created", "model", "system_fingerprint", "service_tier")

@@ -28,7 +28,7 @@ from proxy.apis.masking import masked_ends
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.producers import searches_by
 from proxy.apis.schema_check import problems, turned
-from proxy.augment.sanitize import quoted
+from proxy.dialects.quoting import quoted
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 from proxy.exchange import Exchange
 

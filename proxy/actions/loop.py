@@ -12,7 +12,6 @@ from proxy.action_trace import ActionTrace, ModelRound
 from proxy.actions.actions import Actions
 from proxy.actions.client_reply import ClientReply, summed
 from proxy.actions.execution import Execution
-from proxy.actions.further_members import further_names, without_further
 from proxy.actions.known_texts import without_marks
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
 from proxy.actions.model_reply import ModelReply, is_own_id
@@ -24,9 +23,10 @@ from proxy.actions.ways import FORM_REFUSED, REFUSED, refused_function
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat_reply import usage_of
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
+from proxy.dialects.provider_fields import further_names, without_further
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
-from proxy.errors import ApiError
 from proxy.exchange import Exchange, ToolsWay
 from proxy.upstream.translated.request import sendable
 

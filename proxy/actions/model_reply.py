@@ -11,16 +11,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from proxy.actions.client_reply import NOTHING, ClientReply, Json, ReplyHead, delta_of, finish_of, first_choice
-from proxy.actions.further_members import FurtherMembers, numbered_calls
 from proxy.actions.offer import Offer
 from proxy.actions.own_tools import tool_name
 from proxy.actions.written_calls import Stands, last_lines, names_call, stands_nowhere, written_call
 from proxy.asgi import Message
 from proxy.dialects import sse
 from proxy.dialects.chat_reply import ChatReplyReader
+from proxy.dialects.errors import upstream_error
+from proxy.dialects.provider_fields import FurtherMembers, numbered_calls
 from proxy.dialects.replies import ToolCall, called_tool, json_bytes, json_of, read_error
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import upstream_error
 
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 _DONE = b"[DONE]"

@@ -14,9 +14,9 @@ from proxy.actions.spelled_calls import typed
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.schema_check import problems
-from proxy.augment.sanitize import quoted, quoted_label
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
+from proxy.dialects.quoting import quoted, quoted_label
 from proxy.dialects.replies import ToolCall
 from proxy.exchange import ToolsWay
 from retrieval.records.search import Turn

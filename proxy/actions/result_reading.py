@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from proxy.apis.results import json_text, json_value
-from proxy.augment.sanitize import quoted
+from proxy.dialects.quoting import quoted
 from proxy.dialects.replies import json_of
 
 _MOST_LINE_CHARS = 200  # of JSON: a longer list or object has a line for each element

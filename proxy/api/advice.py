@@ -11,8 +11,8 @@ from starlette.routing import compile_path
 
 from proxy.asgi import Scope
 from proxy.dialects.chat import CHAT
+from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
-from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 from runtime.logs import truncate
 

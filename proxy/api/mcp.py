@@ -18,8 +18,8 @@ from proxy.api.knowledge.access import no_index
 from proxy.api.tools import FETCH, FETCHED, FOUND, SEARCH, Tools
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.body import whole_body
-from proxy.content_encoding import content_encoding
-from proxy.errors import ApiError, method_not_allowed
+from proxy.dialects.content_encoding import content_encoding
+from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from retrieval.errors import IndexDown, RetrievalError
 

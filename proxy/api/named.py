@@ -14,8 +14,8 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from proxy.asgi import Scope
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import MAX_MODEL_CHARS, JsonBody
-from proxy.errors import ApiError
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks

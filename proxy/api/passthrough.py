@@ -14,11 +14,11 @@ from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL, covered
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.augment.gate import split_model, split_sets
 from proxy.body import DEPLOYMENT, json_body, whole_body
+from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.dialects.json_body import by_size
 from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
 from proxy.dialects.responses_reply import OWN_ID
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.query import check_models, models_in
 from proxy.upstream.routes import ANY_MODEL, Routes

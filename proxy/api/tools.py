@@ -17,7 +17,7 @@ from proxy.api.knowledge.parameters import (
     query_text,
     whole_number_of,
 )
-from proxy.augment.sanitize import quoted, quoted_label
+from proxy.dialects.quoting import quoted, quoted_label
 from retrieval.knowledge import DEFAULT_HIT_OPTIONS, Knowledge
 from retrieval.records.search import Hit, Turn
 

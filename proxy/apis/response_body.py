@@ -5,7 +5,7 @@ import zlib
 
 import httpx
 
-from proxy.content_encoding import WINDOW_BITS
+from proxy.dialects.content_encoding import WINDOW_BITS
 
 _PIECES = 100  # before other requests have a turn
 _GZIP = b"\x1f\x8b"  # the first bytes of a member

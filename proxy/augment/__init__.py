@@ -8,5 +8,4 @@ history           the turns of a stored conversation, which a request continues 
 rewrite           the latest question as a model words it, raced with retrieval on the local form
 context_window    how many tokens of passages the model's window has room for
 inject            passages -> the text that the model reads
-sanitize          the text of a document, made safe for a prompt
 """

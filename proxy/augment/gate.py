@@ -19,7 +19,7 @@ from proxy.asgi import Scope
 from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.base import ConversationMessage, ModelRequest, without_program_text
-from proxy.errors import ApiError, Headers
+from proxy.dialects.errors import ApiError, Headers
 from proxy.exchange import RagStatus
 from retrieval.records.search import Turn
 

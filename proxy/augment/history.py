@@ -18,8 +18,8 @@ from time import monotonic, time
 import orjson
 
 from proxy.asgi import App, Message, Receive, Scope, Send
-from proxy.content_encoding import unpacked_start
 from proxy.dialects.base import Dialect
+from proxy.dialects.content_encoding import unpacked_start
 from proxy.exchange import Exchange
 from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote as percent_encoded
 
-from proxy.augment.sanitize import quoted, quoted_label
+from proxy.dialects.quoting import quoted, quoted_label
 from retrieval.records.documents import Passage
 
 _MAX_SOURCES_BYTES = 1000  # of a header that names sources or operations

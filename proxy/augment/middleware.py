@@ -29,8 +29,8 @@ from proxy.augment.small_talk import NO_LISTS, SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.body import whole_body
 from proxy.dialects.base import ModelRequest
+from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.json_body import Edit, by_size
-from proxy.errors import ApiError, Headers
 from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
 from proxy.observe.receipts.receipt import Receipt, receipt_of
 from proxy.observe.receipts.write_behind import Receipts

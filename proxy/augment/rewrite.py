@@ -16,8 +16,8 @@ from pathlib import Path
 
 from proxy.access import permitted
 from proxy.access.permitted import PermittedSearch, SearchResult
+from proxy.dialects.errors import Headers
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import Headers
 from proxy.exchange import Exchange, Target
 from proxy.model_calls import ModelCalls, NoAnswer, owner_of
 from retrieval.errors import RetrievalError

@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit, JsonBody
 from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import ApiError
 
 # Where the passages go. lead: before the whole conversation. merge: at the end of the client's own instructions.
 # tail: at the end of the newest user message.

@@ -18,10 +18,10 @@ from proxy.dialects.base import (
     text_of,
 )
 from proxy.dialects.chat_reply import ChatReplyReader, completion, completion_frames
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens, reported_tokens, tier_in, usages_in
-from proxy.errors import ApiError
 
 _MORE_THAN_TEXT = ("tools", "functions", "audio")
 

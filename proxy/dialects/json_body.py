@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Self, TypeVar
 
 import orjson
 
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 
 LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")  # of an answer, in all dialects
 # Every member that the gateway reads in some dialect: the next reader must read the same value.

@@ -17,11 +17,11 @@ from proxy.dialects.base import (
     index_of_question,
     text_of,
 )
+from proxy.dialects.errors import ApiError, encodable
 from proxy.dialects.json_body import Edit, end_of, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.messages_reply import MessageReader, message_frames, whole_message
 from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens, cumulative_tokens, usages_in
-from proxy.errors import ApiError, encodable
 
 COUNT_PATH = "/v1/messages/count_tokens"
 _MORE_THAN_TEXT = ("tools", "mcp_servers", "container")

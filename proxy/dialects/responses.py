@@ -17,11 +17,11 @@ from proxy.dialects.base import (
     text_of,
 )
 from proxy.dialects.chat import CHAT
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit, end_of, kind_of, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
 from proxy.dialects.responses_reply import ResponseReader, response, response_frames
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import ApiError
 
 _TEXT_PARTS = ("input_text", "output_text", "text")
 _MORE_THAN_TEXT = ("tools", "background", "conversation", "prompt")

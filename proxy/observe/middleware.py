@@ -11,9 +11,9 @@ from proxy.augment.inject import names_header, sources_header
 from proxy.body import ClientGone
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import BY_PATH
-from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, durations_ms
 from proxy.observe.metrics import Metrics
 from runtime import logs

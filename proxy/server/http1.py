@@ -33,7 +33,7 @@ from typing import cast
 import httptools
 
 from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
-from proxy.errors import ApiError, Headers
+from proxy.dialects.errors import ApiError, Headers
 
 log = logging.getLogger("ragway")
 

@@ -14,11 +14,11 @@ from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.body import read_body
 from proxy.dialects.base import ConversationMessage, Dialect, ModelRequest
 from proxy.dialects.chat import ChatRequest
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.replies import called_tool
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
 
 MODEL = "echo"

@@ -17,7 +17,7 @@ from proxy.access.keys import carries_key
 from proxy.asgi import Receive, Scope, Send
 from proxy.body import read_body
 from proxy.dialects.base import X_API_KEY, KeyHeader
-from proxy.errors import ApiError, Headers, upstream_error
+from proxy.dialects.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.client import (
     BadReply,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from proxy.access.rights import EVERYTHING, Rights
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.dialects.chat import CHAT
-from proxy.errors import ApiError, Headers
+from proxy.dialects.errors import ApiError, Headers
 from proxy.exchange import Lane, Target, exchange_of
 from proxy.upstream.asked_model import AskedModel, renamed, uncoded
 

@@ -30,8 +30,8 @@ from benchmarks.conformance.wire import (
     post,
     upstream,
 )
+from proxy.dialects.errors import ApiError
 from proxy.dialects.paths import BY_PATH
-from proxy.errors import ApiError
 
 RELAY = Lane("relay", 0)
 IN_THE_RELAY = [case for case in CASES if applies(case, RELAY)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.dialects.base import Position
 from proxy.dialects.chat import CHAT
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 
 NUMBERS = "0 -0 1 1.0 1e-7 1E+2 -1.5e-3 9223372036854775808 18446744073709551616 1e400".split()
 ESCAPES = r"\" \\ \/ \b \f \n \r \t \u0041 \u0000 \ud83d\ude00 \ud83d \ude00 \u007d".split()

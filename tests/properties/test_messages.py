@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.dialects.base import Position
+from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
-from proxy.errors import ApiError
 from tests.contracts.test_dialects import CONTEXT, POSITIONS, declared
 from tests.properties.test_chat import CONTENT, joined, strings, values
 

@@ -21,9 +21,9 @@ from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.middleware import already
+from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.messages import COUNT_PATH, MESSAGES
 from proxy.dialects.paths import BY_PATH
-from proxy.errors import ApiError, Headers
 from proxy.observe.metrics import Metrics
 from proxy.upstream.routes import Routes
 from retrieval.knowledge import Knowledge

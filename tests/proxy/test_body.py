@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from proxy.body import whole_body
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import KEY, Exchange
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.encodings import COMPRESSORS, ENCODINGS

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from proxy.asgi import Receive, Scope, Send, send_error
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import KEY, Exchange, Target
 from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay

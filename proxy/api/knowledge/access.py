@@ -14,7 +14,7 @@ from proxy.access.rights import Rights
 from proxy.api.knowledge.parameters import fields_of, invalid
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.body import whole_body
-from proxy.errors import ApiError, method_not_allowed
+from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from retrieval.errors import (
     CollectionExists,

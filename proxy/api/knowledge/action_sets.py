@@ -27,7 +27,7 @@ from proxy.apis.schema_check import problems
 from proxy.apis.specs import OF_CLIENT
 from proxy.apis.store import ActionSet, collection_of
 from proxy.asgi import Receive, Scope
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
 from retrieval.records.search import Turn, View
 

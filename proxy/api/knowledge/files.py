@@ -10,7 +10,7 @@ from proxy.api.knowledge.forms import UploadOptions, received
 from proxy.api.knowledge.parameters import invalid, none_but, query_of, whole_number
 from proxy.api.knowledge.puts import name_of
 from proxy.asgi import Receive, Scope, Send
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
 from retrieval.errors import UnknownFile
 from retrieval.records.files import UploadedFile

@@ -17,7 +17,7 @@ from proxy.api.knowledge.parameters import clean_text, invalid
 from proxy.api.named import MAX_CONTENT_TYPE_BYTES
 from proxy.asgi import Receive, Scope
 from proxy.body import ClientGone, check_announced, too_large
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from retrieval.index.spool import Spool
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs
 from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Receive, Scope
 from proxy.body import json_body
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
-from proxy.errors import ApiError
 from retrieval.filters import checked_filter
 
 _MOST_K = 100

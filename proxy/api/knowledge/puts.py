@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast, get_args
 from proxy.api.knowledge.access import Access, ApiReply, forbidden, must_write, rights_of
 from proxy.api.knowledge.parameters import invalid
 from proxy.asgi import Receive, Scope
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
 from retrieval.attributes import checked_attributes, checked_groups
 from retrieval.records.documents import Format

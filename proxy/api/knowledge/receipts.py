@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from proxy.api.knowledge.access import Access
 from proxy.asgi import Receive, Scope
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
 from proxy.observe.receipts.shown import readable_receipt
 from proxy.observe.receipts.write_behind import EVERY_S, Receipts

@@ -29,7 +29,7 @@ from proxy.apis.openapi.producers import with_producers
 from proxy.apis.openapi.references import BadReference, path_item, resolved
 from proxy.apis.openapi.schemas import SchemaReader, TooLarge
 from proxy.apis.openapi.size import MOST_BYTES, fitted
-from proxy.augment.sanitize import quoted
+from proxy.dialects.quoting import quoted
 
 _METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
 _STYLES = {  # place -> the styles, the default first

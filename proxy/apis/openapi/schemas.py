@@ -13,7 +13,7 @@ from proxy.apis.openapi.budget import Budget
 from proxy.apis.openapi.keywords import LISTS, compiles, kept, mend
 from proxy.apis.openapi.names import FreeNames
 from proxy.apis.openapi.references import BadReference, found
-from proxy.augment.sanitize import quoted
+from proxy.dialects.quoting import quoted
 
 _ONES = (
     "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedProperties",

@@ -21,7 +21,7 @@ from proxy.access.limits import Limits
 from proxy.access.usage import COMPARISONS
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.augment.middleware import CHAT, Chat
-from proxy.errors import ApiError, Headers
+from proxy.dialects.errors import ApiError, Headers
 from proxy.exchange import Exchange, exchange_of
 from proxy.model_calls import ModelCalls, Owner
 from proxy.observe.metrics import Metrics

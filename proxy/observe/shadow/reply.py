@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Iterator
 
 from proxy.access.prices import price_of
 from proxy.asgi import Message, Send
-from proxy.content_encoding import WINDOW_BITS
 from proxy.dialects.base import Dialect
+from proxy.dialects.content_encoding import WINDOW_BITS
 from proxy.dialects.replies import ReplyTooLong, read_error
 from proxy.dialects.token_counts import Tokens
 from proxy.observe.shadow.comparison import Side

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 
 Json = dict[str, Any]
 

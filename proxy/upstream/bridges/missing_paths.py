@@ -9,10 +9,10 @@ import time
 from collections.abc import Awaitable
 
 from proxy.asgi import App, Message, Receive, Scope, Send
-from proxy.content_encoding import unpacked_start
 from proxy.dialects.chat import CHAT
+from proxy.dialects.content_encoding import unpacked_start
+from proxy.dialects.errors import ApiError
 from proxy.dialects.paths import DIALECT_NAMES
-from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.bridges.bridge import bridged
 from proxy.upstream.bridges.lacking import Lacking

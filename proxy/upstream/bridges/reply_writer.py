@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from proxy.dialects import sse
+from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.replies import (
     MAX_REPLY_BYTES,
     ToolCallPieces,
@@ -20,7 +21,6 @@ from proxy.dialects.replies import (
     json_bytes,
 )
 from proxy.dialects.token_counts import Tokens, reported_tokens, tokens_of_reply
-from proxy.errors import ApiError, upstream_error
 from proxy.upstream.bridges.members import Json
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import orjson
 
+from proxy.dialects.errors import ApiError, Headers, upstream_error
 from proxy.dialects.replies import error_text
-from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Target
 from proxy.upstream.relay import OF_THE_BODY, end_to_end
 from proxy.upstream.translated.calls import TooLarge, answered, asked_nothing

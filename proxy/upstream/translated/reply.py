@@ -13,7 +13,7 @@ import orjson
 
 from proxy.dialects import sse
 from proxy.dialects.chat_reply import ChatReplyReader
-from proxy.errors import ApiError, upstream_error
+from proxy.dialects.errors import ApiError, upstream_error
 from proxy.upstream.translated.calls import LARGEST_BYTES, TooLarge, answered
 from proxy.upstream.translated.errors import ErrorInReply
 

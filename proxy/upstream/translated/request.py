@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 
 Json = dict[str, Any]
 # Takes a value and the place of the value in the body, returns litellm's value, raises ApiError 400.

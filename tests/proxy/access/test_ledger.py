@@ -16,8 +16,8 @@ from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import COMPARISONS, UsageQuery, sums
 from proxy.asgi import Receive, Scope, Send
+from proxy.dialects.errors import ApiError
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target
 from proxy.observe.metrics import Metrics
 from tests.proxy.observe.test_metrics import value

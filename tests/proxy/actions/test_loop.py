@@ -18,9 +18,9 @@ from proxy.actions.protocols import spoken
 from proxy.apis.call import CallLimits
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.dialects.chat import ChatRequest
+from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.json_body import Edit
 from proxy.dialects.replies import ToolCall, json_bytes
-from proxy.errors import ApiError, upstream_error
 from proxy.exchange import Exchange, Target
 from proxy.upstream.bridges.lacking import Lacking
 from tests.proxy.apis.calling import accepts, operation, served_api

@@ -16,8 +16,8 @@ from proxy.access.rights import EVERYTHING
 from proxy.actions.bridged import client_chat
 from proxy.actions.memory import ActionMemory, Conversation, HiddenMessages, WaitingCall, edits_of, resumed, row_id
 from proxy.dialects.chat import ChatRequest
+from proxy.dialects.errors import ApiError
 from proxy.dialects.responses import RESPONSES
-from proxy.errors import ApiError
 from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt_store import ReceiptStore

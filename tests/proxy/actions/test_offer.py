@@ -18,7 +18,7 @@ from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.operations import operations_of
 from proxy.apis.store import ActionStore
 from proxy.dialects.chat import ChatRequest
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from retrieval.records.search import Turn
 from tests.support.action_offers import actions_of, empty_offer
 from tests.support.unasked import Unasked

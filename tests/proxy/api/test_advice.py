@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.api.advice import Advice
+from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.messages import MESSAGES
-from proxy.errors import ApiError, Headers
 from proxy.exchange import Exchange
 from tests.support.asgi_calls import scope_of
 

@@ -16,7 +16,7 @@ from config.settings import load
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.api.models import Models
 from proxy.asgi import Receive, Scope, Send, send_json
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import Exchange, Target
 from proxy.upstream.routes import Routes
 from retrieval.errors import IndexDown

@@ -18,9 +18,9 @@ from proxy.api.passthrough import Passthrough, relayed_kind
 from proxy.api.paths import ACCOUNT, MODEL_CALLS
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.body import DEPLOYMENT
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import _READ
 from proxy.dialects.token_counts import Tokens
-from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Target
 from proxy.upstream.routes import Routes
 from tests.support.asgi_calls import Call, scope_of

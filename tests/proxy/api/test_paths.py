@@ -14,7 +14,7 @@ from proxy.api.paths import canonical
 from proxy.app import CanonicalPaths
 from proxy.asgi import Receive, Scope, Send
 from proxy.body import DEPLOYMENT, whole_body
-from proxy.errors import ApiError, Headers
+from proxy.dialects.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange
 from proxy.upstream.relay import url_of
 from tests.support.asgi_calls import Call, scope_of

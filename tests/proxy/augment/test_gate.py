@@ -11,8 +11,8 @@ from config.settings import UTILITY_REQUESTS
 from proxy.augment.gate import Decision, decide, with_history
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.chat import CHAT
+from proxy.dialects.errors import ApiError
 from proxy.dialects.responses import RESPONSES
-from proxy.errors import ApiError
 from retrieval.records.search import Turn
 
 KNOWN = UtilityPrompts.read(UTILITY_REQUESTS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from config.settings import PROMPTS
 from proxy.augment.inject import Template, TemplateError, in_order, sources_header
-from proxy.augment.sanitize import quoted, quoted_label
+from proxy.dialects.quoting import quoted, quoted_label
 from retrieval.records.documents import Passage
 
 

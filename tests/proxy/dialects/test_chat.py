@@ -8,7 +8,7 @@ import pytest
 
 from proxy.dialects.base import ConversationMessage, ModelRequest, Position, text_of
 from proxy.dialects.chat import CHAT
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 
 MESSAGE = b'{"role":"user","content":"hi"}'
 

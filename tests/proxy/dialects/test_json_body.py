@@ -2,8 +2,8 @@
 
 import pytest
 
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import _MOST_WIDE_BYTES, _STEP_BYTES, JsonBody
-from proxy.errors import ApiError
 
 
 class Conversation(JsonBody):

@@ -7,8 +7,8 @@ import openai
 import pytest
 
 from proxy.dialects.base import ModelRequest, Position
+from proxy.dialects.errors import ApiError
 from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
-from proxy.errors import ApiError
 from tests.support.recording_upstream import answering, recording
 from tests.support.upstream_servers import reply
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from proxy.dialects import sse
 from proxy.dialects.chat import CHAT
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 
 PIECES = [b"data: x", b"data:", b": ping", b"event: e", b"a", b"\n", b"\r\n", b"\r", b"\n\n", b"\xc3\xa9", b" "]
 STREAMS = st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join)

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from proxy.asgi import Receive, Scope, Send, send_json
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
 from proxy.observe.metrics import Metrics
 from proxy.observe.middleware import Observe

@@ -11,7 +11,7 @@ from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from proxy.body import ClientGone
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import Exchange
 from proxy.upstream.echo import GREETING, Echo
 from tests.support.asgi_calls import Call, scope_of

@@ -6,7 +6,7 @@ import socket
 import orjson
 import pytest
 
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.exchange import Exchange, Target
 from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay, end_to_end, request_headers, url_of

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from proxy.asgi import Receive, Scope, Send
 from proxy.dialects.base import KeyHeader
 from proxy.dialects.chat import CHAT
+from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.messages import MESSAGES
-from proxy.errors import ApiError, Headers
 from proxy.exchange import Exchange, Target
 from proxy.upstream.relay import (
     OF_THE_KEY,

@@ -8,8 +8,8 @@ import pytest
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.dialects.chat import CHAT
+from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
-from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Lane, Target
 from proxy.upstream.routes import Routes, Upstream
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.upstream.bridges import messages_request, responses_request
 from proxy.upstream.bridges.members import Json
 from proxy.upstream.translated.request import parameters_of

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.dialects.errors import ApiError
 from proxy.dialects.replies import json_bytes
-from proxy.errors import ApiError
 from proxy.upstream.bridges import messages_request, responses_request
 from proxy.upstream.bridges.members import Json
 from proxy.upstream.bridges.response_writer import ResponseWriter

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
-from proxy.errors import ApiError
 from proxy.upstream.bridges.members import ABOUT_CLIENT
 from proxy.upstream.bridges.messages_request import chat_of
 from proxy.upstream.translated.request import parameters_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from proxy.dialects.errors import ApiError
 from proxy.dialects.paths import BY_PATH
-from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target
 from proxy.upstream.bridges.bridge import TranslatedRequest
 from proxy.upstream.bridges.lacking import Lacking

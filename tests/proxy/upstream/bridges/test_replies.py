@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from proxy.dialects import sse
 from proxy.dialects.chat import CHAT
+from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import RESPONSES
-from proxy.errors import ApiError
 from proxy.upstream.bridges.message_writer import MessageWriter
 from proxy.upstream.bridges.reply_writer import ReplyWriter
 from proxy.upstream.bridges.response_writer import ResponseWriter

@@ -14,8 +14,8 @@ from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolPara
 from proxy.asgi import Receive, Scope, Send, send_error
 from proxy.dialects import sse
 from proxy.dialects.chat import CHAT
+from proxy.dialects.errors import ApiError
 from proxy.dialects.paths import BY_PATH
-from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Target
 from proxy.server.http1 import Connections, Timeouts
 from proxy.upstream.bridges.bridge import Bridge

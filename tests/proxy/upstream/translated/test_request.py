@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from proxy.errors import ApiError
+from proxy.dialects.errors import ApiError
 from proxy.upstream.translated.request import PARAMETERS, parameters_of, sendable
 from tests.proxy.upstream.translated.provider_lane import (
     API_KEY,

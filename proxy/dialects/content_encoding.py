@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from proxy.errors import ApiError, Headers
+from proxy.dialects.errors import ApiError, Headers
 
 Unpacker = Callable[[bytes, int], tuple[bytes, bool]]
 # Content-encoding -> the window bits of zlib. "deflate" is zlib's format (RFC 9110 §8.4.1.2).

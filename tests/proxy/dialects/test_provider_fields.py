@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.actions.further_members import FurtherMembers
+from proxy.dialects.provider_fields import FurtherMembers
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.augment.sanitize import quoted, quoted_label
+from proxy.dialects.quoting import quoted, quoted_label
 
 ROOT = Path(__file__).resolve().parents[3]
 
