@@ -3,7 +3,7 @@
 "It is set to 30 seconds by default" has the words of the answer, and the chunk before has the words of the question.
 Each vector adds the vectors of the two chunks on either side, the nearer chunks with the full weight and the others
 with half, each times the cosine to the chunk's own vector: an unrelated neighbour, as in a list, hardly counts.
-Questions take no extra time. docs/use/contextual.md has the measured gain.
+Questions take no extra time. docs/use/chunking.md has the measured gain.
 """
 
 from collections.abc import Iterator, Sequence

@@ -121,7 +121,7 @@ def lexical_text(title: str, headings: Sequence[str], text: str, context: str = 
     """The text whose words are indexed for a chunk: `indexed_text` with the path repeated.
 
     A title summarises the whole text in few words. Counting the title's words twice instead of once changes nDCG@10 of
-    the BM25 arm by +.004 to +.019 on six sets of seven, -.001 on the other; see docs/use/contextual.md.
+    the BM25 arm by +.004 to +.019 on six sets of seven, -.001 on the other; see docs/use/chunking.md.
     """
     path, indexed = _path(title, headings), indexed_text(title, headings, text, context)
     return f"{path}\n{indexed}" if path else indexed

@@ -1,4 +1,4 @@
-"""Whether an answer refuses to answer, by its first words, in the most used languages of docs/use/languages.md.
+"""Whether an answer refuses to answer, by its first words, in the most used languages of docs/use/your-documents.md.
 
 Only the first sentences are searched: an answer that ends with "the pages do not mention Windows" has answered. "X does
 not include Y" is an answer, too, unless X is the material.
