@@ -24,7 +24,7 @@ from proxy.access.sql import SqlAccounts
 from tests.support.gateway import ROOT, Served, environment, ragway, refused, serving
 from tests.support.postgres_server import Postgres
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "use" / "mcp.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "use" / "clients.md"
 SETTINGS = """
 retrieval: {collections: [red, blue], min_relevance: 0.0}
 models: {echo: {lane: echo}}
@@ -196,13 +196,13 @@ def test_without_a_key_nothing_is_answered_once_there_are_keys(served: Served, k
 
 
 def documented_files() -> dict[str, str]:
-    """Transport -> the file of docs/use/mcp.md for client programs."""
+    """Transport -> the file of docs/use/clients.md for client programs."""
     found = re.findall(r"^```json\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     return {"http" if "url" in text else "stdio": text for text in found}
 
 
 def documented() -> dict[str, dict[str, Any]]:
-    """Transport -> the server in the file of docs/use/mcp.md."""
+    """Transport -> the server in the file of docs/use/clients.md."""
     return {how: json.loads(text)["mcpServers"]["documents"] for how, text in documented_files().items()}
 
 
