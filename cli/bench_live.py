@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # imported on use
     from evaluation.answers.client.sender import Outcome
     from evaluation.answers.judges.judge_runner import Judge
     from evaluation.answers.judges.judge_tasks import JudgeTask
-    from proxy.observe.receipts.receipt_store import ReceiptStore
     from proxy.observe.shadow.comparison import Comparison
+    from runtime.record_store import RecordStore
 
 
 @click.command("live")
@@ -117,13 +117,13 @@ async def _all(since_s: float, args: JudgeArgs, settings: Settings, form: _Outpu
     return code or (FAILURES if many else 0)
 
 
-def _found(store: "ReceiptStore", since_s: float) -> "list[Comparison]":
+def _found(store: "RecordStore", since_s: float) -> "list[Comparison]":
     from proxy.observe.shadow.comparison import comparison_from
 
     return [comparison_from(content) for content in store.every(since_s)]
 
 
-async def _judged(store: "ReceiptStore", found: "Sequence[Comparison]", args: JudgeArgs, settings: Settings) -> int:
+async def _judged(store: "RecordStore", found: "Sequence[Comparison]", args: JudgeArgs, settings: Settings) -> int:
     """Let the model judge the remaining comparisons; return the exit code."""
     from evaluation.answers.judges.judge_tasks import JudgePrompts
     from evaluation.answers.records import BenchError
@@ -147,7 +147,7 @@ async def _judged(store: "ReceiptStore", found: "Sequence[Comparison]", args: Ju
 
 
 async def _asked(
-    store: "ReceiptStore", judge: "Judge", todo: "Sequence[JudgeTask]", args: JudgeArgs, settings: Settings
+    store: "RecordStore", judge: "Judge", todo: "Sequence[JudgeTask]", args: JudgeArgs, settings: Settings
 ) -> "Outcome":
     from evaluation.answers.client.budget import Budget
     from evaluation.shadow.preferences import ShadowJudgeRunner

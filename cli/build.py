@@ -27,7 +27,6 @@ from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
 from proxy.access.limits import Limits
 from proxy.access.rights import EVERYTHING
-from proxy.access.sealing import MasterKey
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.api.count_tokens import CountTokens
@@ -50,9 +49,7 @@ from proxy.dialects.errors import ApiError
 from proxy.exchange import Lane, Target
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts.receipt import Versions, sha256_of
-from proxy.observe.receipts.receipt_store import ReceiptStore, What
-from proxy.observe.receipts.write_behind import Receipts, WriteBehindQueue
+from proxy.observe.receipts.receipt import Receipts, Versions, sha256_of
 from proxy.observe.shadow.comparison import serialize_comparison
 from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions
 from proxy.upstream.bridges.bridge import Bridge
@@ -62,6 +59,9 @@ from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
 from proxy.upstream.routes import Routes, Upstream
 from retrieval.knowledge import EmbedderOptions, Enrichment, Knowledge, Plan, ReadingLimits, SearchOptions
+from runtime.record_store import RecordStore, What
+from runtime.sealing import MasterKey
+from runtime.write_behind import WriteBehindQueue
 
 if TYPE_CHECKING:
     from proxy.actions.actions import Actions
@@ -309,10 +309,10 @@ def _shadow(
     )
 
 
-def comparison_store(settings: Settings) -> ReceiptStore:
+def comparison_store(settings: Settings) -> RecordStore:
     """The stored shadow comparisons."""
     keep_s, max_bytes = settings.bench.keep_days * 86_400.0, settings.bench.max_mb * 2**20
-    return ReceiptStore(
+    return RecordStore(
         Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what="comparisons"
     )
 
@@ -328,16 +328,16 @@ def key_credentials(accounts: SqlAccounts, environ: Mapping[str, str] | None = N
     return KeyCredentials(accounts, MasterKey(environ.get(MASTER_KEY, ""), MASTER_KEY))
 
 
-def receipt_store(settings: Settings) -> ReceiptStore:
+def receipt_store(settings: Settings) -> RecordStore:
     """The stored receipts."""
     keep_s, max_bytes = settings.receipts.keep_hours * 3600, settings.receipts.max_mb * 2**20
-    return ReceiptStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes)
+    return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes)
 
 
-def history_store(settings: Settings, what: What = "histories") -> ReceiptStore:
+def history_store(settings: Settings, what: What = "histories") -> RecordStore:
     """The stored histories of conversations, or the stored rounds or results of actions."""
     keep_s, max_bytes = settings.history.keep_hours * 3600, settings.history.max_mb * 2**20
-    return ReceiptStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what=what)
+    return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what=what)
 
 
 # The settings in a receipt: those that decide about the passages, without paths, names and addresses.

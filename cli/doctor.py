@@ -107,9 +107,9 @@ def _databases(seen: Examination) -> bool:
     """Whether the catalog can be used."""
     from proxy.access.tables import schema as accounts
     from proxy.apis.tables import schema as actions
-    from proxy.observe.receipts.tables import schema as receipts
     from retrieval.catalog.tables import schema as catalog
     from runtime.database import examined, open_file, open_server
+    from runtime.record_tables import schema as receipts
 
     url, fine = seen.settings.catalog.url, True
     files = {"catalog.sqlite": catalog, "accounts.db": accounts, "receipts.db": receipts, "actions.db": actions}

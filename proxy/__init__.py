@@ -15,5 +15,4 @@ model_calls  the one way for the gateway itself to call a model
 body       reads a request's body within a limit
 query      the models that a query names
 asgi       the types of ASGI
-database   the gateway's own database files and tables
 """

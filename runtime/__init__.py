@@ -1,8 +1,13 @@
 """Parts that every process of ragway needs. Imports no other package of ragway except `retrieval.errors`.
 
-logs        log lines without texts of clients, models or documents
-database    open and migrate SQLite or PostgreSQL          locks    locks in PostgreSQL, bound to a connection
-scheduling  which process gets a busy core first           garbage  the garbage collector of a serving process
-fair_slots  slots that several owners share, with a share and a queue for each
-sandbox     processes that read documents, within limits of time and memory
+logs           log lines without texts of clients, models or documents
+database       opens and migrates SQLite or PostgreSQL      locks  locks in PostgreSQL, bound to a connection
+lazy_database  a database of the gateway, opened on first use
+record_store   records of chats in SQL: receipts, comparisons, histories, rounds, results
+record_tables  their tables                                 migrations/  the changes of the tables
+write_behind   the queue of unwritten records
+sealing        values that the master key opens
+scheduling     which process gets a busy core first         garbage  the garbage collector of a serving process
+fair_slots     slots that several owners share, with a share and a queue for each
+sandbox        processes that read documents, within limits of time and memory
 """

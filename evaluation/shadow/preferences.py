@@ -15,8 +15,8 @@ from evaluation.answers.judges.judge_tasks import Judgement, JudgePrompts, Judge
 from evaluation.answers.judges.judgement_files import judgement_from
 from evaluation.answers.records import Reply
 from evaluation.shadow.summary import RAG, RAW, pair_of
-from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.shadow.comparison import Comparison, comparison_from, serialize_comparison
+from runtime.record_store import RecordStore
 
 
 def tasks_of(found: Iterable[Comparison], prompts: JudgePrompts) -> list[JudgeTask]:
@@ -36,7 +36,7 @@ class ShadowJudgeRunner(Sender[JudgeTask]):
     """Sends the remaining tasks of comparisons to a judge."""
 
     def __init__(
-        self, store: ReceiptStore, judge: Judge, gateway: GatewayClient, budget: Budget, *, progress: Progress
+        self, store: RecordStore, judge: Judge, gateway: GatewayClient, budget: Budget, *, progress: Progress
     ) -> None:
         super().__init__(gateway, budget, concurrency=judge.concurrency, retries=judge.retries, progress=progress)
         self._store = store
@@ -65,7 +65,7 @@ def left(found: Sequence[Comparison], every: Sequence[JudgeTask], model: str) ->
 class _Kept:
     """Writes judgements into comparisons; failed requests are ignored."""
 
-    def __init__(self, store: ReceiptStore) -> None:
+    def __init__(self, store: RecordStore) -> None:
         self._store = store
 
     def append(self, row: Judgement) -> None:

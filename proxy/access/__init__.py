@@ -4,7 +4,7 @@ auth       the caller's key; without keys, only programs on this machine and no 
 rights     what a caller may do                       permitted  searches within the caller's rights
 keys       all valid keys, in memory                  grants     the properties of a new key
 sql        stored keys                                tables     the tables
-key_credentials  of keys, for APIs of actions         sealing    values that the master key opens
+key_credentials  of keys, for APIs of actions
 key_apis   the APIs with the credentials of each key
 migrations/  the changes of the tables
 metering   the middleware of the limits               limits     the counters, in memory

@@ -22,7 +22,6 @@ from proxy.access.auth import must_be_json
 from proxy.access.grants import BadGrant, changed_limits, duration_s, grant_of, key_json
 from proxy.access.key_credentials import FIXED, BadCredential, KeyCredentials
 from proxy.access.keys import Key, Keyring
-from proxy.access.sealing import SealingError
 from proxy.access.sql import SqlAccounts, UnknownKey
 from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
 from proxy.api.knowledge.parameters import checked, invalid, query_of
@@ -33,6 +32,7 @@ from proxy.dialects.json_body import JsonBody, by_size
 from proxy.exchange import exchange_of
 from retrieval.errors import RetrievalError
 from runtime import logs
+from runtime.sealing import SealingError
 
 USAGE = "/v1/usage"  # a configuration may relay the path instead
 _KEYS = "/v1/admin/keys"

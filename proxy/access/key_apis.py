@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from proxy.access.key_credentials import CredentialName, KeyCredentials
-from proxy.access.sealing import SealingError
 from proxy.apis.call import Api
 from proxy.apis.store import ActionSet
+from runtime.sealing import SealingError
 
 log = logging.getLogger("ragway")
 _MOST_APIS = 1_000  # kept; an API that is made again has no token and no nonce

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.access.sealing import MasterKey
 from proxy.access.sql import SqlAccounts, UnknownKey
+from runtime.sealing import MasterKey
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection

@@ -23,8 +23,8 @@ import orjson
 from proxy.access.keys import Key, KeyHash, hash_of, new_secret
 from proxy.access.limits import UNLIMITED, Limits, limits_of
 from proxy.access.rights import Names, Rights, groups_of
-from proxy.database import Database
 from retrieval.errors import RetrievalError
+from runtime.lazy_database import Database
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row

@@ -23,8 +23,8 @@ import orjson
 from proxy.dialects.base import INSTRUCTIONS, ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, items, unescaped, value_at
 from proxy.dialects.replies import called_tool, json_bytes, json_of
-from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
+from runtime.record_store import RecordStore
+from runtime.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
 
 _MOST_MARKS = 8  # that are looked for, of the newest replies
 
@@ -80,7 +80,7 @@ NEW = Conversation()
 class ActionMemory(WriteBehindQueue[Record[Conversation]]):
     """The unwritten records of this process, and access to all stored records."""
 
-    def __init__(self, store: ReceiptStore, count: Count) -> None:
+    def __init__(self, store: RecordStore, count: Count) -> None:
         super().__init__(
             store,
             lambda one: msgspec.json.encode(one.value),

@@ -11,9 +11,9 @@ from typing import Any
 from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.actions.result_reading import NoPlace, read_on
 from proxy.dialects.json_body import by_size
-from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
 from retrieval.errors import RetrievalError
+from runtime.record_store import RecordStore
+from runtime.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
 
 READ = "read_result"
 _ID_BYTES = 6  # a small model copies 12 letters without an error
@@ -23,7 +23,7 @@ _NOT_HERE = "No result has this id, or the result is no longer kept. Call the op
 class StoredResults(WriteBehindQueue[Record[bytes]]):
     """The unwritten results of this process, and access to all stored results."""
 
-    def __init__(self, store: ReceiptStore, count: Count) -> None:
+    def __init__(self, store: RecordStore, count: Count) -> None:
         super().__init__(
             store, lambda one: one.value, count, every_s=NEXT_REQUEST_EVERY_S, size_bytes=lambda one: len(one.value)
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from proxy.apis.openapi.operation import Operation, Uncallable
-from proxy.database import Database
+from runtime.lazy_database import Database
 
 if TYPE_CHECKING:
     from runtime.database import Schema

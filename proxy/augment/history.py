@@ -21,10 +21,10 @@ from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.base import Dialect
 from proxy.dialects.content_encoding import unpacked_start
 from proxy.exchange import Exchange
-from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
+from runtime.record_store import RecordStore
+from runtime.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue
 
 _MOST_TURNS = 12  # the answer included
 _MOST_TURN_CHARS = 1000  # rewriting reads no more of a turn
@@ -44,7 +44,7 @@ class Histories(WriteBehindQueue[Record[Sequence[Turn]]]):
     A history is the turns of a stored conversation; empty: the client deleted the conversation.
     """
 
-    def __init__(self, store: ReceiptStore, count: Count) -> None:
+    def __init__(self, store: RecordStore, count: Count) -> None:
         super().__init__(store, lambda history: orjson.dumps(history.value), count, every_s=NEXT_REQUEST_EVERY_S)
         self._threads = ThreadPoolExecutor(_READS, "history")  # a database that hangs blocks no other work
         self._rests_until_s = 0.0

@@ -12,8 +12,8 @@ from cli.keys import command as keys_command
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.rights import Rights
-from proxy.access.sealing import MasterKey
 from proxy.access.sql import SqlAccounts
+from runtime.sealing import MasterKey
 from tests.support.gateway import ragway, refused
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.observe.receipts.receipt_store import ReceiptStore
+from runtime.record_store import RecordStore
 from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, DialectClient
 from tests.support.gateway import Served, ragway, refused, serving
 
@@ -28,7 +28,7 @@ def augmented(served: Served, client: DialectClient = CHAT_CLIENT) -> str:
     reply = client.post(served.url, body)
     assert reply.headers["x-rag-status"] == "augmented"
     id = reply.headers["x-rag-id"]
-    shelf = ReceiptStore(served.data, keep_s=3600, max_bytes=1 << 20)
+    shelf = RecordStore(served.data, keep_s=3600, max_bytes=1 << 20)
     end_s = time.monotonic() + 20
     while shelf.read(id) is None:
         assert time.monotonic() < end_s, "it was never written"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.access.sealing import MasterKey, SealingError
+from runtime.sealing import MasterKey, SealingError
 
 
 def new_key() -> str:

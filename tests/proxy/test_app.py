@@ -10,7 +10,6 @@ import pytest
 from proxy.access.admin import Admin
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.ledger import Ledger
-from proxy.access.sealing import MasterKey
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.api.knowledge.api import KnowledgeApi
@@ -27,6 +26,7 @@ from proxy.dialects.paths import BY_PATH
 from proxy.observe.metrics import Metrics
 from proxy.upstream.routes import Routes
 from retrieval.knowledge import Knowledge
+from runtime.sealing import MasterKey
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.rings import ring
 from tests.support.unasked import no_receipts

@@ -14,11 +14,11 @@ import pytest
 from sqlalchemy import Engine, inspect, text
 
 from proxy.access import tables as accounts_tables
-from proxy.observe.receipts import tables as receipts_tables
 from retrieval.catalog import tables
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import DocumentReader
 from retrieval.errors import IndexDown, RetrievalError
+from runtime import record_tables as receipts_tables
 from runtime.database import Schema, _upgrade, exclusive, open_file, open_server, prepare
 from tests.support.first_writer import first_writer
 from tests.support.postgres_server import Postgres

@@ -7,13 +7,13 @@ from typing import Any
 
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import KeyCredentials
-from proxy.access.sealing import MasterKey
 from proxy.access.sql import SqlAccounts
 from proxy.actions.actions import ActionLimits, Actions
 from proxy.actions.offer import Offer, OfferedOperation
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.library import ActionLibrary
 from proxy.upstream.bridges.lacking import Lacking
+from runtime.sealing import MasterKey
 
 _LIMITS = ActionLimits(k=6, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())
 

@@ -4,16 +4,15 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts.receipt import Versions
-from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import Receipts
+from proxy.observe.receipts.receipt import Receipts, Versions
 from retrieval.knowledge import Library, Search, Writing
 from retrieval.rpc.protocol import OPERATIONS
+from runtime.record_store import RecordStore
 
 
 def no_receipts() -> Receipts:
     """Receipts that are never kept."""
-    shelf = ReceiptStore(Path("nowhere"), keep_s=0, max_bytes=1)
+    shelf = RecordStore(Path("nowhere"), keep_s=0, max_bytes=1)
     return Receipts(shelf, Versions("0", "", "best_first", {}), Metrics())
 
 

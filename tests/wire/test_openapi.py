@@ -17,7 +17,6 @@ from proxy.access.admin import Admin
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.rights import EVERYTHING
-from proxy.access.sealing import MasterKey
 from proxy.access.sql import SqlAccounts
 from proxy.actions.actions import Actions
 from proxy.api.knowledge.action_sets import ActionSets
@@ -25,6 +24,7 @@ from proxy.api.knowledge.api import ACTIONS, KnowledgeApi
 from proxy.api.knowledge.description import PATH
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.searches import SearchSettings
+from runtime.sealing import MasterKey
 from tests.support.described import described
 from tests.support.gateway import serving
 from tests.support.unasked import Unasked, no_receipts

@@ -23,7 +23,7 @@ import pytest
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
 from proxy.access.tables import keys as keys_table
-from proxy.observe.receipts.receipt_store import ReceiptStore
+from runtime.record_store import RecordStore
 from tests.support.described import described
 from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, DialectClient, Turn
 from tests.support.gateway import Served, serving
@@ -284,7 +284,7 @@ def test_receipts_outlive_the_gateway_and_end_where_none_are_kept(learned: Calla
         assert served.get(path).status_code == 404
         id = served.ask(question).headers["x-rag-id"]
         assert served.get(f"/v1/knowledge/receipts/{id}").status_code == 404
-    shelf = ReceiptStore(data, keep_s=1e9, max_bytes=1 << 30)
+    shelf = RecordStore(data, keep_s=1e9, max_bytes=1 << 30)
     assert [shelf.read(of) for of in (told["id"], id)] == [None, None], "nothing of them is left"
     shelf.close()
     assert not re.search("Traceback|ERROR", served.log.read_text())

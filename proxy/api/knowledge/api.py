@@ -19,7 +19,7 @@ from proxy.api.knowledge.searches import Searches, SearchSettings
 from proxy.api.knowledge.stores import PATH as STORES
 from proxy.api.knowledge.stores import Stores
 from proxy.api.knowledge.uploads import Uploads
-from proxy.observe.receipts.write_behind import Receipts
+from proxy.observe.receipts.receipt import Receipts
 from retrieval.knowledge import Knowledge
 
 if TYPE_CHECKING:

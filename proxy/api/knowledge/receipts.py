@@ -11,8 +11,9 @@ from proxy.api.knowledge.access import Access
 from proxy.asgi import Receive, Scope
 from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
+from proxy.observe.receipts.receipt import Receipts
 from proxy.observe.receipts.shown import readable_receipt
-from proxy.observe.receipts.write_behind import EVERY_S, Receipts
+from runtime.write_behind import EVERY_S
 
 _ID = re.compile(r"rag-[0-9a-f]{24}")  # PostgreSQL takes no NUL
 _LOOKS = 3  # until another process has written the receipt

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import time
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -19,6 +19,8 @@ from proxy.dialects.base import Position
 from proxy.exchange import Exchange, Target, durations_ms
 from retrieval.records.documents import Groups
 from retrieval.records.search import Hit, Retrieved
+from runtime.record_store import RecordStore
+from runtime.write_behind import WriteBehindQueue
 
 _MOST_CHARS = 100  # of the client's name of a model
 
@@ -185,3 +187,23 @@ def _hit(hit: Hit) -> dict[str, Any]:
 def allowed(groups: Sequence[str], reader: Groups) -> bool:
     """Whether a reader may read a document. groups: of the document; reader: the groups of the reader."""
     return not groups or reader is None or not set(groups).isdisjoint(reader)
+
+
+class Counts(Protocol):
+    """Counts receipts."""
+
+    def receipts(self, *, written: int = 0, lost: int = 0) -> None: ...
+
+
+class Receipts(WriteBehindQueue[Receipt]):
+    """The unwritten receipts of this process, and access to all stored receipts."""
+
+    def __init__(self, store: RecordStore, versions: Versions, metrics: "Counts") -> None:
+        super().__init__(store, lambda one: serialize_receipt(one, versions), metrics.receipts)
+
+    async def find(self, id: str) -> dict[str, Any] | None:
+        """The receipt as JSON; None: no receipt of this id. Raises RetrievalError."""
+        record = await self.find_record(id)
+        content = self._content(record) if isinstance(record, Receipt) else record
+        found: dict[str, Any] | None = None if content is None else orjson.loads(content)
+        return found

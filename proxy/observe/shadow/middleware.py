@@ -25,9 +25,9 @@ from proxy.dialects.errors import ApiError, Headers
 from proxy.exchange import Exchange, exchange_of
 from proxy.model_calls import ModelCalls, Owner
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts.write_behind import WriteBehindQueue
 from proxy.observe.shadow.comparison import Comparison, Side
 from proxy.observe.shadow.reply import ReplyRecorder, UnreadableReply
+from runtime.write_behind import WriteBehindQueue
 
 log = logging.getLogger("ragway")
 TAKEN = "taken"

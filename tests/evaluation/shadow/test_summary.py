@@ -25,9 +25,9 @@ from proxy.access.prices import Price
 from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
 from proxy.dialects.token_counts import Tokens
-from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, serialize_comparison
 from retrieval.records.search import Turn
+from runtime.record_store import RecordStore
 from tests.evaluation.answers.run.test_runner import Answer, asking
 from tests.support.completions import question_of, streamed
 from tests.support.kept_logging import kept_logging
@@ -59,17 +59,17 @@ def traffic(count: int = 12) -> list[Comparison]:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[ReceiptStore]:
-    made = ReceiptStore(tmp_path / "data", keep_s=1e9, max_bytes=1 << 30, what="comparisons")
+def shelf(tmp_path: Path) -> Iterator[RecordStore]:
+    made = RecordStore(tmp_path / "data", keep_s=1e9, max_bytes=1 << 30, what="comparisons")
     yield made
     made.close()
 
 
-def put(shelf: ReceiptStore, rows: Sequence[Comparison]) -> None:
+def put(shelf: RecordStore, rows: Sequence[Comparison]) -> None:
     shelf.put((row.id, row.at_s, serialize_comparison(row)) for row in rows)
 
 
-def read(shelf: ReceiptStore) -> list[Comparison]:
+def read(shelf: RecordStore) -> list[Comparison]:
     return [comparison_from(content) for content in shelf.every()]
 
 
@@ -87,7 +87,7 @@ def unreadable(_received: Received, _: int) -> list[bytes]:
     return [streamed("I like both.")]
 
 
-async def judged(shelf: ReceiptStore, answer: Answer, *, budget: Budget | None = None) -> tuple[Outcome, int]:
+async def judged(shelf: RecordStore, answer: Answer, *, budget: Budget | None = None) -> tuple[Outcome, int]:
     """How far a judge came, and how often it was asked."""
     found = read(shelf)
     todo = left(found, tasks_of(found, JudgePrompts.read(PROMPTS)), "j")
@@ -109,7 +109,7 @@ def words(made: ShadowReport) -> dict[tuple[str, str], str | None]:
     }
 
 
-async def test_the_verdict_is_the_judges_in_both_orders_by_collection_and_key(shelf: ReceiptStore) -> None:
+async def test_the_verdict_is_the_judges_in_both_orders_by_collection_and_key(shelf: RecordStore) -> None:
     put(shelf, traffic())
     assert await judged(shelf, fair) == (Outcome(36, 36, ""), 36)
     assert await judged(shelf, fair) == (Outcome(0, 0, ""), 0), "nothing is asked twice"
@@ -141,7 +141,7 @@ async def test_the_verdict_is_the_judges_in_both_orders_by_collection_and_key(sh
     }
 
 
-async def test_a_judge_that_prefers_a_place_decides_nothing(shelf: ReceiptStore) -> None:
+async def test_a_judge_that_prefers_a_place_decides_nothing(shelf: RecordStore) -> None:
     put(shelf, traffic())
     await judged(shelf, for_the_place)
     made = told(read(shelf))
@@ -152,7 +152,7 @@ async def test_a_judge_that_prefers_a_place_decides_nothing(shelf: ReceiptStore)
     assert made.groups[0].preference.harmed == ()
 
 
-async def test_chats_of_one_conversation_count_once(shelf: ReceiptStore) -> None:
+async def test_chats_of_one_conversation_count_once(shelf: RecordStore) -> None:
     first = traffic(1)[0]
     more = [Turn("assistant", "Yes."), Turn("user", "And then?")]
     rows = [replace(first, id=f"rag-{at:024x}", turns=[*first.turns, *more * at]) for at in range(4)]
@@ -164,7 +164,7 @@ async def test_chats_of_one_conversation_count_once(shelf: ReceiptStore) -> None
     assert {change.questions for change in whole.more.values()} == {2}
 
 
-async def test_without_a_judge_or_with_half_a_judgement_there_is_no_verdict(shelf: ReceiptStore) -> None:
+async def test_without_a_judge_or_with_half_a_judgement_there_is_no_verdict(shelf: RecordStore) -> None:
     rows = traffic()
     assert set(words(told(rows, None)).values()) == {None}
     assert "no verdict" in text(told(rows, None), markdown=False)
@@ -177,7 +177,7 @@ async def test_without_a_judge_or_with_half_a_judgement_there_is_no_verdict(shel
     assert told(read(shelf)).judged == 1
 
 
-async def test_what_a_judge_says_unreadably_is_counted_and_not_asked_again(shelf: ReceiptStore) -> None:
+async def test_what_a_judge_says_unreadably_is_counted_and_not_asked_again(shelf: RecordStore) -> None:
     put(shelf, traffic(2))
     await judged(shelf, unreadable)
     assert await judged(shelf, fair) == (Outcome(0, 0, ""), 0)
@@ -187,7 +187,7 @@ async def test_what_a_judge_says_unreadably_is_counted_and_not_asked_again(shelf
     assert "no verdict: no pair was judged in both orders" in text(made, markdown=False)
 
 
-async def test_a_verdict_holds_only_where_answers_that_passages_cost_count_as_lost(shelf: ReceiptStore) -> None:
+async def test_a_verdict_holds_only_where_answers_that_passages_cost_count_as_lost(shelf: RecordStore) -> None:
     helped = [row for row in traffic(40) if row.key == "key-1"]
     none = side(None, error="400: too long")
     put(shelf, [*helped, *(one(100 + n, none, side("It is right.")) for n in range(2))])
@@ -207,10 +207,10 @@ def test_what_only_one_of_both_answered_is_counted_and_not_judged() -> None:
     assert (whole.comparisons, whole.both, whole.only_rag, whole.only_raw) == (5, 1, 1, 2)
 
 
-async def test_judgements_end_with_their_comparison(shelf: ReceiptStore, tmp_path: Path) -> None:
+async def test_judgements_end_with_their_comparison(shelf: RecordStore, tmp_path: Path) -> None:
     put(shelf, traffic(2))
     await judged(shelf, fair)
-    short = ReceiptStore(tmp_path / "data", keep_s=1.0, max_bytes=1 << 30, what="comparisons")
+    short = RecordStore(tmp_path / "data", keep_s=1.0, max_bytes=1 << 30, what="comparisons")
     short.prune()
     assert read(shelf) == []
     short.change(traffic(2)[0].id, lambda content: content)
@@ -218,7 +218,7 @@ async def test_judgements_end_with_their_comparison(shelf: ReceiptStore, tmp_pat
     short.close()
 
 
-async def test_a_reader_sees_both_answers_and_no_escape_sequence(shelf: ReceiptStore) -> None:
+async def test_a_reader_sees_both_answers_and_no_escape_sequence(shelf: RecordStore) -> None:
     put(shelf, [one(7, side("It is right. \x1b[2J"), side("It is wrong."))])
     await judged(shelf, fair)
     (row,) = read(shelf)
@@ -236,7 +236,7 @@ def test_the_report_is_json_and_markdown_too() -> None:
     assert "| collection docs |" in text(made, markdown=True)
 
 
-def test_the_command_reads_the_data_folder(shelf: ReceiptStore, tmp_path: Path) -> None:
+def test_the_command_reads_the_data_folder(shelf: RecordStore, tmp_path: Path) -> None:
     def live(*arguments: str) -> Result:
         with kept_logging():
             return CliRunner().invoke(ragway, ["bench", "live", "--data", str(tmp_path / "data"), *arguments])

@@ -9,8 +9,8 @@ import pytest
 
 from proxy.access.key_credentials import BadCredential, CredentialName, KeyCredentials
 from proxy.access.rights import Rights
-from proxy.access.sealing import MasterKey, SealingError
 from proxy.access.sql import SqlAccounts, UnknownKey
+from runtime.sealing import MasterKey, SealingError
 
 KEY, OTHER = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
 RIGHTS = Rights(admin=True)

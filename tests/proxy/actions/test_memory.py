@@ -20,9 +20,9 @@ from proxy.dialects.errors import ApiError
 from proxy.dialects.responses import RESPONSES
 from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts.receipt_store import ReceiptStore
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
+from runtime.record_store import RecordStore
 from tests.proxy.actions.test_baked_in import TARGET, actions
 from tests.proxy.observe.test_metrics import value
 
@@ -35,7 +35,7 @@ KEPT = Conversation((HiddenMessages(2, '{"role":"tool"}'),), (("act_a", "atlas",
 
 
 def memory(folder: Path) -> ActionMemory:
-    store = ReceiptStore(folder, keep_s=3600, max_bytes=1 << 20, what="action_rounds")
+    store = RecordStore(folder, keep_s=3600, max_bytes=1 << 20, what="action_rounds")
     return ActionMemory(store, Metrics().histories)
 
 
@@ -64,7 +64,7 @@ async def test_another_process_finds_the_record_of_the_same_key_and_history(tmp_
 
 
 async def test_a_record_that_json_cannot_hold_is_lost_alone(tmp_path: Path) -> None:
-    store, metrics = ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 20, what="action_rounds"), Metrics()
+    store, metrics = RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20, what="action_rounds"), Metrics()
     one = ActionMemory(store, metrics.histories)
     one.keep("other", SAID, Conversation(waiting=(WaitingCall("c\ud83d", "act_a", "{}", owned=True),)))
     one.keep("key", SAID, KEPT)
@@ -112,7 +112,7 @@ async def test_an_edited_conversation_with_hidden_messages_is_known_as_such(tmp_
 
 async def test_an_expired_conversation_is_known_for_as_long_again(tmp_path: Path) -> None:
     past_s = [0.0]
-    store = ReceiptStore(
+    store = RecordStore(
         tmp_path, keep_s=3600, max_bytes=1 << 20, what="action_rounds", now_s=lambda: time() + past_s[-1]
     )
     one = ActionMemory(store, Metrics().histories)
@@ -130,7 +130,7 @@ async def test_an_expired_conversation_is_known_for_as_long_again(tmp_path: Path
 async def test_a_question_right_after_the_reply_finds_the_record_that_another_process_is_about_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.observe.receipts.write_behind._LOOK_AGAIN_S", 1.0)  # a busy machine may write late
+    monkeypatch.setattr("runtime.write_behind._LOOK_AGAIN_S", 1.0)  # a busy machine may write late
     before, other, made = memory(tmp_path), memory(tmp_path), actions(tmp_path, {"atlas": ["list"]})
     made.memory = memory(tmp_path)
     before.mark("", SAID[:2])  # while the model answered
@@ -164,7 +164,7 @@ async def test_a_conversation_whose_hidden_messages_are_not_put_back_is_known_as
     if fault == "database":
         one.stop()
         await one.run()
-        monkeypatch.setattr(ReceiptStore, "read", fails)
+        monkeypatch.setattr(RecordStore, "read", fails)
     with pytest.raises(RetrievalError) if fault != "none" else nullcontext():
         assert await made.offer(request, [Turn("user", "And?")], ["atlas"], exchange, TARGET) is not None
     assert exchange.action_trace is not None
@@ -186,7 +186,7 @@ async def test_a_response_whose_conversation_cannot_be_read_at_present_is_not_co
 
     made = actions(tmp_path, {})
     made.memory = memory(tmp_path)
-    monkeypatch.setattr(ReceiptStore, "read", fails)
+    monkeypatch.setattr(RecordStore, "read", fails)
     request = RESPONSES.parse(orjson.dumps({"model": "m", **fields}))
     with pytest.raises(ApiError) as caught:
         await client_chat(request, "m", TARGET, ["atlas"], Exchange(dialect=RESPONSES, rights=EVERYTHING), made)

@@ -17,9 +17,9 @@ from proxy.dialects.responses import RESPONSES
 from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts.receipt_store import ReceiptStore
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
+from runtime.record_store import RecordStore
 from tests.proxy.observe.test_metrics import value
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.encodings import COMPRESSORS, ENCODINGS
@@ -29,9 +29,9 @@ TURNS = [Turn("user", "Who wrote Moby-Dick?")]
 Reply = tuple[int, list[tuple[bytes, bytes]], Sequence[bytes]]
 
 
-def store(folder: Path, url: str = "", *, now_s: Callable[[], float] | None = None) -> ReceiptStore:
+def store(folder: Path, url: str = "", *, now_s: Callable[[], float] | None = None) -> RecordStore:
     clock = {} if now_s is None else {"now_s": now_s}
-    return ReceiptStore(folder, url, keep_s=3600, max_bytes=1 << 20, what="histories", **clock)
+    return RecordStore(folder, url, keep_s=3600, max_bytes=1 << 20, what="histories", **clock)
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ async def test_a_forgotten_history_is_gone_in_the_queue_and_in_the_database(tmp_
     kept.close()
 
 
-class WrittenBetween(ReceiptStore):
+class WrittenBetween(RecordStore):
     """A store to which another worker writes a history after each look."""
 
     def read(self, id: str) -> bytes | None:

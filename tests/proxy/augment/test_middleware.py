@@ -23,10 +23,10 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.responses import RESPONSES
 from proxy.exchange import Exchange, Lane, Target
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts.receipt_store import ReceiptStore
 from retrieval.knowledge import HitOptions
 from retrieval.records.documents import Passage
 from retrieval.records.search import PUBLIC, Context, Query, Retrieved, Turn, View
+from runtime.record_store import RecordStore
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.unasked import Unasked
 
@@ -200,7 +200,7 @@ FOLLOW_UP = {"model": "m", "input": "Who wrote it?", "previous_response_id": "re
 ALONE = [Turn("user", "Who wrote it?")]
 
 
-def shelved(folder: Path, kind: type[ReceiptStore] = ReceiptStore) -> tuple[ReceiptStore, Histories]:
+def shelved(folder: Path, kind: type[RecordStore] = RecordStore) -> tuple[RecordStore, Histories]:
     """A store with one history, and a queue before the store."""
     kept = kind(folder, keep_s=3600, max_bytes=1 << 20, what="histories")
     kept.put([(row_id("", "resp_1"), time.time(), orjson.dumps(BEFORE))])
@@ -261,7 +261,7 @@ async def test_where_the_database_hangs_the_question_is_searched_as_written(
 ) -> None:
     answers = threading.Event()
 
-    class Hanging(ReceiptStore):
+    class Hanging(RecordStore):
         def read(self, id: str) -> bytes | None:
             answers.wait()
             return super().read(id)

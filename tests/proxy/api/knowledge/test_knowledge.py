@@ -24,7 +24,7 @@ from tests.support.unasked import Unasked, no_receipts
 IDS = [f"d{i:03}" for i in range(250)]
 
 
-class ReceiptStore(Unasked):
+class RecordStore(Unasked):
     """A collection of 250 documents; asking for some of them raises."""
 
     def __init__(self, faults: dict[str, Exception] | None = None, *, down: Exception | None = None) -> None:
@@ -50,7 +50,7 @@ def info(id: str) -> DocumentInfo:
 
 
 @contextmanager
-def api(shelf: ReceiptStore, *, enabled: bool = True) -> Iterator[str]:
+def api(shelf: RecordStore, *, enabled: bool = True) -> Iterator[str]:
     routes = KnowledgeApi(
         shelf,
         enabled=enabled,
@@ -71,14 +71,14 @@ def api(shelf: ReceiptStore, *, enabled: bool = True) -> Iterator[str]:
 
 
 def test_an_export_goes_over_all_pages_and_passes_over_what_was_deleted_meanwhile() -> None:
-    with api(ReceiptStore({"d101": UnknownDocument("gone")})) as url:
+    with api(RecordStore({"d101": UnknownDocument("gone")})) as url:
         lines = httpx.get(f"{url}/collections/docs/export").text.splitlines()
     assert [line[7:11] for line in lines] == [id for id in IDS if id != "d101"]
 
 
 @pytest.mark.parametrize("fault", [IndexDown("gone"), RetrievalError("broken"), TimeoutError()])
 def test_an_export_that_fails_breaks_off_and_never_looks_complete(fault: Exception) -> None:
-    with api(ReceiptStore({"d120": fault})) as url, httpx.stream("GET", f"{url}/collections/docs/export") as reply:
+    with api(RecordStore({"d120": fault})) as url, httpx.stream("GET", f"{url}/collections/docs/export") as reply:
         assert reply.status_code == 200
         lines: list[str] = []
         with pytest.raises(httpx.RemoteProtocolError):
@@ -90,14 +90,14 @@ def test_an_export_that_fails_breaks_off_and_never_looks_complete(fault: Excepti
 @pytest.mark.parametrize("path", ["collections", "collections/docs", "collections/docs/documents",
                                   "collections/docs/export"])  # fmt: skip
 def test_an_index_that_fails_is_a_503_that_says_when_to_ask_again(path: str, fault: Exception) -> None:
-    with api(ReceiptStore(down=fault)) as url:
+    with api(RecordStore(down=fault)) as url:
         reply = httpx.get(f"{url}/{path}")
     assert (reply.status_code, reply.headers["retry-after"]) == (503, "5")
     assert reply.json()["error"]["code"] == "knowledge_unavailable"
 
 
 def test_a_gateway_without_retrieval_has_no_index_to_ask() -> None:
-    with api(ReceiptStore(), enabled=False) as url:
+    with api(RecordStore(), enabled=False) as url:
         for path in ("collections", "collections/docs/export"):
             reply = httpx.get(f"{url}/{path}")
             assert (reply.status_code, reply.json()["error"]["code"]) == (503, "knowledge_unavailable")
@@ -113,7 +113,7 @@ def test_a_gateway_without_retrieval_has_no_index_to_ask() -> None:
     ids=["deep", "many names", "a long name"],
 )
 def test_a_search_of_too_much_is_a_400_that_does_not_quote_it(fields: str) -> None:
-    with api(ReceiptStore()) as url:
+    with api(RecordStore()) as url:
         reply = httpx.post(f"{url}/search", content=f'{{"query": "x", {fields}}}')
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_parameter")
     assert len(reply.content) < 1000

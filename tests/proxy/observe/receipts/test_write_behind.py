@@ -12,11 +12,10 @@ from proxy.access.rights import EVERYTHING
 from proxy.augment.gate import Decision
 from proxy.exchange import Exchange, Target
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts import write_behind
-from proxy.observe.receipts.receipt import Receipt, Versions, receipt_of
-from proxy.observe.receipts.receipt_store import ReceiptStore, What
-from proxy.observe.receipts.write_behind import Receipts
+from proxy.observe.receipts.receipt import Receipt, Receipts, Versions, receipt_of
 from retrieval.records.search import Turn
+from runtime import write_behind
+from runtime.record_store import RecordStore, What
 from tests.proxy.observe.test_metrics import value
 
 NOON_S = 1_795_348_830.0
@@ -51,9 +50,9 @@ def made(question: str = "What?", model: str = "echo") -> Receipt:
 
 
 @pytest.fixture
-def shelved(catalog_url: str, tmp_path: Path) -> Iterator[Callable[..., ReceiptStore]]:
+def shelved(catalog_url: str, tmp_path: Path) -> Iterator[Callable[..., RecordStore]]:
     """Makes shelves in one place."""
-    opened: list[ReceiptStore] = []
+    opened: list[RecordStore] = []
 
     def make(
         *,
@@ -61,8 +60,8 @@ def shelved(catalog_url: str, tmp_path: Path) -> Iterator[Callable[..., ReceiptS
         max_bytes: int = 1 << 20,
         now_s: Callable[[], float] = time.time,
         what: What = "receipts",
-    ) -> ReceiptStore:
-        opened.append(ReceiptStore(tmp_path, catalog_url, keep_s=keep_s, max_bytes=max_bytes, now_s=now_s, what=what))
+    ) -> RecordStore:
+        opened.append(RecordStore(tmp_path, catalog_url, keep_s=keep_s, max_bytes=max_bytes, now_s=now_s, what=what))
         return opened[-1]
 
     yield make
@@ -75,7 +74,7 @@ def row(number: int, at_s: float = NOON_S, size: int = 10) -> tuple[str, float, 
     return f"rag-{number}", at_s, noise
 
 
-def test_what_is_put_is_read_by_others_until_it_is_too_old(shelved: Callable[..., ReceiptStore]) -> None:
+def test_what_is_put_is_read_by_others_until_it_is_too_old(shelved: Callable[..., RecordStore]) -> None:
     clock = Clock()
     shelf, other = shelved(now_s=clock.now_s), shelved(now_s=clock.now_s)
     shelf.put([row(1), row(2, NOON_S + 1000)])
@@ -87,7 +86,7 @@ def test_what_is_put_is_read_by_others_until_it_is_too_old(shelved: Callable[...
     assert [everlasting.read(f"rag-{i}") for i in (1, 2)] == [None, row(2)[2]], "what is too old is deleted"
 
 
-def test_the_oldest_go_where_there_is_no_room(shelved: Callable[..., ReceiptStore]) -> None:
+def test_the_oldest_go_where_there_is_no_room(shelved: Callable[..., RecordStore]) -> None:
     shelf = shelved(max_bytes=100_000, now_s=Clock().now_s)
     shelf.put([row(i, NOON_S - 100 + i, size=500) for i in range(40)])
     left = [i for i in range(40) if shelf.read(f"rag-{i}") is not None]
@@ -95,7 +94,7 @@ def test_the_oldest_go_where_there_is_no_room(shelved: Callable[..., ReceiptStor
     assert left == list(range(left[0], 40))
 
 
-def test_marks_of_the_future_leave_room_for_other_records(shelved: Callable[..., ReceiptStore]) -> None:
+def test_marks_of_the_future_leave_room_for_other_records(shelved: Callable[..., RecordStore]) -> None:
     shelf = shelved(max_bytes=100_000, now_s=Clock().now_s)
     marks = [(f"mark-{i}", NOON_S + 3600 - 1000 + i, b"[]") for i in range(1000)]
     shelf.put([*marks, *(row(i, NOON_S - 100 + i, size=500) for i in range(5))])
@@ -105,7 +104,7 @@ def test_marks_of_the_future_leave_room_for_other_records(shelved: Callable[...,
     assert left == list(range(left[0], 1000)), "the oldest go first"
 
 
-def test_comparisons_have_a_shelf_of_their_own_and_can_be_changed(shelved: Callable[..., ReceiptStore]) -> None:
+def test_comparisons_have_a_shelf_of_their_own_and_can_be_changed(shelved: Callable[..., RecordStore]) -> None:
     shelf, receipts = (shelved(now_s=Clock().now_s, what=what) for what in ("comparisons", "receipts"))
     assert list(shelf.every()) == []
     shelf.put([row(2, NOON_S - 1), row(1), row(3, NOON_S - 4000)])
@@ -117,7 +116,7 @@ def test_comparisons_have_a_shelf_of_their_own_and_can_be_changed(shelved: Calla
     assert receipts.read("rag-1") is None
 
 
-def test_the_same_again_changes_nothing(shelved: Callable[..., ReceiptStore]) -> None:
+def test_the_same_again_changes_nothing(shelved: Callable[..., RecordStore]) -> None:
     shelf = shelved(now_s=Clock().now_s)
     for _ in range(2):
         shelf.put([row(1), row(2)])
@@ -125,7 +124,7 @@ def test_the_same_again_changes_nothing(shelved: Callable[..., ReceiptStore]) ->
 
 
 async def test_a_receipt_can_be_read_before_and_after_it_is_written(tmp_path: Path) -> None:
-    shelf, metrics = ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 20), Metrics()
+    shelf, metrics = RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20), Metrics()
     receipts, one = Receipts(shelf, VERSIONS, metrics), made("How?")
     receipts.add(one)
     before = await receipts.find(one.id)
@@ -145,7 +144,7 @@ async def test_where_nothing_can_be_written_they_wait_and_too_many_are_counted(
     folder = tmp_path / "data"
     folder.write_text("no folder")
     metrics = Metrics()
-    receipts = Receipts(ReceiptStore(folder / "deeper", keep_s=3600, max_bytes=1 << 20), VERSIONS, metrics)
+    receipts = Receipts(RecordStore(folder / "deeper", keep_s=3600, max_bytes=1 << 20), VERSIONS, metrics)
     many = [made(f"CNRY {i}") for i in range(1005)]
     for one in many:
         receipts.add(one)
@@ -163,7 +162,7 @@ async def test_what_could_not_be_written_is_tried_again_by_itself(
     monkeypatch.setattr(write_behind, "_AGAIN_S", 0.01)
     blocked = tmp_path / "data"
     blocked.write_text("no folder")
-    shelf, counts = ReceiptStore(blocked, keep_s=3600, max_bytes=1 << 20), Written()
+    shelf, counts = RecordStore(blocked, keep_s=3600, max_bytes=1 << 20), Written()
     receipts = Receipts(shelf, VERSIONS, counts)
     receipts.add(one := made())
     keeping = asyncio.create_task(receipts.run())
@@ -180,7 +179,7 @@ async def test_what_could_not_be_written_is_tried_again_by_itself(
 
 async def test_a_model_that_is_no_text_spoils_no_receipt(tmp_path: Path) -> None:
     """Half a surrogate pair, as JSON allows it."""
-    shelf, metrics = ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 20), Metrics()
+    shelf, metrics = RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20), Metrics()
     receipts = Receipts(shelf, VERSIONS, metrics)
     receipts.add(odd := made(model="echo \ud800" + "o" * 1000))
     receipts.add(other := made())
@@ -194,12 +193,12 @@ async def test_a_model_that_is_no_text_spoils_no_receipt(tmp_path: Path) -> None
 
 
 async def test_leaving_writes_what_waits_at_once(tmp_path: Path) -> None:
-    receipts = Receipts(ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 20), VERSIONS, Metrics())
+    receipts = Receipts(RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20), VERSIONS, Metrics())
     keeping = asyncio.create_task(receipts.run())
     await asyncio.sleep(0)
     receipts.add(one := made())
     receipts.stop()
     await keeping
-    shelf = ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 20)
+    shelf = RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20)
     assert orjson.loads(shelf.read(one.id) or b"{}")["id"] == one.id
     shelf.close()

@@ -23,11 +23,11 @@ from proxy.dialects.chat import CHAT
 from proxy.exchange import Exchange, RagStatus, Target
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts.receipt_store import ReceiptStore
-from proxy.observe.receipts.write_behind import WriteBehindQueue
 from proxy.observe.shadow.comparison import Comparison, comparison_from, serialize_comparison
 from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions, Who
 from proxy.upstream.echo import Echo
+from runtime.record_store import RecordStore
+from runtime.write_behind import WriteBehindQueue
 from tests.proxy.observe.test_metrics import value
 from tests.support.asgi_calls import Call, scope_of
 
@@ -49,7 +49,7 @@ class House:
         store = SqlUsageStore(self.accounts, keep_days=9)
         # A machine with a slow disk may need seconds for a transaction: no test here is about that.
         self.ledger = Ledger(store, metrics=self.metrics, patience_s=60.0)
-        self.shelf = ReceiptStore(folder, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
+        self.shelf = RecordStore(folder, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
         self.keeper: WriteBehindQueue[Comparison] = WriteBehindQueue(
             self.shelf, serialize_comparison, self.metrics.comparisons
         )

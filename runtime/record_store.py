@@ -10,7 +10,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Literal
 
-from proxy.database import Database
+from runtime.lazy_database import Database
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
@@ -27,7 +27,7 @@ _AT_A_TIME = 500  # rows in memory during a complete read
 What = Literal["receipts", "comparisons", "histories", "action_rounds", "action_results"]
 
 
-class ReceiptStore:
+class RecordStore:
     """The records of one kind, of a data folder or of a server. The first record creates the file."""
 
     def __init__(
@@ -152,7 +152,7 @@ class ReceiptStore:
             sql.execute(table.delete().where(wanted, one.at_s <= cut_s))
 
     def _table(self) -> "Table":
-        from proxy.observe.receipts import tables
+        from runtime import record_tables as tables
 
         return tables.TABLES[self.what]
 
@@ -163,6 +163,6 @@ def _row(id: str, at_s: float, receipt: bytes) -> dict[str, object]:
 
 
 def _schema() -> "Schema":
-    from proxy.observe.receipts.tables import schema
+    from runtime.record_tables import schema
 
     return schema

@@ -1,13 +1,13 @@
-"""The queue of unwritten receipts: a request adds a receipt, and a thread writes the queue twice a second.
+"""The queue of unwritten records: a request adds a record, and a thread writes the queue twice a second.
 
-Where the database cannot be written, a bounded number of receipts waits for the next attempt; requests notice nothing.
-A crash loses the last half second. The process that made a receipt can read the receipt at once, other processes after
-the write. `WriteBehindQueue` does the same for every record of a chat.
+If the database cannot be written, a bounded number of records waits for the next attempt; requests notice nothing. A
+crash loses the last half second. The process that made a record can read it at once, other processes after the write.
 """
 
 import asyncio
 import contextlib
 import hashlib
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,10 +15,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
 
-from proxy.dialects.replies import json_bytes
-from proxy.observe.receipts.receipt import Receipt, Versions, serialize_receipt
-from proxy.observe.receipts.receipt_store import ReceiptStore
 from retrieval.errors import RetrievalError
+from runtime.record_store import RecordStore
 
 log = logging.getLogger("ragway")
 EVERY_S = 0.5  # from the first waiting receipt to the write
@@ -54,19 +52,17 @@ class Record(Generic[Value]):
 
 def record_id(**names: Any) -> str:
     """The id of a record: a digest of the names, one of which is the key, so that no other key finds the record."""
-    return hashlib.sha256(json_bytes(names)).hexdigest()
+    try:
+        text = orjson.dumps(names)
+    except orjson.JSONEncodeError:  # half of a surrogate pair
+        text = json.dumps(names).encode("ascii")
+    return hashlib.sha256(text).hexdigest()
 
 
 class Count(Protocol):
     """Counts written and lost records."""
 
     def __call__(self, *, written: int = 0, lost: int = 0) -> None: ...
-
-
-class Counts(Protocol):
-    """Counts receipts."""
-
-    def receipts(self, *, written: int = 0, lost: int = 0) -> None: ...
 
 
 One = TypeVar("One", bound=OfAChat)
@@ -77,7 +73,7 @@ class WriteBehindQueue(Generic[One]):
 
     def __init__(
         self,
-        store: ReceiptStore,
+        store: RecordStore,
         content: Callable[[One], bytes],
         count: Count,
         *,
@@ -193,20 +189,6 @@ class WriteBehindQueue(Generic[One]):
             return False
         self.trouble = ""
         return True
-
-
-class Receipts(WriteBehindQueue[Receipt]):
-    """The unwritten receipts of this process, and access to all stored receipts."""
-
-    def __init__(self, store: ReceiptStore, versions: Versions, metrics: "Counts") -> None:
-        super().__init__(store, lambda one: serialize_receipt(one, versions), metrics.receipts)
-
-    async def find(self, id: str) -> dict[str, Any] | None:
-        """The receipt as JSON; None: no receipt of this id. Raises RetrievalError."""
-        record = await self.find_record(id)
-        content = self._content(record) if isinstance(record, Receipt) else record
-        found: dict[str, Any] | None = None if content is None else orjson.loads(content)
-        return found
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:
