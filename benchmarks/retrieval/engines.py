@@ -78,7 +78,7 @@ async def _copied(store: Store, tenant: str, folder: str) -> tuple[Store, int]:
         vectors = await store.vectors([id for id, _ in batch])
         if local is None:
             dimension = len(next(iter(vectors.values())))
-            local = await QdrantStore.local(folder, collection="engines", dimension=dimension)
+            local = await QdrantStore.local(folder, collection="engines", vectors={"dense": dimension})
         points = []
         for id, one in batch:
             words = document_vector(lexical_text(one.title, one.headings, one.text, one.context), language_of(tenant))

@@ -36,7 +36,7 @@ async def measured(
     model.encode(texts[:2])
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         began = time.perf_counter()
-        edge = EdgeStore.open(Path(folder) / "edge", dimension=base.vectors.shape[1])
+        edge = EdgeStore.open(Path(folder) / "edge", vectors={"dense": base.vectors.shape[1]})
         made = []
         for at in range(0, count, _SLICE):
             part = texts[at : at + _SLICE]
@@ -47,7 +47,7 @@ async def measured(
         await edge.close()
         began = time.perf_counter()
         local = await QdrantStore.local(
-            str(Path(folder) / "local"), collection="scale", dimension=base.vectors.shape[1]
+            str(Path(folder) / "local"), collection="scale", vectors={"dense": base.vectors.shape[1]}
         )
         dense = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
         await local.upsert(_TENANT, _points(texts, dense, [document_vector(text) for text in texts], 0))

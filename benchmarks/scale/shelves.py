@@ -55,7 +55,7 @@ async def _fill(data: Path, base: Bases, chunks: int, collections: int) -> None:
     )
     probes, of = probe(embedder), label(embedder)
     catalog = Catalog.open(data / "catalog.sqlite")
-    store = open_shard(data / "index" / shard_name(of, embedder.dimension), embedder.dimension)
+    store = open_shard(data / "index" / shard_name(of, embedder.dimension), {"dense": embedder.dimension})
     rows = [catalog.create(name_of(i), embedder=of, probes=probes) for i in range(collections)]
     for number, points in enumerate(
         tqdm(_documents(base, chunks), total=chunks // _CHUNKS, unit=" documents", disable=None)

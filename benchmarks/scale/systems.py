@@ -52,8 +52,8 @@ class Built:
 async def open_store(kind: str, folder: Path, dimension: int) -> Store:
     """The store `kind` (edge, local) in a folder of the cache."""
     if kind == "edge":
-        return EdgeStore.open(folder / "store", dimension=dimension)
-    return await QdrantStore.local(str(folder / "store"), collection="scale", dimension=dimension)
+        return EdgeStore.open(folder / "store", vectors={"dense": dimension})
+    return await QdrantStore.local(str(folder / "store"), collection="scale", vectors={"dense": dimension})
 
 
 async def build(kind: str, folder: Path, base: Bases, chunks: int) -> Built:

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 from retrieval.errors import DataInUse, DiskFull, RetrievalError
 from retrieval.knowledge import Plan
 from retrieval.stores.base import Store
+from retrieval.stores.schema import DENSE, Vectors
 from runtime.database import close_to_others
 from runtime.scheduling import this_process
 
@@ -37,7 +38,7 @@ async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool
     Raises RetrievalError.
     """
     data = Path(plan.data)
-    shard = shard_name(embedder, dimension)
+    shard, vectors = shard_name(embedder, dimension), {DENSE: dimension}
     if plan.qdrant_urls:
         from retrieval.stores.qdrant import Layout, QdrantStore
 
@@ -46,22 +47,22 @@ async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool
             api_key=plan.qdrant_api_key,
             ca_file=plan.qdrant_ca_file,
             collection=f"{plan.qdrant_collection}-{shard}",
-            dimension=dimension,
+            vectors=vectors,
             timeout_s=plan.qdrant_timeout_s,
             layout=Layout(plan.qdrant_shards, plan.qdrant_replicas, plan.qdrant_quantisation),
         )
-    store = open_shard(data / "index" / shard, dimension)
+    store = open_shard(data / "index" / shard, vectors)
     if serving:
         store.start_maintenance()
     return store
 
 
-def open_shard(folder: Path, dimension: int) -> "EdgeStore":
+def open_shard(folder: Path, vectors: Vectors) -> "EdgeStore":
     """The embedded store. An unreadable store is put aside, since a rebuild makes the whole content again."""
     from retrieval.stores.edge import EdgeStore
 
     try:
-        return EdgeStore.open(folder, dimension=dimension)
+        return EdgeStore.open(folder, vectors=vectors)
     except (DataInUse, DiskFull):
         raise
     except RetrievalError as error:
@@ -71,7 +72,7 @@ def open_shard(folder: Path, dimension: int) -> "EdgeStore":
         shutil.rmtree(broken, ignore_errors=True)
         folder.rename(broken)
         log.warning("the index was put aside as %s, run `ragway rebuild` for each collection: %s", broken, error)
-        return EdgeStore.open(folder, dimension=dimension)
+        return EdgeStore.open(folder, vectors=vectors)
 
 
 def _os_error(error: BaseException) -> int | None:

@@ -31,6 +31,18 @@ class Point:
     dense: Vector  # (d,) float32, unit length
     sparse: Sparse  # BM25 term weights of `lexical_text`
 
+    def vector(self, name: str) -> Vector:
+        """The vector of this name in a store's table of vectors (`stores.schema.Vectors`)."""
+        return {"dense": self.dense}[name]
+
+
+@dataclass(frozen=True, slots=True)
+class PointPage:
+    """Points of a tenant, by id."""
+
+    points: list[Point]
+    after: str  # the id after which the next page begins; "": this page is the last
+
 
 @dataclass(frozen=True, slots=True)
 class PointFaults:

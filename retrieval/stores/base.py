@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from retrieval.records.documents import Passage
-from retrieval.records.points import Point, Vector
+from retrieval.records.points import Point, PointPage, Vector
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 
 
@@ -80,6 +80,13 @@ class Store(Protocol):
 
     async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
         """Return every (point id, passage) of the tenant, by id."""
+        ...
+
+    async def points(self, tenant: str, after: str, limit: int) -> PointPage:
+        """Return at most `limit` whole points of the tenant, by id, after the id `after` ("": from the first).
+
+        Points with a lost vector are left out.
+        """
         ...
 
     async def close(self) -> None: ...

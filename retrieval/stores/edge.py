@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from retrieval.errors import RetrievalError
-from retrieval.lexical.terms import query_vectors
 from retrieval.records.documents import Passage
-from retrieval.records.points import Point, Sparse, Vector
+from retrieval.records.points import Point, PointPage, Sparse, Vector
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 from retrieval.stores import edge_optimise, edge_shard
 from retrieval.stores.edge_shard import engine, tenant_filter
@@ -40,16 +39,18 @@ from retrieval.stores.schema import (
     DENSE,
     MAX_INDEXED_FIELDS,
     PAGE,
+    SENTINEL_TERM,
     TENANT,
+    Question,
+    Vectors,
     by_arm,
-    checked,
-    checked_k,
     checked_points,
+    extended,
     indexed_fields,
-    list_lengths,
-    lists_to_extend,
     passage_of,
     payload_of,
+    point_page,
+    question_of,
     vectors_of,
     with_ties,
 )
@@ -62,7 +63,6 @@ log = logging.getLogger("ragway")
 _BATCH_POINTS = 64  # points per write: 2-4 ms in which no other thread runs, then an equal pause
 # seconds without a write before the store checks whether the shard's statistics are exact for a tenant
 _SETTLED_S = 1.0
-_SENTINEL_TERM = 0  # id of a term
 # 32-bit scores of one word in equal statistics; one more point among 100,000 changes the score by 1e-6
 _SAME_SCORE = 2e-7
 _MAX_COSINE = 1.01  # of unit vectors, with room for rounding; a larger value or NaN means a damaged file
@@ -88,12 +88,12 @@ class _Journal:
 class EdgeStore:
     """Points in one Qdrant Edge shard; see `retrieval.stores.base.Store` for the promises."""
 
-    def __init__(self, opened: "EdgeShard", home: Path, folder: Path, *, dimension: int) -> None:
+    def __init__(self, opened: "EdgeShard", home: Path, folder: Path, *, vectors: Vectors) -> None:
         self.verified: set[str] = set()
         self._shard = opened
         self._home = home
         self._folder = folder  # the shard's folder: `home` or a generation in `home`
-        self._dimension = dimension
+        self._vectors = vectors
         self._closed = False
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="edge-writer")
         self._without_graph = edge_shard.without_graph(opened)  # points without a graph
@@ -111,14 +111,14 @@ class EdgeStore:
         self._maintenance: asyncio.Task[None] | None = None
 
     @classmethod
-    def open(cls, path: Path, *, dimension: int) -> Self:
+    def open(cls, path: Path, *, vectors: Vectors) -> Self:
         """Open or create the store in the folder `path`; blocks for 20-430 ms, depending on the size.
 
         Raises DataInUse if another process uses the store, DiskFull, and RetrievalError if the store cannot be read
         or holds vectors of another dimension.
         """
         folder = edge_shard.current_generation(path)
-        return cls(edge_shard.open_shard(folder, dimension), path, folder, dimension=dimension)
+        return cls(edge_shard.open_shard(folder, vectors), path, folder, vectors=vectors)
 
     def start_maintenance(self) -> None:
         """Start flushing and optimising in the background. Needs a running event loop."""
@@ -142,14 +142,11 @@ class EdgeStore:
         k: int,
         view: View = PUBLIC,
     ) -> Mapping[str, list[ScoredId]]:
-        numbers = [] if vector is None else checked(vector, self._dimension)
-        sparse = query_vectors(tenants, terms)
-        checked_k(k)
-        lengths = list_lengths(tenants, k, dense=vector is not None, sparse=sparse)
-        lists = self._query_lists(lengths, numbers, sparse, view, k)
-        if longer := lists_to_extend(lists, k):
-            lists |= self._query_lists(longer, numbers, sparse, view, k)
-        return by_arm(lists, k)
+        question = question_of(self._vectors, tenants, vector, terms, k, view)
+        lists = self._query_lists(question)
+        if longer := extended(question, lists):
+            lists |= self._query_lists(longer)
+        return by_arm(self._vectors, lists, k)
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         with engine("read"):
@@ -176,6 +173,9 @@ class EdgeStore:
             if offset is None:
                 return sorted(passages, key=lambda pair: pair[0])
 
+    async def points(self, tenant: str, after: str, limit: int) -> PointPage:
+        return point_page(await self._write(self._points, tenant, after, limit + 2), after, limit)
+
     async def close(self) -> None:
         """Finish the running writes, flush, and close the shard; a second call does nothing."""
         if self._closed:
@@ -189,32 +189,27 @@ class EdgeStore:
         await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
         self._writer.shutdown()
 
-    def _query_lists(
-        self,
-        lengths: Mapping[tuple[str, str], int],
-        numbers: list[float],
-        sparse: Mapping[str, Sparse],
-        view: View,
-        k: int,
-    ) -> dict[tuple[str, str], list[ScoredId]]:
+    def _query_lists(self, question: Question) -> dict[tuple[str, str], list[ScoredId]]:
         """Return (arm, tenant) -> points, best first, as from `with_ties`. All lists in one call of the engine."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
         queries = []
+        view, lengths = question.view, question.lengths
         for (arm, tenant), limit in lengths.items():
-            if arm == DENSE:
-                query = Query.Nearest(numbers, using=DENSE)
+            if arm != BM25:
+                query = Query.Nearest(question.numbers[arm], using=arm)
                 queries.append(edge_shard.dense_query(query, tenant, limit, view, segment_points=self._segment_points))
             else:
-                words = SparseVector(list(sparse[tenant].indices), list(sparse[tenant].values))
-                shard_idf = self._shard_idf_is_exact(tenant, replace(view, filter=""), sparse[tenant])
+                sparse = question.sparse[tenant]
+                words = SparseVector(list(sparse.indices), list(sparse.values))
+                shard_idf = self._shard_idf_is_exact(tenant, replace(view, filter=""), sparse)
                 queries.append(
                     edge_shard.lexical_query(Query.Nearest(words, using=BM25), tenant, limit, view, shard_idf=shard_idf)
                 )
         with engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
-        lists = {of: with_ties(answer, k) for of, answer in zip(lengths, answers, strict=True)}
-        cosines = [point.score for (arm, _), points in lists.items() if arm == DENSE for point in points]
+        lists = {of: with_ties(answer, question.k) for of, answer in zip(lengths, answers, strict=True)}
+        cosines = [point.score for (arm, _), points in lists.items() if arm != BM25 for point in points]
         if not all(-_MAX_COSINE <= cosine <= _MAX_COSINE for cosine in cosines):
             raise RetrievalError("a vector in the index is damaged: run `ragway rebuild` for this collection")
         return lists
@@ -251,7 +246,7 @@ class EdgeStore:
         return await asyncio.get_running_loop().run_in_executor(self._writer, work, *arguments)
 
     def _upsert(self, tenant: str, points: Sequence[Point]) -> None:
-        ready = checked_points(points, self._dimension)
+        ready = checked_points(points, self._vectors)
         self._index({*indexed_fields(points)})
         for start in range(0, len(ready), _BATCH_POINTS):
             edge_shard.check_room(self._home)
@@ -302,6 +297,16 @@ class EdgeStore:
             request = ScrollRequest(offset=offset, limit=PAGE, filter=tenant_filter(tenant, view), with_payload=True)
             return self._shard.scroll(request)
 
+    def _points(self, tenant: str, after: str, limit: int) -> Any:
+        from qdrant_edge import ScrollRequest
+
+        with engine("read"):
+            of_tenant = tenant_filter(tenant)
+            request = ScrollRequest(
+                offset=after or None, limit=limit, filter=of_tenant, with_payload=True, with_vector=True
+            )
+            return self._shard.scroll(request)[0]
+
     def _flush(self) -> None:
         with engine("write"):
             self._shard.flush()
@@ -351,7 +356,7 @@ class EdgeStore:
         self._flush()
         target = edge_shard.next_generation(self._home, self._folder)
         self._optimiser = edge_optimise.start(
-            self._folder, target, self._dimension, points=edge_shard.point_count(self._shard)
+            self._folder, target, self._vectors, points=edge_shard.point_count(self._shard)
         )
         self._journal = _Journal()
         return target
@@ -362,7 +367,7 @@ class EdgeStore:
         if journal is None or self._closed:
             return
         with engine("switch to the optimised index"):
-            optimised = edge_shard.open_shard(target, self._dimension)
+            optimised = edge_shard.open_shard(target, self._vectors)
             _catch_up(self._shard, optimised, journal)
             for name in sorted(self._indexed_fields):
                 optimised.update(edge_shard.field_index(name))
@@ -387,7 +392,7 @@ class EdgeStore:
         swapped.set_result(old)
 
 
-def _upsert_operation(tenant: str, points: Sequence[tuple[Point, list[float]]]) -> "UpdateOperation":
+def _upsert_operation(tenant: str, points: Sequence[tuple[Point, dict[str, list[float]]]]) -> "UpdateOperation":
     from qdrant_edge import Point as EdgePoint
     from qdrant_edge import SparseVector, UpdateOperation
 
@@ -395,8 +400,8 @@ def _upsert_operation(tenant: str, points: Sequence[tuple[Point, list[float]]]) 
     for point, numbers in points:
         # A chunk without index terms gets one sentinel term (id 0): Qdrant Edge counts points without a sparse vector
         # inconsistently.
-        words = SparseVector(list(point.sparse.indices) or [_SENTINEL_TERM], list(point.sparse.values) or [1.0])
-        edge_points.append(EdgePoint(point.id, {DENSE: numbers, BM25: words}, payload_of(tenant, point)))
+        words = SparseVector(list(point.sparse.indices) or [SENTINEL_TERM], list(point.sparse.values) or [1.0])
+        edge_points.append(EdgePoint(point.id, {**numbers, BM25: words}, payload_of(tenant, point)))
     return UpdateOperation.upsert_points(edge_points)
 
 

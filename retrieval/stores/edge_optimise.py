@@ -1,12 +1,13 @@
 """Optimise a copy of a shard in a separate process: the engine would hold the GIL of the calling process for minutes.
 
-        python -m retrieval.stores.edge_optimise SOURCE TARGET DIMENSION POINTS
+        python -m retrieval.stores.edge_optimise SOURCE TARGET VECTORS POINTS
 
 The process copies the shard, prints "copied", optimises the copy (a large copy segment by segment), and ends. No
 process may write to the source before "copied", or open the target before the end. The process has the lowest
 priority, and ends when its standard input closes.
 """
 
+import json
 import os
 import select
 import shutil
@@ -18,16 +19,17 @@ from pathlib import Path
 
 from retrieval.errors import RetrievalError
 from retrieval.stores import edge_shard
+from retrieval.stores.schema import Vectors
 from runtime.scheduling import in_the_background
 
 _COPY_BYTES = 2**24
 _MAX_ERROR_CHARS = 300  # of the process's error output
 
 
-def start(source: Path, target: Path, dimension: int, *, points: int) -> "subprocess.Popen[bytes]":
+def start(source: Path, target: Path, vectors: Vectors, *, points: int) -> "subprocess.Popen[bytes]":
     """Start the process and return after the copy is made. points: points in the shard. Raises RetrievalError."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "retrieval.stores.edge_optimise", str(source), str(target), str(dimension), str(points)],
+        [sys.executable, "-m", "retrieval.stores.edge_optimise", source, target, json.dumps(vectors), str(points)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -82,19 +84,19 @@ def _data_ranges(file: int, size: int) -> Iterator[tuple[int, int]]:
 
 def main() -> int:
     in_the_background(19)
-    source, target, dimension, points = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    source, target, vectors, points = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]), int(sys.argv[4])
     shutil.rmtree(target, ignore_errors=True)
     copy(source, target)
     sys.stdout.write("copied\n")
     sys.stdout.flush()
     # The engine lets no other thread run while working, so the parent's death ends only the copying early.
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    opened = edge_shard.open_shard(target, dimension, points=points)
+    opened = edge_shard.open_shard(target, vectors, points=points)
     with edge_shard.engine("optimise the index"):
         edge_shard.recreate_tenant_index(opened)
         if edge_shard.segment_count(points) > 1 and edge_shard.without_graph(opened) > edge_shard.SEGMENT:
             opened.close()
-            opened = edge_shard.rewrite_in_segments(target, dimension, points=points)
+            opened = edge_shard.rewrite_in_segments(target, vectors, points=points)
         opened.optimize()
         opened.close()
     return 0

@@ -24,7 +24,6 @@ from retrieval.errors import DataInUse, DiskFull, RetrievalError
 from retrieval.records.search import ALL, View
 from retrieval.stores.schema import (
     BM25,
-    DENSE,
     GROUPS,
     MARKS,
     MODIFIED_S,
@@ -32,6 +31,7 @@ from retrieval.stores.schema import (
     SOURCE,
     TENANT,
     FilterClasses,
+    Vectors,
     build_filter,
 )
 
@@ -65,7 +65,7 @@ _LARGEST_SEARCH_EF = 1024
 _OVERSAMPLING = 2.0
 
 
-def config(dimension: int, *, points: int = 0, searchers: int = 1) -> "EdgeConfig":
+def config(vectors: Vectors, *, points: int = 0, searchers: int = 1) -> "EdgeConfig":
     """Return the configuration; graph and segments suit `points` points, and take effect at the next optimisation.
 
     searchers: threads; each thread searches one segment.
@@ -90,17 +90,19 @@ def config(dimension: int, *, points: int = 0, searchers: int = 1) -> "EdgeConfi
         m=0, payload_m=links, ef_construct=build_ef, full_scan_threshold=_FULL_SCAN_KB, max_indexing_threads=builders
     )
     quantization = ScalarQuantizationConfig(ScalarType.Int8, memory=Memory.Cached)
-    dense = EdgeVectorParams(
-        size=dimension, distance=Distance.Cosine, quantization_config=quantization, hnsw_config=graph
-    )
     return EdgeConfig(
-        vectors={DENSE: dense},
+        vectors={
+            name: EdgeVectorParams(
+                size=dimension, distance=Distance.Cosine, quantization_config=quantization, hnsw_config=graph
+            )
+            for name, dimension in vectors.items()
+        },
         sparse_vectors={BM25: EdgeSparseVectorParams(modifier=Modifier.Idf)},
         hnsw_config=graph,
         optimizers=EdgeOptimizersConfig(
             indexing_threshold=1,
             default_segment_number=segment_count(points),
-            max_segment_size=max(SEGMENT, segment_size(points)) * dimension * _FLOAT_BYTES // 1024,
+            max_segment_size=max(SEGMENT, segment_size(points)) * sum(vectors.values()) * _FLOAT_BYTES // 1024,
         ),
         max_search_threads=searchers,
     )
@@ -116,7 +118,7 @@ def segment_size(points: int) -> int:
     return ceil(points / segment_count(points))
 
 
-def open_shard(folder: Path, dimension: int, *, points: int = 0) -> "EdgeShard":
+def open_shard(folder: Path, vectors: Vectors, *, points: int = 0) -> "EdgeShard":
     """Open the shard in the folder, or create a new shard. points: see `config`.
 
     Raises DataInUse, DiskFull, RetrievalError.
@@ -127,7 +129,7 @@ def open_shard(folder: Path, dimension: int, *, points: int = 0) -> "EdgeShard":
     check_room(folder)
     with engine(f"open {folder}"):
         exists = (folder / "edge_config.json").exists() or any(folder.glob("segments/*"))
-        settings = config(dimension, points=points, searchers=_searchers(folder))
+        settings = config(vectors, points=points, searchers=_searchers(folder))
         shard = EdgeShard.load(str(folder), settings) if exists else EdgeShard.create(str(folder), settings)
         # On every start, not only on the first start: the first start may have been killed before this line.
         shard.update(_tenant_index())
@@ -186,13 +188,13 @@ def field_index(field: str) -> "UpdateOperation":
     return UpdateOperation.create_field_index(field, FloatIndexParams(enable_hnsw=False))
 
 
-def rewrite_in_segments(folder: Path, dimension: int, *, points: int) -> "EdgeShard":
+def rewrite_in_segments(folder: Path, vectors: Vectors, *, points: int) -> "EdgeShard":
     """Rewrite the shard in several segments, optimising each: the engine itself never divides a segment."""
     from qdrant_edge import ScrollRequest
 
     whole = folder / "whole"
     _move_shard(folder, whole)
-    old, new = open_shard(whole, dimension), open_shard(folder, dimension, points=points)
+    old, new = open_shard(whole, vectors), open_shard(folder, vectors, points=points)
     for field in old.info().payload_schema.keys() - new.info().payload_schema.keys():
         new.update(field_index(field))
     offset, written = None, 0

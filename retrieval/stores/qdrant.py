@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
-from retrieval.lexical.terms import query_vectors
 from retrieval.records.documents import Passage
-from retrieval.records.points import Point, Sparse, Vector
+from retrieval.records.points import Point, PointPage, Vector
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 from retrieval.stores.schema import (
     BATCH,
@@ -45,16 +44,17 @@ from retrieval.stores.schema import (
     SOURCE,
     TENANT,
     FilterClasses,
+    Question,
+    Vectors,
     build_filter,
     by_arm,
-    checked,
-    checked_k,
     checked_points,
+    extended,
     indexed_fields,
-    list_lengths,
-    lists_to_extend,
     passage_of,
     payload_of,
+    point_page,
+    question_of,
     vectors_of,
     with_ties,
 )
@@ -111,7 +111,7 @@ class QdrantStore:
         clients: Sequence["AsyncQdrantClient"],
         *,
         collection: str,
-        dimension: int,
+        vectors: Vectors,
         where: str,
         timeout_s: float | None,
         layout: Layout = ONE_SERVER,
@@ -121,7 +121,7 @@ class QdrantStore:
         self._clients = clients
         self._at = 0  # the client that answered last
         self._collection = collection
-        self._dimension = dimension
+        self._vectors = vectors
         self._where = where  # hosts and ports, for messages: a URL may hold a password
         self._timeout_s = timeout_s
         self._layout = layout
@@ -136,7 +136,7 @@ class QdrantStore:
         *urls: str,
         api_key: str | None,
         collection: str,
-        dimension: int,
+        vectors: Vectors,
         timeout_s: float,
         ca_file: str = "",
         layout: Layout = ONE_SERVER,
@@ -158,9 +158,7 @@ class QdrantStore:
             for url in urls
         ]
         where = ", ".join(map(_host_of, urls))
-        store = cls(
-            clients, collection=collection, dimension=dimension, where=where, timeout_s=timeout_s, layout=layout
-        )
+        store = cls(clients, collection=collection, vectors=vectors, where=where, timeout_s=timeout_s, layout=layout)
         try:
             await store._check_version()
             await store._prepare(server=True)
@@ -170,7 +168,7 @@ class QdrantStore:
         return store
 
     @classmethod
-    async def local(cls, location: str, *, collection: str, dimension: int) -> Self:
+    async def local(cls, location: str, *, collection: str, vectors: Vectors) -> Self:
         """Open or create a store without a server: `location` is ":memory:" or a folder. For tests and small trials."""
         from qdrant_client import AsyncQdrantClient
 
@@ -182,7 +180,7 @@ class QdrantStore:
             )
             raise DataInUse(message) from error
         where = Path(location).name
-        store = cls([client], collection=collection, dimension=dimension, where=where, timeout_s=None)
+        store = cls([client], collection=collection, vectors=vectors, where=where, timeout_s=None)
         try:
             await store._prepare(server=False)
         except BaseException:  # release the folder's lock
@@ -193,7 +191,7 @@ class QdrantStore:
     async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
         from qdrant_client import models
 
-        ready = checked_points(points, self._dimension)
+        ready = checked_points(points, self._vectors)
         if self._server:
             for field in sorted({*indexed_fields(points)} - self._indexed_fields)[
                 : MAX_INDEXED_FIELDS - len(self._indexed_fields)
@@ -205,7 +203,7 @@ class QdrantStore:
             for point, numbers in ready[start : start + BATCH]:
                 words = models.SparseVector(indices=list(point.sparse.indices), values=list(point.sparse.values))
                 payload = payload_of(tenant, point)
-                batch.append(models.PointStruct(id=point.id, vector={DENSE: numbers, BM25: words}, payload=payload))
+                batch.append(models.PointStruct(id=point.id, vector={**numbers, BM25: words}, payload=payload))
             await self._write(batch)
 
     async def delete(self, tenant: str, ids: Sequence[str]) -> None:
@@ -227,14 +225,11 @@ class QdrantStore:
         k: int,
         view: View = PUBLIC,
     ) -> Mapping[str, list[ScoredId]]:
-        numbers = [] if vector is None else checked(vector, self._dimension)
-        sparse = query_vectors(tenants, terms)
-        checked_k(k)
-        lengths = list_lengths(tenants, k, dense=vector is not None, sparse=sparse)
-        lists = await self._query_lists(lengths, numbers, sparse, view, k)
-        if longer := lists_to_extend(lists, k):
-            lists |= await self._query_lists(longer, numbers, sparse, view, k)
-        return by_arm(lists, k)
+        question = question_of(self._vectors, tenants, vector, terms, k, view)
+        lists = await self._query_lists(question)
+        if longer := extended(question, lists):
+            lists |= await self._query_lists(longer)
+        return by_arm(self._vectors, lists, k)
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         if not ids:
@@ -264,19 +259,30 @@ class QdrantStore:
         passages: list[tuple[str, Passage]] = []
         offset = None
         while True:
-            records, offset = await self._page(_tenant_filter(tenant, view), offset)
+            records, offset = await self._page(_tenant_filter(tenant, view), offset, PAGE)
             passages += [(str(record.id), passage_of(record.payload or {})) for record in records]
             if offset is None:
                 return sorted(passages, key=lambda pair: pair[0])
 
+    async def points(self, tenant: str, after: str, limit: int) -> PointPage:
+        records, _ = await self._page(_tenant_filter(tenant), after or None, limit + 2, vectors=True)
+        return point_page(records, after, limit)
+
     async def _write(self, batch: "list[PointStruct]") -> None:
         await self._request("write", lambda client: client.upsert(self._collection, batch, wait=True))
 
-    async def _page(self, condition: "Filter", offset: Any) -> "tuple[list[Record], Any]":
+    async def _page(
+        self, condition: "Filter", offset: Any, limit: int, *, vectors: bool = False
+    ) -> "tuple[list[Record], Any]":
         return await self._request(
             "read",
             lambda client: client.scroll(
-                self._collection, scroll_filter=condition, limit=PAGE, offset=offset, with_payload=True
+                self._collection,
+                scroll_filter=condition,
+                limit=limit,
+                offset=offset,
+                with_payload=True,
+                with_vectors=vectors,
             ),
         )
 
@@ -287,24 +293,20 @@ class QdrantStore:
         for client in self._clients:
             await client.close()
 
-    async def _query_lists(
-        self,
-        lengths: Mapping[tuple[str, str], int],
-        numbers: list[float],
-        sparse: Mapping[str, Sparse],
-        view: View,
-        k: int,
-    ) -> dict[tuple[str, str], list[ScoredId]]:
+    async def _query_lists(self, question: Question) -> dict[tuple[str, str], list[ScoredId]]:
         """Return (arm, tenant) -> points, best first, as from `with_ties`. All lists in one request."""
         from qdrant_client import models
 
-        requests = []
-        for (arm, tenant), limit in lengths.items():
-            if arm == DENSE:
-                requests.append(_dense_query(numbers, _tenant_filter(tenant, view), limit, self._layout.quantisation))
+        requests, view = [], question.view
+        for (arm, tenant), limit in question.lengths.items():
+            if arm != BM25:
+                query = _dense_query(
+                    arm, question.numbers[arm], _tenant_filter(tenant, view), limit, self._layout.quantisation
+                )
+                requests.append(query)
             else:
-                reason = sparse[tenant]
-                words = models.SparseVector(indices=list(reason.indices), values=list(reason.values))
+                sparse = question.sparse[tenant]
+                words = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
                 readable = _tenant_filter(tenant, replace(view, filter=""))
                 requests.append(_lexical_query(words, _tenant_filter(tenant, view), readable, limit))
         if not requests:
@@ -312,7 +314,7 @@ class QdrantStore:
         answers = await self._request(
             "search", lambda client: client.query_batch_points(self._collection, requests), after_loss=False
         )
-        return {of: with_ties(answer.points, k) for of, answer in zip(lengths, answers, strict=True)}
+        return {of: with_ties(answer.points, question.k) for of, answer in zip(question.lengths, answers, strict=True)}
 
     async def _delete(self, condition: "Filter") -> None:
         from qdrant_client import models
@@ -369,7 +371,10 @@ class QdrantStore:
                 "make the collection",
                 lambda client: client.create_collection(
                     self._collection,
-                    vectors_config={DENSE: _vector_params(self._dimension, self._layout.quantisation)},
+                    vectors_config={
+                        name: _vector_params(dimension, self._layout.quantisation)
+                        for name, dimension in self._vectors.items()
+                    },
                     sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
                     hnsw_config=models.HnswConfigDiff(m=0, payload_m=LINKS),
                     shard_number=self._layout.shards,
@@ -381,15 +386,20 @@ class QdrantStore:
         from qdrant_client import models
 
         vectors, sparse = info.config.params.vectors, info.config.params.sparse_vectors or {}
-        dense = vectors.get(DENSE) if isinstance(vectors, dict) else None
+        made = vectors if isinstance(vectors, dict) else {}
         name = f"the Qdrant collection {self._collection!r} at {self._where}"
-        if dense is None or BM25 not in sparse or sparse[BM25].modifier != models.Modifier.IDF:
+        if (
+            not self._vectors.keys() <= made.keys()
+            or BM25 not in sparse
+            or sparse[BM25].modifier != models.Modifier.IDF
+        ):
             raise RetrievalError(f"{name} was not made by ragway: give qdrant.collection another name")
-        if dense.size != self._dimension:
-            raise RetrievalError(
-                f"{name} holds vectors of {dense.size} dimensions, but the embedder makes {self._dimension}: "
-                "configure the collection's embedder, or set another qdrant.collection and run `ragway rebuild`"
-            )
+        for vector, dimension in self._vectors.items():
+            if (size := made[vector].size) != dimension:
+                raise RetrievalError(
+                    f"{name} holds vectors of {size} dimensions, but the embedder makes {dimension}: "
+                    "configure the collection's embedder, or set another qdrant.collection and run `ragway rebuild`"
+                )
 
     async def _request(self, doing: str, call: Call[Answer], *, after_loss: bool = True) -> Answer:
         """Return the server's answer to one request; raise the server's errors as our classes.
@@ -547,8 +557,10 @@ def _vector_params(dimension: int, quantisation: Quantisation) -> "VectorParams"
     )
 
 
-def _dense_query(numbers: list[float], visible: "Filter", limit: int, quantisation: Quantisation) -> "QueryRequest":
-    """Return the dense arm's query for one tenant's visible points."""
+def _dense_query(
+    name: str, numbers: list[float], visible: "Filter", limit: int, quantisation: Quantisation
+) -> "QueryRequest":
+    """Return the query of a vector for one tenant's visible points."""
     from qdrant_client import models
 
     params = None
@@ -556,7 +568,7 @@ def _dense_query(numbers: list[float], visible: "Filter", limit: int, quantisati
         rescoring = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING[quantisation])
         params = models.SearchParams(quantization=rescoring)
     return models.QueryRequest(
-        query=numbers, using=DENSE, filter=visible, params=params, limit=limit, with_payload=False
+        query=numbers, using=name, filter=visible, params=params, limit=limit, with_payload=False
     )
 
 

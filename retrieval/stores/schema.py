@@ -1,7 +1,7 @@
 """The point schema for Qdrant Edge and the Qdrant server, filters, and code shared by both stores.
 
-A point has the dense vector `dense`, the sparse vector `bm25` and, as payload, the passage's fields, `tenant`, and
-`groups` if only some readers may read the passage.
+A point has the vectors of the store's table (`Vectors`: today one row, `dense`), the sparse vector `bm25` and, as
+payload, the passage's fields, `tenant`, and `groups` if only some readers may read the passage.
 
 A filter says what a query may find: the tenant, and the part of the tenant in the caller's view. Both engines have
 filter classes with nearly the same names. The conditions on rights come last, beside all other conditions, so that no
@@ -13,7 +13,7 @@ one more, and `TIES` more in a second request if the cut falls between two equal
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
 from typing import Any
@@ -34,10 +34,12 @@ from retrieval.filters import (
     parsed_filter,
     seconds,
 )
+from retrieval.lexical.terms import query_vectors
 from retrieval.records.documents import Passage
-from retrieval.records.points import Point, Sparse, Vector
+from retrieval.records.points import Point, PointPage, Sparse, Vector
 from retrieval.records.search import ALL, ScoredId, View
 
+Vectors = Mapping[str, int]  # name of a vector -> dimension: the vectors of each point in a store
 DENSE = "dense"
 BM25 = "bm25"
 TENANT = "tenant"
@@ -50,6 +52,7 @@ MARKS, NUMBERS, DATES = "marks", "numbers", "dates"  # of attributes, for filter
 # points per write: 256 points of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
 BATCH = 256
 PAGE = 1000  # points per page of `passages`
+SENTINEL_TERM = 0  # id of a term: in place of no terms, in the embedded engine
 MAX_INDEXED_FIELDS = 200  # numeric and date fields; filters by further fields are slower
 TIES = 100  # at most this many equal scores at the cut are ordered by id; the engine orders further ones
 
@@ -204,6 +207,26 @@ def vectors_of(records: Iterable[Any]) -> dict[str, Vector]:
     return {id: np.asarray(vector, np.float32) for id, vector in lists if vector is not None}
 
 
+def point_page(records: Sequence[Any], after: str, limit: int) -> PointPage:
+    """Return the page after the id `after`, from `limit` + 2 records by id that begin with the id `after`.
+
+    Records of a damaged shard, which lack vectors, are left out.
+    """
+    further = [record for record in records if str(record.id) > after]
+    page = further[:limit]
+    points = [
+        Point(str(record.id), passage_of(record.payload or {}), vector, _sparse(record.vector[BM25]))
+        for record in page
+        if (vector := vectors_of([record]).get(str(record.id))) is not None
+    ]
+    return PointPage(points, str(page[-1].id) if len(further) > limit else "")
+
+
+def _sparse(vector: Any) -> Sparse:
+    indices = tuple(vector.indices)
+    return Sparse((), ()) if indices == (SENTINEL_TERM,) else Sparse(indices, tuple(vector.values))
+
+
 def checked(vector: Any, dimension: int) -> list[float]:
     """Return the vector as the engines accept vectors.
 
@@ -220,22 +243,37 @@ def checked(vector: Any, dimension: int) -> list[float]:
     return numbers
 
 
-def checked_points(points: Sequence[Point], dimension: int) -> list[tuple[Point, list[float]]]:
-    return [(point, checked(point.dense, dimension)) for point in points]
+def checked_points(points: Sequence[Point], vectors: Vectors) -> list[tuple[Point, dict[str, list[float]]]]:
+    return [(point, {name: checked(point.vector(name), d) for name, d in vectors.items()}) for point in points]
 
 
-def checked_k(k: int) -> int:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A search as lists to request from the engine: (arm, tenant) -> length."""
+
+    numbers: Mapping[str, list[float]]  # arm -> vector
+    sparse: Mapping[str, Sparse]  # tenant -> words
+    view: View
+    k: int
+    lengths: Mapping[tuple[str, str], int]
+
+
+def question_of(
+    vectors: Vectors,
+    tenants: Sequence[str],
+    vector: Vector | None,
+    terms: Sequence[tuple[str, float]],
+    k: int,
+    view: View,
+) -> Question:
+    """Return the lists of a search; a query without words has no lexical list. Raises ValueError."""
     if k < 1:
         raise ValueError(f"k is {k}, expected 1 or more")
-    return k
-
-
-def list_lengths(
-    tenants: Sequence[str], k: int, *, dense: bool, sparse: Mapping[str, Sparse]
-) -> dict[tuple[str, str], int]:
-    """Return (arm, tenant) -> length of each list that a search requests; a query without words has no lexical list."""
-    lengths = {(DENSE, tenant): k + 1 for tenant in tenants if dense}
-    return lengths | {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
+    numbers = {} if vector is None else {DENSE: checked(vector, vectors[DENSE])}
+    sparse = query_vectors(tenants, terms)
+    lengths = {(arm, tenant): k + 1 for arm in numbers for tenant in tenants}
+    lengths |= {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
+    return Question(numbers, sparse, view, k, lengths)
 
 
 def with_ties(points: Sequence[Any], k: int) -> list[ScoredId]:
@@ -245,14 +283,16 @@ def with_ties(points: Sequence[Any], k: int) -> list[ScoredId]:
     return [ScoredId(str(point.id), point.score) for point in points if point.score >= lowest_score]
 
 
-def lists_to_extend(lists: Mapping[tuple[str, str], Sequence[ScoredId]], k: int) -> dict[tuple[str, str], int]:
-    """Return the dense lists cut between equal scores, with the length of the next request. lists: from `with_ties`."""
-    return {of: k + TIES for of, points in lists.items() if of[0] == DENSE and len(points) > k}
+def extended(question: Question, lists: Mapping[tuple[str, str], Sequence[ScoredId]]) -> Question | None:
+    """Return a question for the lists of vectors that are cut between equal scores. lists: from `with_ties`."""
+    k = question.k
+    longer = {of: k + TIES for of, points in lists.items() if of[0] != BM25 and len(points) > k}
+    return replace(question, lengths=longer) if longer else None
 
 
-def by_arm(lists: Mapping[tuple[str, str], Sequence[ScoredId]], k: int) -> dict[str, list[ScoredId]]:
+def by_arm(vectors: Vectors, lists: Mapping[tuple[str, str], Sequence[ScoredId]], k: int) -> dict[str, list[ScoredId]]:
     """Return the k best points of all tenants for each arm."""
-    return {arm: best((points for (of, _), points in lists.items() if of == arm), k) for arm in (DENSE, BM25)}
+    return {arm: best((points for (of, _), points in lists.items() if of == arm), k) for arm in (*vectors, BM25)}
 
 
 def best(lists: Iterable[Sequence[ScoredId]], k: int) -> list[ScoredId]:

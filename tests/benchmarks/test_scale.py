@@ -63,7 +63,7 @@ def test_exact_search_is_best_first_and_ties_are_in_order() -> None:
 async def test_exact_search_finds_what_the_embedded_store_finds(tmp_path: Path) -> None:
     base = base_of()
     base = Bases(base.texts, base.vectors, ["What does sentence 7 say of another?", "Why 39?"], base.vectors[[7, 39]])
-    store = EdgeStore.open(tmp_path / "store", dimension=64)
+    store = EdgeStore.open(tmp_path / "store", vectors={"dense": 64})
     for points in grown.points(base, 300):
         await store.upsert(systems.TENANT, points)
     for exact in (Exact.of(base, 300, tmp_path), Exact.of(base, 300, tmp_path)):  # made, then from the cache

@@ -9,6 +9,7 @@ from retrieval.records.documents import Passage, lexical_text
 from retrieval.records.points import Point, Vector
 
 DIMENSION = 8
+VECTORS = {"dense": DIMENSION}
 
 
 def id_of(number: int) -> str:

@@ -17,7 +17,7 @@ from retrieval.records.search import ScoredId
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.qdrant import QdrantStore
-from tests.contracts.points import DIMENSION, id_of, points_of, vector_of
+from tests.contracts.points import VECTORS, id_of, points_of, vector_of
 
 WORDS = "pool socket timeout driver kotlin java tls 99 insertmany café".split()
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=15).map(" ".join)
@@ -70,11 +70,11 @@ def scores(hits: list[ScoredId]) -> dict[str, float]:
 
 
 async def open_edge(folder: Path) -> Store:
-    return EdgeStore.open(folder / "shard", dimension=DIMENSION)
+    return EdgeStore.open(folder / "shard", vectors=VECTORS)
 
 
 async def open_local(folder: Path) -> Store:
-    return await QdrantStore.local(":memory:", collection="test", dimension=DIMENSION)
+    return await QdrantStore.local(":memory:", collection="test", vectors=VECTORS)
 
 
 @pytest.mark.parametrize("open_store", [open_edge, open_local])

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from retrieval.records.documents import Passage
-from retrieval.records.points import Point
+from retrieval.records.points import Point, PointPage
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.qdrant import QdrantStore
 from retrieval.stores.schema import BATCH, PAGE
-from tests.contracts.points import DIMENSION, id_of, passage_of, point_of, point_with, points_of, vector_of
+from tests.contracts.points import DIMENSION, VECTORS, id_of, passage_of, point_of, point_with, points_of, vector_of
 
 Open = Callable[[], Awaitable[Store]]
 
@@ -37,11 +37,11 @@ async def opener(kind: str, folder: Path, *, location: str = ":memory:") -> Asyn
 
     async def open_store() -> Store:
         if kind == "edge":
-            return EdgeStore.open(folder / "shard", dimension=DIMENSION)
+            return EdgeStore.open(folder / "shard", vectors=VECTORS)
         if kind == "server":
             key = os.environ.get("QDRANT_API_KEY")
-            return await QdrantStore.connect(SERVER, api_key=key, collection=name, dimension=DIMENSION, timeout_s=30)
-        return await QdrantStore.local(location, collection=name, dimension=DIMENSION)
+            return await QdrantStore.connect(SERVER, api_key=key, collection=name, vectors=VECTORS, timeout_s=30)
+        return await QdrantStore.local(location, collection=name, vectors=VECTORS)
 
     yield open_store
     if kind == "server":
@@ -486,3 +486,50 @@ async def test_gives_the_vectors_of_points_that_are_there(store: Store) -> None:
         np.testing.assert_allclose(found[id_of(number)], vector_of(number), atol=1e-6)
         assert found[id_of(number)].dtype == np.float32
     assert await store.vectors([]) == {}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 50])
+async def test_pages_of_points_are_whole_points_by_id(store: Store, limit: int) -> None:
+    assert await store.points("a@1", "", limit) == PointPage([], "")
+    written = points_of(["the connection pool", "…", "pool kotlin", "driver"])
+    secret = replace(passage_of("café"), groups=("hr",), attributes={"year": 2024})
+    written.append(point_with(5, secret))
+    await store.upsert("a@1", written)
+    await store.upsert("b@1", points_of(["other"], first=50))
+    read: list[Point] = []
+    page = PointPage([], "")
+    while page.after or not read:
+        page = await store.points("a@1", page.after, limit)
+        assert 0 < len(page.points) <= limit
+        read += page.points
+    assert [(one.id, one.passage) for one in read] == [(one.id, one.passage) for one in written]
+    for one, other in zip(read, written, strict=True):
+        np.testing.assert_allclose(one.dense, other.dense, atol=1e-6)
+        assert dict(zip(one.sparse.indices, one.sparse.values, strict=True)) == pytest.approx(
+            dict(zip(other.sparse.indices, other.sparse.values, strict=True))
+        )
+
+
+async def test_a_page_of_points_begins_after_a_point_that_is_gone(store: Store) -> None:
+    await store.upsert("a@1", points_of(["one", "two", "three"]))
+    page = await store.points("a@1", "", 1)
+    await store.delete("a@1", [page.after])
+    page = await store.points("a@1", page.after, 1)
+    assert (ids_of(page), page.after) == ([id_of(2)], id_of(2))
+    assert ids_of(await store.points("a@1", page.after, 1)) == [id_of(3)]
+
+
+async def test_a_tenant_copied_page_by_page_is_the_same(store: Store) -> None:
+    other = await QdrantStore.local(":memory:", collection="copy", vectors=VECTORS)
+    await store.upsert("a@1", points_of(["the connection pool", "…", "pool kotlin"]))
+    page = await store.points("a@1", "", 2)
+    await other.upsert("a@1", page.points)
+    await other.upsert("a@1", (await store.points("a@1", page.after, 2)).points)
+    asked = [("pool kotlin", 1.0)]
+    copied = await other.search(["a@1"], vector_of(3), asked, k=9)
+    await other.close()
+    assert same(copied, await store.search(["a@1"], vector_of(3), asked, k=9))
+
+
+def ids_of(page: PointPage) -> list[str]:
+    return [point.id for point in page.points]

@@ -19,7 +19,7 @@ from retrieval.records.search import View
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.qdrant import QdrantStore
-from tests.contracts.points import DIMENSION, passage_of, point_with, vector_of
+from tests.contracts.points import VECTORS, passage_of, point_with, vector_of
 
 KEYS = ["team", "year", "open", "tags", "issued", "my-key", "never"]
 TEXTS = [
@@ -190,9 +190,9 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 async def opened(kind: str, folder: Path) -> Store:
     store: Store
     if kind == "edge":
-        store = EdgeStore.open(folder, dimension=DIMENSION)
+        store = EdgeStore.open(folder, vectors=VECTORS)
     else:
-        store = await QdrantStore.local(":memory:", collection="filters", dimension=DIMENSION)
+        store = await QdrantStore.local(":memory:", collection="filters", vectors=VECTORS)
     await store.upsert("a@1", [point_with(n, replace(one, groups=groups)) for n, (one, groups) in enumerate(SHELF)])
     await store.upsert("b@1", [point_with(1000 + n, one) for n, (one, _) in enumerate(SHELF)])
     return store

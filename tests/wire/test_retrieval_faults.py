@@ -285,7 +285,7 @@ def corrupt(index: Path) -> None:
 def of_another_dimension(index: Path) -> None:
     (shard,) = index.iterdir()
     shutil.rmtree(shard)
-    EdgeStore.open(shard, dimension=8)._close()
+    EdgeStore.open(shard, vectors={"dense": 8})._close()
 
 
 @pytest.mark.models

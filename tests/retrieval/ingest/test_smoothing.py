@@ -81,7 +81,7 @@ async def vectors_of(data: Path, folder: Path, weight: float) -> dict[str, Matri
     index = await Index.open(plan_for(data, chunk_tokens=32, neighbour_weight=weight), serving=False)
     await index.writing.ingest([folder], name, silent)
     await index.close()
-    store = EdgeStore.open(data / "index" / "hash-256", dimension=256)
+    store = EdgeStore.open(data / "index" / "hash-256", vectors={"dense": 256})
     passages = sorted(await store.passages(f"{name}@1"), key=lambda found: found[1].ordinal)
     vectors = await store.vectors([id for id, _ in passages])
     await store.close()

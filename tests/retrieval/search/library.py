@@ -41,7 +41,7 @@ class Library:
 
     def __init__(self, folder: Path, embedder: Embedder) -> None:
         self.catalog = Catalog.open(folder / "catalog.sqlite")
-        self.store = Counted.open(folder / "shard", dimension=embedder.dimension)
+        self.store = Counted.open(folder / "shard", vectors={"dense": embedder.dimension})
         self.collection: Collection = self.catalog.create("docs", embedder=embedder.name, probes=probe(embedder))
         self._embedder = embedder
 

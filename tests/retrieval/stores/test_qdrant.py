@@ -14,7 +14,7 @@ import pytest
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.stores.qdrant import ONE_SERVER, Layout, QdrantStore, Quantisation
-from tests.contracts.points import DIMENSION, vector_of
+from tests.contracts.points import DIMENSION, VECTORS, vector_of
 from tests.support.qdrant_server import Qdrant
 from tests.support.recording_upstream import Answer, recording
 from tests.support.recording_upstream import answering as always
@@ -26,7 +26,7 @@ answer_503 = always(reply(b"", status=b"503 Service Unavailable"))
 
 async def connect(port: int, *, timeout_s: float = 5.0) -> QdrantStore:
     return await QdrantStore.connect(
-        f"https://user:hunter2@127.0.0.1:{port}", api_key=KEY, collection="c", dimension=DIMENSION, timeout_s=timeout_s
+        f"https://user:hunter2@127.0.0.1:{port}", api_key=KEY, collection="c", vectors=VECTORS, timeout_s=timeout_s
     )
 
 
@@ -84,7 +84,7 @@ async def test_a_refusal_says_what_to_check(status: str, body: str, kind: type[R
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(RetrievalError, match=said) as raised:
             await QdrantStore.connect(
-                f"http://127.0.0.1:{port}", api_key=None, collection="c", dimension=DIMENSION, timeout_s=5
+                f"http://127.0.0.1:{port}", api_key=None, collection="c", vectors=VECTORS, timeout_s=5
             )
     assert isinstance(raised.value, kind)
     assert isinstance(raised.value, IndexDown) == (kind is IndexDown)
@@ -110,7 +110,7 @@ async def _closing(wire: Wire, _received: Received) -> None:
 async def test_another_node_answers_for_a_node_that_does_not(fault: Answer) -> None:
     first, second = Qdrant(dimension=DIMENSION), Qdrant(dimension=DIMENSION)
     with node(first) as one, node(second) as other:
-        store = await QdrantStore.connect(one, other, api_key=None, collection="c", dimension=DIMENSION, timeout_s=1.0)
+        store = await QdrantStore.connect(one, other, api_key=None, collection="c", vectors=VECTORS, timeout_s=1.0)
         assert await store.count("a@1") == 0
         assert not second.asked
         first.fault = fault
@@ -130,7 +130,7 @@ async def test_without_any_node_the_message_names_all() -> None:
             each.bind(("127.0.0.1", 0))
             urls.append(f"http://127.0.0.1:{each.getsockname()[1]}")
         with pytest.raises(IndexDown) as raised:
-            await QdrantStore.connect(*urls, api_key=None, collection="c", dimension=DIMENSION, timeout_s=5.0)
+            await QdrantStore.connect(*urls, api_key=None, collection="c", vectors=VECTORS, timeout_s=5.0)
     assert all(url.removeprefix("http://") in str(raised.value) for url in urls)
 
 
@@ -144,7 +144,7 @@ async def test_a_server_of_a_private_authority_is_trusted_by_its_file(tmp_path: 
 
     async with upstream(script, tls=context) as running:
         url = f"https://127.0.0.1:{running.port}"
-        named = {"api_key": KEY, "collection": "c", "dimension": DIMENSION, "timeout_s": 5.0}
+        named = {"api_key": KEY, "collection": "c", "vectors": VECTORS, "timeout_s": 5.0}
         with pytest.raises(IndexDown, match="CERTIFICATE_VERIFY_FAILED.*qdrant.ca_file"):
             await QdrantStore.connect(url, **named)  # type: ignore[arg-type]
         store = await QdrantStore.connect(url, **named, ca_file=str(authority))  # type: ignore[arg-type]
@@ -155,10 +155,10 @@ async def test_a_server_of_a_private_authority_is_trusted_by_its_file(tmp_path: 
 
 
 async def test_a_collection_of_another_dimension_is_refused(tmp_path: Path) -> None:
-    await (await QdrantStore.local(str(tmp_path), collection="c", dimension=DIMENSION)).close()
+    await (await QdrantStore.local(str(tmp_path), collection="c", vectors=VECTORS)).close()
     with pytest.raises(RetrievalError, match=r"8 dimensions.*9.*ragway rebuild"):
-        await QdrantStore.local(str(tmp_path), collection="c", dimension=DIMENSION + 1)
-    store = await QdrantStore.local(str(tmp_path), collection="other", dimension=DIMENSION + 1)
+        await QdrantStore.local(str(tmp_path), collection="c", vectors={"dense": DIMENSION + 1})
+    store = await QdrantStore.local(str(tmp_path), collection="other", vectors={"dense": DIMENSION + 1})
     await store.close()
 
 
@@ -172,14 +172,14 @@ async def test_somebody_elses_collection_is_refused(tmp_path: Path) -> None:
     await client.close()
     for collection in ("plain", "no-idf"):
         with pytest.raises(RetrievalError, match="not made by ragway"):
-            await QdrantStore.local(str(tmp_path), collection=collection, dimension=DIMENSION)
+            await QdrantStore.local(str(tmp_path), collection=collection, vectors=VECTORS)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the client leaves its lock file open
 async def test_a_folder_open_elsewhere_is_in_use(tmp_path: Path) -> None:
-    store = await QdrantStore.local(str(tmp_path), collection="c", dimension=DIMENSION)
+    store = await QdrantStore.local(str(tmp_path), collection="c", vectors=VECTORS)
     with pytest.raises(DataInUse, match="another process"):
-        await QdrantStore.local(str(tmp_path), collection="c", dimension=DIMENSION)
+        await QdrantStore.local(str(tmp_path), collection="c", vectors=VECTORS)
     gc.collect()  # so that the warning comes here, not in a later test
     await store.close()
 
@@ -218,7 +218,7 @@ async def asked_of(layout: Layout) -> tuple[dict[str, Any], list[dict[str, Any]]
     with recording() as recorder:
         recorder.answer = server.answer
         store = await QdrantStore.connect(
-            recorder.url, api_key="", collection="c", dimension=DIMENSION, timeout_s=20, layout=layout
+            recorder.url, api_key="", collection="c", vectors=VECTORS, timeout_s=20, layout=layout
         )
         before = len(server.asked)
         await store.search(["a@1", "b@1"], vector_of(1), [("pool", 1.0)], k=5)
