@@ -7,13 +7,9 @@ The log line, the metrics, `Server-Timing` and the receipt read the trace. Only 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 from proxy.dialects.token_counts import Tokens
-
-if TYPE_CHECKING:
-    from proxy.actions.offer import OfferedOperation
-    from proxy.actions.own_tools import OwnTool
 
 # Why a chat got operations or no operations. "not suited": an offer could change the meaning of the request.
 # "no usable set": no document of the chat's sets was read, or the key has no credentials of its own.
@@ -35,6 +31,13 @@ AnsweredBy = Literal["", "model", "gateway", "error"]  # "": the reply has not e
 # Words before the operations in `x-rag-actions`: earlier calls cannot be put back, the request cannot get operations,
 # the document of a set is not read yet.
 HEADER_WORDS = ("forgotten", "unsuited", "not-ready")
+
+
+class Offered(Protocol):
+    """A tool that a model is offered."""
+
+    @property
+    def origin(self) -> tuple[str, str]: ...  # set and operation; "" and the name, of the gateway's own tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class ActionTrace:
 
     sets: Sequence[str] = ()
     offer: OfferResult | Literal[""] = "not suited"  # "": of a run, or the client left during the search
-    tools: "Mapping[str, OfferedOperation | OwnTool]" = field(default_factory=dict)  # offered, by the name of the tool
+    tools: Mapping[str, Offered] = field(default_factory=dict)  # offered, by the name of the tool
     searches: list[OperationSearch] = field(default_factory=list)
     not_ready: Sequence[str] = ()  # the sets without a document
     left_out: list[str] = field(default_factory=list)  # SET/OPERATION whose definitions the model refused in this chat

@@ -28,7 +28,8 @@ from proxy.access.rights import Rights
 from proxy.api import mcp
 from proxy.api.advice import Advice
 from proxy.api.knowledge import files, stores
-from proxy.api.knowledge.api import ACTIONS, KnowledgeApi
+from proxy.api.knowledge.access import ACTIONS
+from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.models import CheckSets, Models
 from proxy.api.passthrough import relayed_kind
 from proxy.api.paths import ACCOUNT, EXACT, MODEL_CALLS, WITH_MODEL, rewrite

@@ -19,8 +19,9 @@ from proxy.access.keys import Keyring
 from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
 from proxy.actions.actions import Actions
+from proxy.api.knowledge.access import ACTIONS
 from proxy.api.knowledge.action_sets import ActionSets
-from proxy.api.knowledge.api import ACTIONS, KnowledgeApi
+from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.description import PATH
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.searches import SearchSettings

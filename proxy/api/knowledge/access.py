@@ -31,6 +31,7 @@ from retrieval.knowledge import DEFAULT_HIT_OPTIONS, HitOptions, Knowledge
 from retrieval.records.documents import CollectionInfo, is_reserved
 from retrieval.records.search import Retrieved, Turn
 
+ACTIONS = "/v1/actions"
 _RETRY_AFTER_S = 5  # a dead index process restarts within seconds
 _WRITE_DEADLINE_S = 60.0  # the first write after a start waits for the embedder of the child process
 

@@ -15,8 +15,7 @@ from starlette.routing import Route
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import Actions
 from proxy.actions.execution import traced_call
-from proxy.api.knowledge.access import Access, ApiReply, forbidden, listed, must_write, rights_of
-from proxy.api.knowledge.api import ACTIONS
+from proxy.api.knowledge.access import ACTIONS, Access, ApiReply, forbidden, listed, must_write, rights_of
 from proxy.api.knowledge.parameters import invalid, k_of, query_of, query_text, whole_number, yes_or_no
 from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route
 
 from proxy.access.rights import Rights
-from proxy.api.knowledge.access import Access
+from proxy.api.knowledge.access import ACTIONS, Access
 from proxy.api.knowledge.attachments import Attachments
 from proxy.api.knowledge.description import Description
 from proxy.api.knowledge.documents import Documents
@@ -24,8 +24,6 @@ from retrieval.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from proxy.api.knowledge.action_sets import ActionSets
-
-ACTIONS = "/v1/actions"
 
 
 class KnowledgeApi:
