@@ -431,7 +431,7 @@ def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str,
 
 
 def _scores(report: BenchReport) -> Table:
-    text = "Means over the questions that have the score. docs/reference/bench-scores.md says what each is."
+    text = "Means over the questions that have the score. docs/why/verdicts.md says what each is."
     return _means(report, "Scores of each variant", text, (*RULES, *JUDGED))
 
 

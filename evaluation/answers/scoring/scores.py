@@ -1,7 +1,7 @@
 """Score an answer by rules alone: the same answer always gets the same scores, without a model.
 
 A score is between 0 and 1, or None if the question has no fact to compare with. Verdicts use `score`.
-docs/reference/bench-scores.md explains the comparison, docs/why/verdicts.md why no evaluation library is used.
+docs/why/verdicts.md explains the comparison, and why no evaluation library is used.
 """
 
 import re
