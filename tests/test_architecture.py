@@ -33,7 +33,7 @@ LIGHTER_DOORS = {
     "rank_bm25": r"retrieval\.search\.okapi",
     "scipy": r"evaluation\.answers\.judges\.agreement",
     "sqlalchemy": r"runtime\.(database|lazy_database|locks|record_store|record_tables)|[\w.]+\.migrations\.\w+"
-    r"|retrieval\.(catalog\.\w+|index\.audit)"
+    r"|retrieval\.catalog\.\w+"
     r"|proxy\.(access\.(sql|tables|shares|usage|key_credentials)|apis\.(store|tables))",
     "tree_sitter": r"retrieval\.ingest\.chunking\.definitions",
 }

@@ -7,9 +7,9 @@ from sqlalchemy import ColumnElement, Row, Select, false, func, or_, select
 
 from retrieval.catalog import descriptions
 from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.revisions import catalog_key, client_key
 from retrieval.catalog.tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
-from retrieval.ingest.document_writer import catalog_key, client_key
 from retrieval.records.documents import (
     RESERVED,
     Attribute,

@@ -20,6 +20,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal,
 from sqlalchemy.exc import IntegrityError
 
 from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.revisions import CLIENTS, catalog_key
 from retrieval.catalog.tables import documents, files, jobs, tasks
 from retrieval.errors import UnknownCollection, UnknownJob
 from retrieval.records.documents import Groups
@@ -28,7 +29,6 @@ from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, Wri
 
 _INCOMPLETE = "making"  # incomplete: a crash may leave such a job, which no client was told about
 _UNFINISHED = ("queued", "running")
-PREFIX = "api:"  # of the catalog's keys for clients' documents
 _SAVED_FIELDS = ("title", "format", "modified_s", "attributes", "groups", "otherwise", "writer", "owner")
 _MAX_INTERRUPTIONS = 3  # of one document: the document may be what crashes the index
 _CREATION_S = 3600.0  # by then a job is complete, or its creator is gone
@@ -219,7 +219,7 @@ class Jobs:
 
     def unfinished_attachments(self, collections: Sequence[str], groups: Groups = ()) -> list[UnfinishedAttachment]:
         """Return the files that these collections still wait for or failed to add, latest first."""
-        there = (documents.c.collection == jobs.c.collection) & (documents.c.key == literal(PREFIX) + tasks.c.key)
+        there = (documents.c.collection == jobs.c.collection) & (documents.c.key == literal(CLIENTS) + tasks.c.key)
         query = (
             select(jobs.c.collection, *tasks.c["key", "state", "reason"], jobs.c.created_s)
             .join(jobs, jobs.c.id == tasks.c.job)
@@ -241,7 +241,7 @@ class Jobs:
     def collections_with(self, key: str) -> list[str]:
         """Return the collections that have or wait for a document under this key."""
         waiting = select(jobs.c.collection).join(tasks, tasks.c.job == jobs.c.id).where(tasks.c.key == key)
-        query = union(waiting, select(documents.c.collection).where(documents.c.key == PREFIX + key))
+        query = union(waiting, select(documents.c.collection).where(documents.c.key == catalog_key(key)))
         with self._catalog.engine.connect() as sql:
             return list(sql.scalars(query))
 

@@ -8,6 +8,7 @@ from retrieval.embedding.embed import Matrix
 from retrieval.lexical.language import DEFAULT
 
 State = Literal["staged", "ready", "current", "retired"]  # ready: in an unfinished generation, see `builds`
+CLIENTS = "api:"  # prefix of the catalog's keys for clients' documents; the key of a file is the absolute path
 NAMESPACE = uuid.UUID("6f1d3c1e-7c0b-5b0e-9a55-3d1f5f6a2b10")  # of point ids; must never change
 
 
@@ -68,3 +69,13 @@ def collection_of(tenant: str) -> str:
 def point_id(tenant: str, document: str, revision: int, ordinal: int) -> str:
     """Return the id of a chunk's point. The same chunk has the same id, so that a repeated write changes nothing."""
     return str(uuid.uuid5(NAMESPACE, f"{tenant}/{document}/{revision}/{ordinal}"))
+
+
+def catalog_key(key: str) -> str:
+    """Return the catalog's key for the client's name `key`."""
+    return CLIENTS + key
+
+
+def client_key(key: str) -> str:
+    """Return the client's name for a catalog key; "" for a file."""
+    return key.removeprefix(CLIENTS) if key.startswith(CLIENTS) else ""

@@ -19,8 +19,8 @@ from weakref import WeakValueDictionary
 from sqlalchemy import Connection
 
 from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.replicas import Replicas
 from retrieval.errors import Busy, RetrievalError
-from retrieval.index.replicas import Replicas
 from runtime import locks
 
 _WAIT_S = 30.0  # wait for a writer of another process

@@ -6,8 +6,6 @@ library        collections, documents, jobs and files, from the catalog
 writing        writes and deletes documents, jobs and files
 vector_spaces  each embedder in use, with store, ingester and retriever
 data_folder    the lock of the folder, and the stores in the folder
-replicas       several index processes over a shared catalog
-audit          whether the store holds the points of the catalog
 completeness   the collections that lack points, for the operator
 pairing        whether catalog and index belong together
 spool          a folder for uploads until the catalog has stored the uploads

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from retrieval.catalog.audit import audited, cleared
 from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.changes import Change
+from retrieval.catalog.replicas import Replicas
 from retrieval.catalog.writers import Writers
 from retrieval.embedding.embed import check_same_model, label, probe
 from retrieval.index import spool
-from retrieval.index.audit import audited, cleared
 from retrieval.index.completeness import Completeness
 from retrieval.index.data_folder import hold, remove_unused_shards, shard_name
 from retrieval.index.library import IndexLibrary
 from retrieval.index.pairing import Pairing
-from retrieval.index.replicas import Replicas
 from retrieval.index.search import IndexSearch
 from retrieval.index.vector_spaces import Opener, VectorSpaces, choice_of, from_text
 from retrieval.index.writing import IndexWriting

@@ -17,8 +17,7 @@ import orjson
 
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.descriptions import readable_documents
-from retrieval.catalog.jobs import PREFIX
-from retrieval.catalog.revisions import RevisionRecord
+from retrieval.catalog.revisions import RevisionRecord, catalog_key
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import FORMATS
 from retrieval.ingest.pipeline import Ingester, Pending, Row
@@ -26,16 +25,6 @@ from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.splitting import Recipe, SourceFile
 from retrieval.records.documents import Groups
 from retrieval.records.jobs import DocumentInput, WriteResult
-
-
-def catalog_key(key: str) -> str:
-    """Return the catalog's key for the client's name `key`."""
-    return PREFIX + key
-
-
-def client_key(key: str) -> str:
-    """Return the client's name for a catalog key; "" for a file."""
-    return key.removeprefix(PREFIX) if key.startswith(PREFIX) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from retrieval.catalog.audit import check_there
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, collection_of
 from retrieval.embedding.embed import Embedder, Matrix, check_same_model, label, mix
 from retrieval.embedding.queries import QueryBatcher
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
-from retrieval.index.audit import check_there
 from retrieval.knowledge import HitOptions, SearchOptions
 from retrieval.records.documents import Groups, Passage, lexical_text
 from retrieval.records.points import Vector

@@ -7,7 +7,7 @@ came with Qdrant 1.19. Older servers are refused, because older servers would si
 
 A cluster has several addresses: a request goes to the address that answered last, and in turn to the others if that
 one does not answer. If somebody deletes the Qdrant collection, the next request makes an empty one; which of our
-collections lost their points is then found by `retrieval.index.audit.check_there`, before a search may use them.
+collections lost their points is then found by `retrieval.catalog.audit.check_there`, before a search may use them.
 
 `local` opens qdrant-client's own imitation of a server, in memory or in a folder, for tests. The results are the same
 (`idf.corpus` included), but the search is brute force in Python on the event loop, and the client unpickles the
