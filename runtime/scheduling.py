@@ -7,7 +7,7 @@ clock with ticks of 4 ms. Niceness alone does not help, and with automatic group
 a session: all sessions get equal shares of a core, and a thread waits for the turn of the thread's session. So all
 processes of a gateway share a session, bulk work gets its own session, and the answering thread asks for the shortest
 slice, which lets the thread run without waiting for other slices. The system call by ctypes stays for the goal of waits
-below 20 ms during an ingest: docs/use/scaling.md has 16.7 ms with the call, and no figure without the call.
+below 20 ms during an ingest: docs/why/measurements.md has 16.7 ms with the call, and no figure without the call.
 """
 
 import contextlib

@@ -25,7 +25,7 @@ from tests.support.recording_upstream import recording
 from tests.support.served_qdrant import SharedQdrant
 from tests.support.tiny_model import make_tiny_model
 
-SEEN_S = 60.0  # docs/use/databases.md promises two; a busy machine is slower
+SEEN_S = 60.0  # docs/use/scaling.md promises two; a busy machine is slower
 
 
 @pytest.fixture(scope="module")
