@@ -16,7 +16,7 @@ from retrieval.search.relevance import Scale
 # .975, Anthropic's documentation .893 to .913, MTRAG govt .845 to .854, MED .428 to .425.
 _GUARANTEED_RANK = 5
 # The worth of a standard deviation of similarity, and of a match of a rarest word; 1 is a first rank in both arms. Mean
-# nDCG@10 hardly changes for a similarity of .03 to .07 with words of .1 to .3. See docs/why/relevance.md.
+# nDCG@10 hardly changes for a similarity of .03 to .07 with words of .1 to .3. See docs/why/ranking.md.
 _SIMILARITY = 0.045
 _WORDS = 0.25
 # The lexical ranks weigh _CONFIRMED_WEIGHT times the share of the first ten lexical candidates that the dense arm

@@ -12,7 +12,7 @@ expected_max_noise  the largest of n standard normal numbers, about sqrt(2 ln n)
                     the best irrelevant passage looks better
 
 A logistic curve turns the evidence of the best passage into the probability that the collection answers the question,
-assuming that half of all questions have no answer in the collection. docs/why/relevance.md has the measurements on
+assuming that half of all questions have no answer in the collection. docs/why/ranking.md has the measurements on
 judged sets; benchmarks/retrieval/relevance.py made them and also fits the constants below. Without effect: the gap
 between the first and the following candidates, the number of words, the number of the first ten candidates shared by
 both arms. An unmeasured embedder gets the same constants: the constants see no cosine, only the distance from the

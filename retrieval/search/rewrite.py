@@ -9,7 +9,7 @@ A question whose own words find a passage that is almost surely relevant stays u
 subject. Otherwise two measures decide whether the question depends on history, in any language: the similarity of the
 question to the history (by the embedder), and the length of the question (a short question rarely names its whole
 subject). A question that changes the subject is far from the history and names its own subject, so the search uses the
-question as asked. docs/why/rewriting.md has the measurements.
+question as asked. docs/why/ranking.md has the measurements.
 """
 
 import math
@@ -23,7 +23,7 @@ from retrieval.embedding.embed import Matrix
 from retrieval.records.search import Query, Turn
 from retrieval.search.split import SHORT_CHARS, length_chars, split_questions
 
-# Weights relative to the question's weight of 1; measured in docs/why/rewriting.md.
+# Weights relative to the question's weight of 1; measured in docs/why/ranking.md.
 QUESTION_WEIGHT = 1.0
 EARLIER_QUESTION_WEIGHT = 0.3
 EARLIER_ANSWER_WEIGHT = 0.3

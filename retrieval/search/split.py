@@ -2,7 +2,7 @@
 
 One search for two questions finds passages between the two subjects. On pairs of single questions joined into one
 message (three judged sets), a further search for each question raises the share of gold passages among the first ten
-from .736 to .809, .652 to .859 and .242 to .319. docs/why/rewriting.md has the measurement.
+from .736 to .809, .652 to .859 and .242 to .319. docs/why/ranking.md has the measurement.
 """
 
 import re
