@@ -3,7 +3,7 @@
 Data goes to standard output, messages go to standard error. Exit codes: 0 done, 1 failed (one line names the failure),
 2 wrong usage.
 
-    build     settings -> the objects of a gateway and of an index      apis  settings -> APIs that are called
+    assembly/ settings -> the objects of a gateway and of an index
     options   --config and --data, and groups of commands
     common    settings, access to documents and accounts, progress bars
     serve     the gateway and the index process       worker    one process of the gateway

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import orjson
 
-from cli.apis import (
+from cli.assembly.apis import (
     action_api,
     action_library,
     action_store,
@@ -20,7 +20,7 @@ from cli.apis import (
     refused_address,
     why_not_called,
 )
-from cli.build import accounts, key_credentials
+from cli.assembly.stores import accounts, key_credentials
 from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, progress_bar, run, settings_of
 from cli.options import Commands, options
 from cli.specs import configured_address, counts_of, document_of, row_to_write, source_of, update

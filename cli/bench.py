@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import uvloop
 
+from cli.assembly.chats import rewrite_prompt, template
 from cli.bench_draft import draft_command
 from cli.bench_judge import judge_command
 from cli.bench_live import live_command
@@ -21,7 +22,6 @@ from cli.bench_shared import (
     send_options,
     unfinished,
 )
-from cli.build import rewrite_prompt, template
 from cli.common import WholeNumber, confirm, progress_bar, run, settings_of
 from cli.config import shown_settings
 from cli.options import options

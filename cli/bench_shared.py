@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from cli.build import targets
+from cli.assembly.models import targets
 from cli.common import Number, WholeNumber
 from config.settings import BENCH_KEY, Settings
 from proxy.access.prices import Price, Size, price_of, size_of

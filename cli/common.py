@@ -63,7 +63,7 @@ def opened_accounts(config_file: Path | None, data: str | None, *, make: bool = 
 
     make: create a missing data folder.
     """
-    from cli.build import accounts as opened
+    from cli.assembly.stores import accounts as opened
 
     settings = settings_of(config_file, data=data)
     if not make:
@@ -132,7 +132,7 @@ async def knowledge(settings: Settings, *, make: bool = False) -> AsyncIterator[
 
 
 async def _connect(settings: Settings) -> Knowledge:
-    from cli.build import plan
+    from cli.assembly.index import plan
     from retrieval.index.index import Index
     from retrieval.rpc.client import IndexClient
 

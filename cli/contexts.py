@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli.build import enrichments, model_calls
+from cli.assembly.index import enrichments
+from cli.assembly.models import model_calls
 from cli.common import confirm, echo, progress_bar
 from config.settings import Settings, SettingsError
 from proxy.access.rights import EVERYTHING

@@ -146,7 +146,7 @@ async def _specs(seen: Examination) -> None:
     specs = {name: row.spec for name, row in seen.settings.actions.items() if row.spec}
     if not specs:
         return
-    from cli.apis import spec_reader
+    from cli.assembly.apis import spec_reader
     from cli.specs import configured_address, document_of, row_to_write
     from proxy.apis.openapi.read import UnreadableSpec
     from proxy.apis.sources import shown_source
@@ -168,7 +168,7 @@ def _baked_in(seen: Examination) -> None:
     """Check the names in `actions.NAME.always`."""
     if not any(row.always for row in seen.settings.actions.values()):
         return
-    from cli.apis import action_store, always_of
+    from cli.assembly.apis import action_store, always_of
     from proxy.apis.baked_in import baked_in
 
     store = action_store(seen.settings)
@@ -186,7 +186,7 @@ async def _sets(seen: Examination) -> None:
     configured, rows = seen.settings.actions, []
     unknown: list[tuple[str, str, str]] = []
     if seen.settings.catalog.url or (Path(seen.settings.data) / "actions.db").exists():
-        from cli.apis import action_store, refused_address, unknown_arguments, unknown_names
+        from cli.assembly.apis import action_store, refused_address, unknown_arguments, unknown_names
 
         store = action_store(seen.settings)
         try:
@@ -217,7 +217,7 @@ async def _sets(seen: Examination) -> None:
 
 async def _index(seen: Examination) -> None:
     """Check every collection's points. Opening an index also clears the rest of interrupted work."""
-    from cli.build import plan
+    from cli.assembly.index import plan
     from retrieval.index.index import Index
 
     data = Path(seen.settings.data)

@@ -125,7 +125,7 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
     name without the ending. DIR needs no documents. Hit@5 is the share of questions with a right operation among the
     first five; offer P and offer R stand in place of ctx P and ctx R, for the operations that a chat is offered.
     """
-    from cli.build import plan
+    from cli.assembly.index import plan
     from evaluation.retrieval.measure import MeasureOptions
 
     args = _EvalArgs(**given)
@@ -173,7 +173,7 @@ def _check_sets(args: _EvalArgs, settings: Settings) -> None:
     """Raise click.ClickException for an unknown action set."""
     if args.action_sets:
         from cli.actions import set_of
-        from cli.apis import action_store
+        from cli.assembly.apis import action_store
 
         with contextlib.closing(action_store(settings)) as store:
             for name in args.action_sets:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cli.build import key_credentials
+from cli.assembly.stores import key_credentials
 from cli.common import as_text, echo, echo_json, opened_accounts, settings_of
 from cli.options import Commands, options
 from config.settings import Settings
@@ -58,7 +58,7 @@ def setting(
 
 def _check_argument(settings: Settings, set_name: str, argument: str) -> None:
     """Say that no operation has a fixed argument."""
-    from cli.apis import action_store, unknown_arguments
+    from cli.assembly.apis import action_store, unknown_arguments
 
     with contextlib.closing(action_store(settings)) as store, contextlib.suppress(RetrievalError):
         if unknown_arguments(store, set_name, [argument]):

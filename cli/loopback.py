@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from cli.build import plan
+from cli.assembly.index import plan
 from cli.worker import Serving
 from config.settings import Settings
 from proxy.server.index_process import IndexProcess

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.build import accounts
+from cli.assembly.stores import accounts
 from cli.common import knowledge, run, settings_of
 from cli.options import options
 from config.settings import KEY, Settings

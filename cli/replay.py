@@ -60,7 +60,7 @@ async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
 
 def _receipt(settings: Settings, id: str) -> Mapping[str, Any]:
     """The stored receipt. Raises RetrievalError."""
-    from cli.build import receipt_store
+    from cli.assembly.stores import receipt_store
 
     opened = receipt_store(settings)
     try:
@@ -78,7 +78,8 @@ def _receipt(settings: Settings, id: str) -> Mapping[str, Any]:
 
 async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, Any]) -> Outcome:
     """The passages that the chat would get now. Raises RetrievalError, SettingsError."""
-    from cli.build import model_calls, rewriter, template, versions
+    from cli.assembly.chats import rewriter, template, versions
+    from cli.assembly.models import model_calls
 
     known = {row.name for row in await documents.library.collections(None)}
     names = [name for name in kept["_asked"] if name in known]

@@ -19,7 +19,9 @@ import click
 import orjson
 import uvloop
 
-from cli.build import accounts, plan, targets
+from cli.assembly.index import plan
+from cli.assembly.models import targets
+from cli.assembly.stores import accounts
 from cli.common import WholeNumber, run, settings_of
 from cli.options import options
 from cli.worker import LOG_FORMAT

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import click
 import orjson
 
-from cli.apis import action_library
+from cli.assembly.apis import action_library
 from cli.common import progress_bar
 from cli.worker import LOG_FORMAT
 from config.settings import ActionsApi, Settings, load

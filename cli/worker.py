@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import uvloop
 
-from cli.build import gateway, metrics_of
+from cli.assembly.gateway import gateway, metrics_of
 from config.settings import Settings, SettingsError, load
 from proxy.observe.metrics import Metrics
 from proxy.server.http1 import Connections, Timeouts

@@ -61,7 +61,7 @@ _WITHHELD = "there are problems: send a key made with --metrics or --admin, or r
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of the application; `cli.build` makes the parts from settings."""
+    """The parts of the application; `cli.assembly.gateway` makes the parts from settings."""
 
     chat: App
     count: App  # of tokens

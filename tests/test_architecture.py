@@ -167,7 +167,7 @@ def test_only_the_command_line_and_the_app_see_settings() -> None:
 
 
 def test_nothing_imports_the_app_but_the_builder() -> None:
-    assert {i.by for i in IMPORTS if within(i.of, "proxy.app")} == {"cli.build"}
+    assert {i.by for i in IMPORTS if within(i.of, "proxy.app")} == {"cli.assembly.gateway"}
 
 
 def test_ingest_and_search_do_not_import_each_other() -> None:
@@ -202,10 +202,10 @@ def test_heavy_libraries_are_imported_on_first_use() -> None:
 
 
 def test_the_gateway_starts_without_anything_heavy() -> None:
-    script = "import sys, proxy.app, cli.build, proxy.server.index_process; print(*sys.modules, sep='\\n')"
+    script = "import sys, proxy.app, cli.assembly.gateway, proxy.server.index_process; print(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = done.stdout.split()
-    assert "cli.build" in loaded
+    assert "cli.assembly.gateway" in loaded
     assert sorted(NOT_IN_THE_GATEWAY & set(loaded)) == []
 
 

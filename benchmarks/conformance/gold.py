@@ -38,7 +38,7 @@ from benchmarks.conformance.reference_request import (
     received_request,
     reference_request,
 )
-from cli.apis import spec_reader
+from cli.assembly.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
 from proxy.apis.library import ActionLibrary

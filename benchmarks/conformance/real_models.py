@@ -35,7 +35,7 @@ from benchmarks.common.output import say, table
 from benchmarks.common.processes import ROOT, Unmeasurable
 from benchmarks.conformance import club_cases
 from benchmarks.conformance.questions import STRING, Json, MockOperation, Question
-from cli.apis import spec_reader
+from cli.assembly.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
 from proxy.actions.ways import LEARNED

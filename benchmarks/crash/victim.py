@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common.processes import ROOT, Running, environment, printed_port, start
 from benchmarks.crash.oracle import FILE, Act
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from retrieval.errors import CollectionExists, IndexDown, RetrievalError, UnknownCollection, UnknownDocument
 from retrieval.index.index import Index

@@ -36,7 +36,7 @@ from benchmarks.common.arguments import add_models
 from benchmarks.common.load import Connection, Reply
 from benchmarks.common.processes import ROOT, Running, printed_port, start
 from benchmarks.isolation.writes import Form, Shelf, Shelving
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common.bootstrap import Floats, interval
 from benchmarks.common.output import say
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from retrieval.embedding.embed import Embedder, cores
 from retrieval.embedding.export import open_embedder

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common.arguments import parser_of
 from benchmarks.common.output import say, table
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from evaluation.retrieval.judged import JudgedQuestion, JudgedSet, corpus, judged_id, read
 from evaluation.retrieval.metrics import ndcg, recall

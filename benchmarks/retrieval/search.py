@@ -32,7 +32,7 @@ from benchmarks.common.arguments import add_cache, add_models
 from benchmarks.common.output import say
 from benchmarks.common.processes import ROOT, Unmeasurable, refusal
 from benchmarks.common.workload import questions
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from retrieval.knowledge import Plan
 from retrieval.records.search import Turn

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.scale import grown
 from benchmarks.scale.grown import Bases
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from retrieval.lexical.terms import document_vector
 from retrieval.records.points import Point, Sparse

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from benchmarks.scale import grown
 from benchmarks.scale.grown import Bases
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection

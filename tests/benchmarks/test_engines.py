@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.retrieval.engines import Asked, compared, row
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from evaluation.retrieval.judged import read
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.scale import sharing
 from benchmarks.scale.grown import Bases
 from benchmarks.scale.shelves import name_of, shelf
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from retrieval.index.index import Index
 from retrieval.records.search import Turn

@@ -9,7 +9,8 @@ from typing import Any
 import click
 import pytest
 
-from cli.build import accounts, plan
+from cli.assembly.index import plan
+from cli.assembly.stores import accounts
 from cli.contexts import EnrichmentSurvey, Writer, estimate_line, rendered, write_contexts
 from config.settings import Settings, load
 from proxy.access.usage import sums, usage_query

@@ -17,7 +17,7 @@ from cli import COMMANDS
 
 for module, _ in COMMANDS.values():
     importlib.import_module(f"cli.{module}")
-for name in ("cli.build", "retrieval.index.index", "retrieval.rpc.client", "proxy.access.sql"):
+for name in ("cli.assembly.gateway", "retrieval.index.index", "retrieval.rpc.client", "proxy.access.sql"):
     importlib.import_module(name)
 
 __all__ = ["alembic", "numpy", "onnxruntime", "qdrant_edge", "sqlalchemy", "tokenizers"]

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.build import gateway
+from cli.assembly.gateway import gateway
 from config.settings import load
 from proxy.asgi import App
 from retrieval.rpc.client import IndexClient

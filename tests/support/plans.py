@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from retrieval.embedding.hashing import HASH
 from retrieval.knowledge import Plan, ReadingLimits

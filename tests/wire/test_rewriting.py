@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from cli.build import Gateway, gateway
+from cli.assembly.gateway import Gateway, gateway
 from config.settings import load
 from proxy.access.limits import Limits
 from proxy.access.rights import EVERYTHING

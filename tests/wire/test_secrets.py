@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.build import gateway as build_gateway
+from cli.assembly.gateway import gateway as build_gateway
 from config.settings import load
 from retrieval.knowledge import HitOptions
 from retrieval.records.documents import CollectionInfo, Groups

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli.build import plan
+from cli.assembly.index import plan
 from config.settings import load
 from evaluation.retrieval.ladder import Rung, ladder
 from retrieval.knowledge import SearchOptions

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli.apis import spec_reader
+from cli.assembly.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
 from proxy.access.rights import EVERYTHING

@@ -11,7 +11,8 @@ import httpx
 import openai
 import pytest
 
-from cli.build import accounts, gateway
+from cli.assembly.gateway import gateway
+from cli.assembly.stores import accounts
 from config.settings import load
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.api.models import Models

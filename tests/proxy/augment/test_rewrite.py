@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.build import rewriter, targets
+from cli.assembly.chats import rewriter
+from cli.assembly.models import targets
 from config.settings import PROMPTS, SettingsError, load
 from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore

@@ -1,4 +1,4 @@
-"""Settings to the APIs whose operations are called. `cli.build` imports the module where an API is configured."""
+"""Settings to the APIs whose operations are called. `gateway` imports the module if an API is configured."""
 
 import contextlib
 import os
@@ -10,7 +10,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from cli.build import accounts, history_store, key_credentials, reading_limits
+from cli.assembly.index import reading_limits
+from cli.assembly.stores import accounts, history_store, key_credentials
 from cli.common import knowledge as opened_knowledge
 from config.settings import ActionsApi, Settings, SettingsError
 from proxy.access.key_apis import KeyApis

@@ -8,8 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.apis import action_api, call_limits
-from cli.build import gateway, plan, targets, template
+from cli.assembly.apis import action_api, call_limits
+from cli.assembly.chats import template
+from cli.assembly.gateway import gateway
+from cli.assembly.index import plan
+from cli.assembly.models import targets
 from config.settings import Settings, SettingsError, load
 from proxy.apis.call import CallLimits, call
 from proxy.apis.credentials import ApiKey, Bearer, ClientCredentials, Digest

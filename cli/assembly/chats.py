@@ -1,0 +1,168 @@
+"""Settings to the chats that get passages: the texts around passages, rewriting, shadow comparisons."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cli.assembly.models import upstreams
+from cli.assembly.stores import comparison_store
+from config.settings import PROMPTS, SMALL_TALK, UTILITY_REQUESTS, Settings, SettingsError
+from proxy.access.ledger import Ledger
+from proxy.access.limits import Limits
+from proxy.access.rights import EVERYTHING
+from proxy.asgi import App
+from proxy.augment.history import Histories
+from proxy.augment.inject import Template, TemplateError
+from proxy.augment.middleware import AugmentOptions, Shadow
+from proxy.augment.rewrite import Prompt, PromptError, Rewriter
+from proxy.augment.small_talk import SmallTalk
+from proxy.augment.utility_requests import PromptsError, UtilityPrompts
+from proxy.dialects.errors import ApiError
+from proxy.model_calls import ModelCalls
+from proxy.observe.metrics import Metrics
+from proxy.observe.receipts.receipt import Receipts, Versions, sha256_of
+from proxy.observe.shadow.comparison import serialize_comparison
+from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions
+from proxy.upstream.routes import Routes
+from runtime.write_behind import WriteBehindQueue
+
+if TYPE_CHECKING:
+    from proxy.actions.actions import Actions
+
+# The settings in a receipt: those that decide about the passages, without paths, names and addresses.
+_RECEIPT_SETTINGS = {
+    "retrieval": (
+        "mode", "lexical", "rewrite", "candidates", "rrf_k", "min_relevance", "k", "rerank_candidates",
+        "recency_half_life_days", "merge_neighbours", "neighbours", "whole_document_tokens",
+    ),
+    "inject": ("budget_tokens", "window_share", "order"),
+}  # fmt: skip
+
+
+def versions(settings: Settings) -> Versions:
+    """The versions of all parts that decide about the injected text. Raises SettingsError."""
+    values: dict[str, Any] = {
+        f"{section}.{name}": getattr(getattr(settings, section), name)
+        for section, names in _RECEIPT_SETTINGS.items()
+        for name in names
+    }
+    values["retrieval.rerank_model"] = Path(settings.retrieval.rerank_model).name
+    if settings.retrieval.rewrite == "llm":
+        values["retrieval.rewrite_model"] = settings.retrieval.rewrite_model
+        values["retrieval.rewrite_prompt"] = sha256_of(rewrite_prompt(settings).text)
+    return Versions(version("ragway"), sha256_of(template(settings).text), settings.inject.order, values)
+
+
+def max_body_bytes(settings: Settings) -> int:
+    """The largest body of a request."""
+    return settings.server.max_body_mb * 2**20
+
+
+def augment_options(
+    settings: Settings,
+    receipts: Receipts,
+    histories: Histories,
+    shadow: ShadowComparison,
+    actions: "Actions | None",
+    begun: Callable[[], Awaitable[None]],
+) -> AugmentOptions:
+    """The options of the chats that get passages. Raises SettingsError."""
+    retrieval, bench = settings.retrieval, settings.bench
+    return AugmentOptions(
+        enabled=retrieval.enabled,
+        collections=retrieval.collections,
+        deadline_s=retrieval.deadline_s,
+        require_context=retrieval.require_context,
+        max_body_bytes=max_body_bytes(settings),
+        utility_prompts=utility_prompts(settings),
+        small_talk=SmallTalk.read(SMALL_TALK) if retrieval.skip_housekeeping else SmallTalk(),
+        budget_tokens=settings.inject.budget_tokens,
+        window_share=settings.inject.window_share,
+        order=settings.inject.order,
+        receipts=receipts if settings.receipts.keep_hours else None,
+        histories=histories if settings.history.keep_hours else None,
+        shadow=Shadow(shadow, bench.shadow) if bench.shadow > 0 or bench.compare != "off" else None,
+        action_sets=actions is not None,
+        actions=actions,
+        begun=begun,
+    )
+
+
+def template(settings: Settings) -> Template:
+    """The text around the passages. Raises SettingsError."""
+    file = Path(settings.inject.template) if settings.inject.template else PROMPTS / "answer.txt"
+    try:
+        return Template.read(file)
+    except TemplateError as error:
+        raise SettingsError(f"inject.template: {error}") from error
+
+
+def utility_prompts(settings: Settings) -> UtilityPrompts:
+    """The prompts of chat programs' utility requests. Raises SettingsError."""
+    if not settings.retrieval.skip_housekeeping:
+        return UtilityPrompts()
+    own = settings.retrieval.utility_requests
+    try:
+        return UtilityPrompts.read(UTILITY_REQUESTS, *([Path(own)] if own else []))
+    except PromptsError as error:
+        raise SettingsError(f"retrieval.utility_requests: {error}") from error
+
+
+def rewriter(settings: Settings, models: ModelCalls, routes: Routes) -> Rewriter | None:
+    """The rewriter of questions; None: no model rewrites. Raises SettingsError."""
+    retrieval = settings.retrieval
+    if retrieval.rewrite != "llm" or not retrieval.enabled:
+        return None
+    if not retrieval.rewrite_model:
+        raise SettingsError("retrieval.rewrite is llm: name one of `models` in retrieval.rewrite_model")
+    if retrieval.rewrite_deadline_s >= retrieval.deadline_s:
+        raise SettingsError(
+            f"retrieval.rewrite_deadline_s must be below retrieval.deadline_s ({retrieval.deadline_s:g}), "
+            f"got {retrieval.rewrite_deadline_s:g}"
+        )
+    try:
+        target = routes.resolve(retrieval.rewrite_model, EVERYTHING)
+    except ApiError as error:
+        raise SettingsError(f"retrieval.rewrite_model: {error}") from error
+    if target.lane == "echo":
+        raise SettingsError(
+            f"retrieval.rewrite_model: {retrieval.rewrite_model!r} is the built-in echo, which rewrites nothing: "
+            "name another of `models`"
+        )
+    return Rewriter(
+        models,
+        retrieval.rewrite_model,
+        target,
+        rewrite_prompt(settings),
+        retrieval.rewrite_deadline_s,
+        retrieval.deadline_s,
+    )
+
+
+def rewrite_prompt(settings: Settings) -> Prompt:
+    """Raises SettingsError."""
+    name = settings.retrieval.rewrite_prompt
+    try:
+        return Prompt.read(Path(name) if name else PROMPTS / "rewrite.txt")
+    except PromptError as error:
+        raise SettingsError(f"retrieval.rewrite_prompt: {error}") from error
+
+
+def shadow_comparison(
+    settings: Settings, upstream: App, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str] | None
+) -> ShadowComparison:
+    """The shadow comparison, which also deletes old comparisons where no new comparisons are made."""
+    bench = settings.bench
+    # Connections of their own: a chat never waits for a connection that a comparison uses.
+    ways, _ = upstreams(replace(settings, upstream=replace(settings.upstream, max_connections=bench.at_once)), environ)
+    limits = Limits(tokens_per_day=bench.tokens_per_day, usd_per_day=bench.usd_per_day)
+    return ShadowComparison(
+        upstream,
+        ModelCalls(ways.app, ledger, settings.usage.record),
+        ways.close,
+        WriteBehindQueue(comparison_store(settings), serialize_comparison, metrics.comparisons),
+        metrics,
+        ShadowOptions(bench.compare, limits, bench.at_once),
+    )

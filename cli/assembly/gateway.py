@@ -1,0 +1,205 @@
+"""Settings to the gateway: all parts together."""
+
+import functools
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.assembly.chats import (
+    augment_options,
+    max_body_bytes,
+    rewriter,
+    shadow_comparison,
+    template,
+    versions,
+)
+from cli.assembly.models import Upstreams, targets, upstream_names, upstreams
+from cli.assembly.stores import accounts, history_store, key_credentials, ledger_of, receipt_store
+from config.settings import Settings
+from proxy.access.admin import Admin
+from proxy.access.keys import Keyring
+from proxy.access.ledger import Ledger
+from proxy.api.count_tokens import CountTokens
+from proxy.api.knowledge.api import KnowledgeApi
+from proxy.api.knowledge.forms import UploadOptions
+from proxy.api.knowledge.searches import SearchSettings
+from proxy.api.mcp import Mcp
+from proxy.api.passthrough import Passthrough
+from proxy.api.tools import Tools
+from proxy.app import Parts, application
+from proxy.asgi import App
+from proxy.augment.history import Histories
+from proxy.augment.middleware import Augment, AugmentOptions, already
+from proxy.model_calls import ModelCalls
+from proxy.observe.metrics import Metrics
+from proxy.observe.receipts.receipt import Receipts
+from proxy.observe.shadow.middleware import ShadowComparison
+from proxy.upstream.client import Client
+from proxy.upstream.routes import Routes
+from retrieval.knowledge import Knowledge
+
+if TYPE_CHECKING:
+    from proxy.actions.actions import Actions
+    from proxy.api.knowledge.action_sets import ActionSets
+    from proxy.upstream.translated.lane import Translated
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """The application, with the parts to start before and to close after."""
+
+    app: App
+    client: Client
+    translated: "Translated | None"  # None: no model needs litellm
+    routes: Routes
+    keyring: Keyring
+    mcp: Mcp
+    ledger: Ledger
+    receipts: Receipts
+    histories: Histories
+    shadow: ShadowComparison
+    actions: "Actions | None"  # None: no API is configured
+
+
+def gateway(
+    settings: Settings,
+    knowledge: Knowledge,
+    *,
+    ready: Callable[[], str],
+    warnings: Callable[[], Sequence[str]] = tuple,
+    begun: Callable[[], Awaitable[None]] = already,
+    metrics: Metrics | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Gateway:
+    """The gateway for these settings.
+
+    begun: awaited before a search. metrics: shared with other workers.
+
+    Raises SettingsError; RetrievalError where the keys cannot be read.
+    """
+    ways, routes = upstreams(settings, environ)
+    metrics, keys = metrics or metrics_of(settings, environ), accounts(settings)
+    keyring, ledger = Keyring(keys, required=settings.auth.required), ledger_of(settings, keys, metrics)
+    receipts = Receipts(receipt_store(settings), versions(settings), metrics)
+    histories = Histories(history_store(settings), metrics.histories)
+    shadow = shadow_comparison(settings, ways.app, ledger, metrics, environ)
+    actions, sets = _actions(settings, knowledge, metrics, environ)
+    mcp = _mcp(settings, knowledge)
+    options = augment_options(settings, receipts, histories, shadow, actions, begun)
+    augment = _augment(settings, knowledge, ways, routes, ledger)
+    parts = Parts(
+        chat=augment(options=options),
+        count=_count(settings, augment, options),
+        knowledge=_knowledge_api(settings, knowledge, receipts),
+        check_sets=None if actions is None else actions.sets_of,
+        mcp=mcp,
+        admin=Admin(keys, keyring, key_credentials(keys, environ), max_body_bytes=max_body_bytes(settings)),
+        passthrough=_passthrough(settings, ways.app, routes, histories, actions),
+        upstream=ways.app,
+        routes=routes,
+        ready=lambda: ready() or _unusable(keyring.trouble or ledger.trouble),
+        warnings=lambda: [*warnings(), *(one.trouble for one in (receipts, histories) if one.trouble)],
+        begun=begun,
+        metrics=metrics,
+        keyring=keyring,
+        ledger=ledger,
+        record=settings.usage.record,
+        open=settings.auth.open,
+        cors_origins=settings.server.cors_origins,
+        any_type_paths=tuple(settings.upstream.paths),
+        actions=sets,
+    )
+    app, translated = application(parts), ways.translated
+    return Gateway(app, ways.client, translated, routes, keyring, mcp, ledger, receipts, histories, shadow, actions)
+
+
+def _actions(
+    settings: Settings, knowledge: Knowledge, metrics: Metrics, environ: Mapping[str, str] | None
+) -> "tuple[Actions | None, ActionSets | None]":
+    """The action sets of chats, and their routes; None: no API is configured. Raises SettingsError."""
+    if not settings.actions or not settings.retrieval.enabled:
+        return None, None
+    from cli.assembly.apis import action_sets, chat_actions  # 25 MB and 0.3 s, for a gateway with APIs alone
+
+    actions = chat_actions(settings, knowledge, metrics, environ)
+    return actions, action_sets(settings, actions)
+
+
+def _augment(
+    settings: Settings, knowledge: Knowledge, ways: Upstreams, routes: Routes, ledger: Ledger
+) -> Callable[..., Augment]:
+    """Makes `Augment` with given options. Raises SettingsError."""
+    return functools.partial(
+        Augment,
+        ways.app,
+        knowledge=knowledge,
+        resolve=routes.resolve,
+        template=template(settings),
+        translated_window=ways.translated.window_tokens if ways.translated is not None else None,
+        rewriter=rewriter(settings, ModelCalls(ways.app, ledger, settings.usage.record), routes),
+    )
+
+
+def _mcp(settings: Settings, knowledge: Knowledge) -> Mcp:
+    retrieval = settings.retrieval
+    return Mcp(
+        Tools(knowledge, collections=retrieval.collections, k=retrieval.k),
+        enabled=retrieval.enabled,
+        deadline_s=retrieval.deadline_s,
+        max_body_bytes=max_body_bytes(settings),
+    )
+
+
+def _count(settings: Settings, augment: Callable[..., Augment], options: AugmentOptions) -> CountTokens:
+    """The route that counts tokens, with the passages of a chat if the settings want passages."""
+    with_passages = settings.inject.augment_count
+    enabled = settings.retrieval.enabled and with_passages
+    without = replace(options, enabled=enabled, receipts=None, shadow=None, actions=None)
+    return CountTokens(augment(options=without), with_passages=with_passages)
+
+
+def _knowledge_api(settings: Settings, knowledge: Knowledge, receipts: Receipts) -> KnowledgeApi:
+    retrieval = settings.retrieval
+    return KnowledgeApi(
+        knowledge,
+        enabled=retrieval.enabled,
+        searches=SearchSettings(retrieval.collections, retrieval.k, bool(retrieval.rerank_model)),
+        deadline_s=retrieval.deadline_s,
+        max_body_bytes=max_body_bytes(settings),
+        uploads=UploadOptions(
+            Path(settings.data), settings.ingest.max_file_mb * 2**20, settings.server.max_upload_mb * 2**20
+        ),
+        receipts=receipts,
+    )
+
+
+def _passthrough(
+    settings: Settings, upstream: App, routes: Routes, histories: Histories, actions: "Actions | None"
+) -> Passthrough:
+    def forget(key: str, id: str) -> None:
+        histories.forget(key, id)
+        if actions is not None:
+            actions.forget(key, id)
+
+    return Passthrough(
+        upstream,
+        routes=routes,
+        paths=settings.upstream.paths,
+        max_body_bytes=max_body_bytes(settings),
+        action_sets=actions is not None,
+        forget=forget if settings.history.keep_hours else None,
+    )
+
+
+def _unusable(trouble: str) -> str:
+    return trouble and f"the accounts cannot be used: {trouble}"
+
+
+def metrics_of(
+    settings: Settings, environ: Mapping[str, str] | None = None, folder: Path | None = None, worker: int = 0
+) -> Metrics:
+    """The counters. folder, worker: as in `Metrics`."""
+    upstreams = upstream_names(targets(settings, os.environ if environ is None else environ))
+    return Metrics(folder, worker, sets=tuple(settings.actions), upstreams=upstreams, data=Path(settings.data))
