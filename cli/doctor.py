@@ -107,7 +107,7 @@ def _databases(seen: Examination) -> bool:
     """Whether the catalog can be used."""
     from proxy.access.tables import schema as accounts
     from proxy.apis.tables import schema as actions
-    from retrieval.catalog.tables import schema as catalog
+    from retrieval.catalog.catalog_tables import schema as catalog
     from runtime.database import examined, open_file, open_server
     from runtime.record_tables import schema as receipts
 

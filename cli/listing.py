@@ -10,7 +10,7 @@ from cli.common import echo, echo_json, knowledge, must_exist, run, settings_of
 from cli.options import options
 from config.settings import Settings
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import DocumentReader
+from retrieval.catalog.document_reader import DocumentReader
 from retrieval.index.pairing import Pairing
 from retrieval.records.documents import CollectionInfo, is_reserved
 

@@ -175,6 +175,13 @@ def test_ingest_and_search_do_not_import_each_other() -> None:
     assert offending(("retrieval.search",), ("retrieval.ingest",)) == []
 
 
+def test_no_name_of_a_class_or_module_stands_twice_in_retrieval() -> None:
+    of_ours = [module for module in MODULES if within(module.name, "retrieval") and module.file.name != "__init__.py"]
+    stems = [module.file.stem for module in of_ours]
+    classes = [node.name for module in of_ours for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+    assert {name for name in (*stems, *classes) if (*stems, *classes).count(name) > 1} == set()
+
+
 def test_stores_know_neither_ingest_nor_search() -> None:
     above = ("retrieval.ingest", "retrieval.search", "retrieval.catalog.catalog")
     assert offending(("retrieval.stores",), above) == []

@@ -30,7 +30,7 @@ from retrieval.knowledge import Plan
 from retrieval.lexical.terms import document_vector, language_of
 from retrieval.records.documents import lexical_text
 from retrieval.records.points import Point
-from retrieval.search.pipeline import Retriever
+from retrieval.search.retriever import Retriever
 from retrieval.stores.base import Store
 from retrieval.stores.qdrant import QdrantStore
 

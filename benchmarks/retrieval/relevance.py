@@ -36,8 +36,8 @@ from evaluation.retrieval.subjects import scratch_plan
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan
 from retrieval.records.search import Turn
-from retrieval.search.pipeline import Retriever
 from retrieval.search.relevance import OFFSET, SLOPE
+from retrieval.search.retriever import Retriever
 
 SMALL_TALK = Path(__file__).with_name("small_talk.txt")
 _THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 0.9)

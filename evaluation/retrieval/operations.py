@@ -25,7 +25,7 @@ from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
 from retrieval.knowledge import HitOptions, Library, Plan, Progress, SearchOptions, Writing
 from retrieval.records.search import ALL, Retrieved, Turn
-from retrieval.search.pipeline import Retriever
+from retrieval.search.retriever import Retriever
 
 _RANKED = 20  # operations in the ranking of a question
 

@@ -13,7 +13,7 @@ from evaluation.retrieval.results import Kind, RankedDocument
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan, SearchOptions
 from retrieval.records.search import ALL, Query, Turn
-from retrieval.search.pipeline import Retriever
+from retrieval.search.retriever import Retriever
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import numpy as np
 from sqlalchemy import select
 
 from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.catalog_tables import documents, revisions
 from retrieval.catalog.revisions import Collection, Revision, tenant_of
-from retrieval.catalog.tables import documents, revisions
 from retrieval.errors import Incomplete, IndexDown, RetrievalError
 from retrieval.records.documents import Passage
 from retrieval.records.points import PointFaults, Vector

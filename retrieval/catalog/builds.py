@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from sqlalchemy import delete, insert, select, update
 
 from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.catalog_tables import builds, collections, documents, revisions
 from retrieval.catalog.revisions import Collection, Revision, RevisionRecord
-from retrieval.catalog.tables import builds, collections, documents, revisions
 
 
 class Builds:

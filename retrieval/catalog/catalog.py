@@ -34,29 +34,29 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from retrieval.catalog import descriptions
-from retrieval.catalog.changes import Change, ChangeKind, record_change
-from retrieval.catalog.revisions import NAMESPACE, Collection, Revision, RevisionRecord, State, tenant_of
-from retrieval.catalog.tables import (
+from retrieval.catalog.catalog_tables import (
     AnyText,
 )
-from retrieval.catalog.tables import (
+from retrieval.catalog.catalog_tables import (
     builds as _builds,
 )
-from retrieval.catalog.tables import (
+from retrieval.catalog.catalog_tables import (
     collections as _collections,
 )
-from retrieval.catalog.tables import (
+from retrieval.catalog.catalog_tables import (
     documents as _documents,
 )
-from retrieval.catalog.tables import (
+from retrieval.catalog.catalog_tables import (
     languages as _languages,
 )
-from retrieval.catalog.tables import (
+from retrieval.catalog.catalog_tables import (
     revisions as _revisions,
 )
-from retrieval.catalog.tables import (
+from retrieval.catalog.catalog_tables import (
     schema as _schema,
 )
+from retrieval.catalog.changes import Change, ChangeKind, record_change
+from retrieval.catalog.revisions import NAMESPACE, Collection, Revision, RevisionRecord, State, tenant_of
 from retrieval.embedding.embed import Matrix
 from retrieval.errors import Invalid, RetrievalError, UnknownCollection
 from retrieval.lexical.language import DEFAULT

@@ -10,7 +10,7 @@ from typing import Literal
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, text
 
-from retrieval.catalog.tables import changes
+from retrieval.catalog.catalog_tables import changes
 from runtime.database import lock_number
 
 # One document; collections created, removed or of another language; or any documents of a collection.

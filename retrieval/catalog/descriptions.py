@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Engine, insert, select, true
 
-from retrieval.catalog.tables import attributes, audiences, revisions
+from retrieval.catalog.catalog_tables import attributes, audiences, revisions
 from retrieval.records.documents import Attribute, Document, Groups
 
 RevisionKey = tuple[str, int]  # document and revision

@@ -1,7 +1,7 @@
 """The owner of the data folder.
 
 index          the interface `Knowledge`: opens the parts, audits, closes
-search         from a question to passages, over the vector spaces
+index_search   from a question to passages, over the vector spaces
 library        collections, documents, jobs and files, from the catalog
 writing        writes and deletes documents, jobs and files
 vector_spaces  each embedder in use, with store, ingester and retriever

@@ -6,9 +6,9 @@ from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import DocumentReader
-from retrieval.catalog.files import UploadedFiles
-from retrieval.catalog.jobs import Jobs
+from retrieval.catalog.document_reader import DocumentReader
+from retrieval.catalog.file_store import UploadedFiles
+from retrieval.catalog.job_store import Jobs
 from retrieval.ingest.job_runner import JobRunner
 from retrieval.records.points import PointFaults
 

@@ -24,15 +24,15 @@ from retrieval.index.data_folder import open_store
 from retrieval.index.pairing import Pairing
 from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.document_writer import DocumentWriter
+from retrieval.ingest.ingester import EmbedderIdentity, Ingester
 from retrieval.ingest.load import Reach
-from retrieval.ingest.pipeline import EmbedderIdentity, Ingester
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.removal import Removal, WriteContext
 from retrieval.ingest.splitting import EmbedderLimits, Recipe
 from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.search.okapi import OkapiArm
-from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import Reranker
+from retrieval.search.retriever import Retriever
 from retrieval.stores.base import Store
 
 log = logging.getLogger("ragway")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import DocumentReader
-from retrieval.catalog.files import UploadedFiles
-from retrieval.catalog.jobs import Jobs
+from retrieval.catalog.document_reader import DocumentReader
+from retrieval.catalog.file_store import UploadedFiles
+from retrieval.catalog.job_store import Jobs
 from retrieval.errors import Invalid
 from retrieval.index import spool
 from retrieval.index.vector_spaces import VectorSpaces

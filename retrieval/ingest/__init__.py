@@ -1,6 +1,6 @@
 """A document's path, in order.
 
-pipeline         the orchestrator: finds changes, commits each document by itself
+ingester         the orchestrator: finds changes, commits each document by itself
 removal          deletes documents and collections
 load             files and folders -> candidates -> Document
 exclude          files left out by name

@@ -19,8 +19,8 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.descriptions import readable_documents
 from retrieval.catalog.revisions import RevisionRecord, catalog_key
 from retrieval.errors import Unreadable
+from retrieval.ingest.ingester import Ingester, Pending, Row
 from retrieval.ingest.load import FORMATS
-from retrieval.ingest.pipeline import Ingester, Pending, Row
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.splitting import Recipe, SourceFile
 from retrieval.records.documents import Groups

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Literal
 
-from retrieval.catalog.jobs import Jobs, JobTask
+from retrieval.catalog.job_store import Jobs, JobTask
 from retrieval.errors import Busy, IndexDown, RetrievalError
 from retrieval.records.jobs import DocumentInput, Job, WriteResult
 

@@ -1,6 +1,6 @@
 """From a question to passages, in order.
 
-pipeline     the orchestrator: runs the stages from top to bottom
+retriever    the orchestrator: runs the stages from top to bottom
 rewrite      conversation -> a query that stands alone
 split        several questions in one message: separate searches, one result
 okapi        rank-bm25 as the lexical arm: the reference and a baseline

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.attributes import checked_attributes, checked_groups, digest
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import DocumentReader
+from retrieval.catalog.document_reader import DocumentReader
 from retrieval.catalog.revisions import Revision
 from retrieval.records.documents import Attribute, Document
 

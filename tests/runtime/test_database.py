@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import Engine, inspect, text
 
 from proxy.access import tables as accounts_tables
-from retrieval.catalog import tables
+from retrieval.catalog import catalog_tables as tables
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import DocumentReader
+from retrieval.catalog.document_reader import DocumentReader
 from retrieval.errors import IndexDown, RetrievalError
 from runtime import record_tables as receipts_tables
 from runtime.database import Schema, _upgrade, exclusive, open_file, open_server, prepare

@@ -13,7 +13,7 @@ import yaml
 from proxy.apis.store import COLLECTION
 from proxy.asgi import Receive, Scope, Send
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import DocumentReader
+from retrieval.catalog.document_reader import DocumentReader
 from tests.support.described import described
 from tests.support.gateway import Served, ragway, serving
 from tests.support.served_app import served

@@ -19,7 +19,7 @@ from retrieval.index.index import Index
 from retrieval.rpc.client import SOCKET
 from retrieval.rpc.protocol import encode, framed
 from retrieval.rpc.server import IndexServer
-from retrieval.search.pipeline import Retriever
+from retrieval.search.retriever import Retriever
 from retrieval.stores.edge import EdgeStore
 from tests.support.copies import copied
 from tests.support.faulty_gateway import Gates, gates

@@ -15,7 +15,7 @@ from retrieval.ingest.chunking.parameters import separate_parameters
 from retrieval.ingest.chunking.questions import separate_pairs
 from retrieval.ingest.chunking.recursive import fixed, recursive
 from retrieval.ingest.chunking.sections import Section, sections
-from retrieval.ingest.chunking.tables import table_sections
+from retrieval.ingest.chunking.table_chunks import table_sections
 from retrieval.knowledge import Chunking
 from retrieval.records.documents import Chunk, Document, indexed_text
 

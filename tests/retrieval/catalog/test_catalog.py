@@ -12,7 +12,7 @@ from sqlalchemy import Connection, event
 
 from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import DocumentReader
+from retrieval.catalog.document_reader import DocumentReader
 from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, point_id, tenant_of
 from retrieval.embedding.embed import Matrix
 from retrieval.errors import RetrievalError, UnknownCollection

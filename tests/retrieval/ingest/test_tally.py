@@ -2,7 +2,7 @@
 
 import pytest
 
-from retrieval.ingest.pipeline import Tally
+from retrieval.ingest.ingester import Tally
 
 
 @pytest.mark.parametrize(

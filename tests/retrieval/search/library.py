@@ -15,8 +15,8 @@ from retrieval.lexical.terms import document_vector
 from retrieval.records.documents import Document, Passage
 from retrieval.records.points import Point
 from retrieval.records.search import Hit, Retrieved, Turn
-from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import Reranker
+from retrieval.search.retriever import Retriever
 from retrieval.stores.edge import EdgeStore
 
 OPTIONS = SearchOptions(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from retrieval.index.search import merged
+from retrieval.index.index_search import merged
 from retrieval.records.search import Retrieved, Turn
 from retrieval.traces import Trace
 from tests.retrieval.search.library import Library

@@ -7,8 +7,8 @@ from sqlalchemy import ColumnElement, Row, Select, false, func, or_, select
 
 from retrieval.catalog import descriptions
 from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.catalog_tables import collections, documents, revisions
 from retrieval.catalog.revisions import catalog_key, client_key
-from retrieval.catalog.tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
 from retrieval.records.documents import (
     RESERVED,

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import DocumentReader
+from retrieval.catalog.document_reader import DocumentReader
 from retrieval.catalog.revisions import Collection, Revision
 from retrieval.errors import UnknownCollection, UnknownDocument
 from retrieval.records.documents import Document

@@ -1,4 +1,4 @@
-"""Uploaded files in the catalog, visible only to the owner; a job can turn a file into a document (`jobs`)."""
+"""Uploaded files in the catalog, visible only to the owner; a job can turn a file into a document (`job_store`)."""
 
 import time
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import LargeBinary, delete, func, insert, select
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.jobs import new_id
-from retrieval.catalog.tables import files
+from retrieval.catalog.catalog_tables import files
+from retrieval.catalog.job_store import new_id
 from retrieval.errors import UnknownFile
 from retrieval.records.files import FILE_ID_PREFIX, UploadedFile
 

@@ -20,8 +20,8 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal,
 from sqlalchemy.exc import IntegrityError
 
 from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.catalog_tables import documents, files, jobs, tasks
 from retrieval.catalog.revisions import CLIENTS, catalog_key
-from retrieval.catalog.tables import documents, files, jobs, tasks
 from retrieval.errors import UnknownCollection, UnknownJob
 from retrieval.records.documents import Groups
 from retrieval.records.files import FILE_ID_PREFIX

@@ -122,7 +122,7 @@ files = Table(  # uploaded by clients, in any number of collections
     Column("bytes", Integer, nullable=False),
     Column("content", LargeBinary, nullable=False),
 )  # fmt: skip
-jobs = Table(  # documents waiting for a collection, see `jobs`; deleted with the collection
+jobs = Table(  # documents waiting for a collection, see `job_store`; deleted with the collection
     "jobs", metadata,
     Column("id", Name, primary_key=True),  # later ids are greater
     Column("collection", ForeignKey("collections.name", ondelete="CASCADE"), nullable=False, index=True),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.files import UploadedFiles
-from retrieval.catalog.jobs import Jobs, JobTask
+from retrieval.catalog.file_store import UploadedFiles
+from retrieval.catalog.job_store import Jobs, JobTask
 from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, UnknownFile, UnknownJob
 from retrieval.index.index import Index
 from retrieval.index.spool import Spool, read
