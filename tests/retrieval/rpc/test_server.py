@@ -114,7 +114,7 @@ async def test_a_shard_that_cannot_be_read_is_put_aside(tmp_path: Path) -> None:
     folder = tmp_path / "tiny-16"
     folder.mkdir()
     (folder / "edge_config.json").write_text("nonsense", "utf-8")
-    store = open_shard(folder, 16)
+    store = open_shard(folder, {"dense": 16})
     assert await store.count("docs@1") == 0
     await store.close()
     assert (tmp_path / "tiny-16.broken" / "edge_config.json").read_text("utf-8") == "nonsense"
@@ -122,16 +122,16 @@ async def test_a_shard_that_cannot_be_read_is_put_aside(tmp_path: Path) -> None:
 
 async def test_a_refusal_of_the_system_puts_no_shard_aside(tmp_path: Path) -> None:
     folder = tmp_path / "tiny-16"
-    await open_shard(folder, 16).close()
+    await open_shard(folder, {"dense": 16}).close()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # no further file may be opened
     try:
         with pytest.raises(RetrievalError, match="os error 24"):
-            open_shard(folder, 16)
+            open_shard(folder, {"dense": 16})
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert names_in(tmp_path) == ["tiny-16"]
-    await open_shard(folder, 16).close()
+    await open_shard(folder, {"dense": 16}).close()
 
 
 @pytest.mark.parametrize(
