@@ -6,6 +6,7 @@ keyword cannot have (`minimum: "5"`, `type: list`, an empty `enum`) gets the val
 
 import contextlib
 import re
+import warnings
 from typing import Any
 
 import orjson
@@ -63,10 +64,11 @@ def kept(name: str, value: Any) -> list[Any]:
 
 def compiles(pattern: str) -> bool:
     """Whether a pattern is one for Python, in which providers check patterns, too."""
-    try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
-        return False
+    with warnings.catch_warnings(action="error", category=FutureWarning):  # `[[`, which may get another meaning
+        try:
+            re.compile(pattern)
+        except (re.error, RecursionError, OverflowError, FutureWarning):
+            return False
     return True
 
 
