@@ -12,9 +12,9 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 
 from cli import ragway
+from proxy.api.knowledge.description import whole_document
 from tests.support.documented_commands import ROOT, DocumentedCommand, blocks, documented_commands
 
 # Program -> why no test of ours runs the program.
@@ -74,8 +74,7 @@ def asks_a_known_path(command: DocumentedCommand) -> None:
     words = command.words
     (url,) = [word for word in words if word.startswith("http://127.0.0.1:8000/")]
     path = url.removeprefix("http://127.0.0.1:8000")
-    described = yaml.safe_load((ROOT / "proxy" / "api" / "knowledge" / "openapi.yaml").read_text("utf-8"))["paths"]
-    paths = (*described, "/v1/chat/completions", "/v1/admin/keys", "/readyz")
+    paths = (*whole_document()["paths"], "/v1/chat/completions", "/v1/admin/keys", "/readyz")
     known = [re.sub(r"\{[^}]*\}", ".+", one) for one in paths]
     assert any(re.fullmatch(pattern, path) for pattern in known), path
     if "-d" in words:

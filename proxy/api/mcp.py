@@ -6,16 +6,17 @@ The server keeps no state between requests (no sessions of the protocol), so any
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import orjson
+import msgspec
 
 from proxy.access.rights import Rights
 from proxy.api.knowledge.access import no_index
-from proxy.api.tools import FETCH, FETCHED, FOUND, SEARCH, Tools
+from proxy.api.knowledge.declarations import Open
+from proxy.api.tools import Tools, tool_schemas
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.body import whole_body
 from proxy.dialects.content_encoding import content_encoding
@@ -112,24 +113,18 @@ def server(
                 names = await tools.readable(rights(context))
         reading = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
         there = f" Collections: {', '.join(names)}." if names else ""
+        texts = {"search": _SEARCH + there, "fetch": _FETCH}
         return types.ListToolsResult(
             tools=[
                 types.Tool(
-                    name="search",
-                    title="Search",
-                    description=_SEARCH + there,
-                    input_schema=dict(SEARCH),
-                    output_schema=dict(FOUND),
+                    name=name,
+                    title=name.capitalize(),
+                    description=texts[name],
+                    input_schema=taken,
+                    output_schema=given,
                     annotations=reading,
-                ),
-                types.Tool(
-                    name="fetch",
-                    title="Fetch",
-                    description=_FETCH,
-                    input_schema=dict(FETCH),
-                    output_schema=dict(FETCHED),
-                    annotations=reading,
-                ),
+                )
+                for name, (taken, given) in tool_schemas().items()
             ]
         )
 
@@ -163,11 +158,11 @@ async def _refusals() -> AsyncIterator[list[str]]:
         words.append(f"{error}.")
 
 
-def _answered(found: Mapping[str, Any]) -> "types.CallToolResult":
+def _answered(found: Open) -> "types.CallToolResult":
     from mcp import types
 
-    text = types.TextContent(type="text", text=orjson.dumps(found).decode())  # for programs that read only text
-    return types.CallToolResult(content=[text], structured_content=found)
+    text = types.TextContent(type="text", text=msgspec.json.encode(found).decode())  # for programs that read only text
+    return types.CallToolResult(content=[text], structured_content=msgspec.to_builtins(found))
 
 
 def _rights(context: "ServerRequestContext[Any, Any]") -> Rights:

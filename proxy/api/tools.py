@@ -5,18 +5,24 @@ needs no setting. A model reads the texts: the texts are quoted like the passage
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, UnsetType
 
 from proxy.access import permitted
 from proxy.access.rights import Rights
+from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import (
+    CollectionNames,
+    K,
+    QueryText,
     checked,
+    few_names,
     filter_in,
-    k_of,
-    names_of,
     query_text,
-    whole_number_of,
+    read_as,
 )
+from proxy.api.knowledge.schemas import Schemas
 from proxy.dialects.quoting import quoted, quoted_label
 from retrieval.knowledge import DEFAULT_HIT_OPTIONS, Knowledge
 from retrieval.records.search import Hit, Turn
@@ -29,52 +35,43 @@ _FILTER = (
     "gte, lt, lte, prefix (of the key source), and, or (with filters), not (with filter). Keys: source, modified_at, "
     "and the documents' attributes."
 )
-_PASSAGES = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "description": "Of the document, for fetch."},
-        "title": {"type": "string"},
-        "url": {"type": "string", "description": "The document's source."},
-        "text": {"type": "string", "description": "Its passages that were found, best first."},
-    },
-    "required": ["id", "title", "url", "text"],
-}
-SEARCH: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "query": {"type": "string", "description": "A question or keywords, in full: nothing is remembered."},
-        "collections": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-        "k": {"type": "integer", "minimum": 1, "maximum": 100, "description": "Passages at most."},
-        "filter": {"type": "object", "description": _FILTER},
-    },
-    "required": ["query"],
-    "additionalProperties": False,
-}
-FOUND: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"results": {"type": "array", "items": _PASSAGES}},
-    "required": ["results"],
-}
-FETCH: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "description": "A result's id."},
-        "start": {"type": "integer", "minimum": 0, "description": "The first character, for what is too long."},
-    },
-    "required": ["id"],
-    "additionalProperties": False,
-}
-FETCHED: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string"},
-        "title": {"type": "string"},
-        "text": {"type": "string"},
-        "url": {"type": "string", "description": "The document's source."},
-        "metadata": {"type": "object", "description": "collection, format, chars; next_start where text is not all."},
-    },
-    "required": ["id", "title", "text", "url", "metadata"],
-}
+
+
+class _FoundDocument(Open, frozen=True):
+    id: Annotated[str, doc("Of the document, for fetch.")]
+    title: str
+    url: Annotated[str, doc("The document's source.")]
+    text: Annotated[str, doc("Its passages that were found, best first.")]
+
+
+class _FoundDocuments(Open, frozen=True):
+    results: list[_FoundDocument]
+
+
+class _Search(Closed, frozen=True):
+    query: Annotated[QueryText, doc("A question or keywords, in full: nothing is remembered.")]
+    collections: CollectionNames | UnsetType = UNSET
+    k: Annotated[K, doc("Passages at most.")] | UnsetType = UNSET
+    filter: Annotated[Any, Meta(extra_json_schema={"type": "object"}), doc(_FILTER)] | UnsetType = UNSET
+
+
+class _Fetch(Closed, frozen=True):
+    id: Annotated[str, doc("A result's id.")]
+    start: Annotated[int, Meta(ge=0), doc("The first character, for what is too long.")] = 0
+
+
+class _Fetched(Open, frozen=True):
+    id: str
+    title: str
+    text: str
+    url: Annotated[str, doc("The document's source.")]
+    metadata: Annotated[dict[str, Any], doc("collection, format, chars; next_start where text is not all.")]
+
+
+def tool_schemas() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """The schemas of arguments and answer of each tool."""
+    of = Schemas(formats=False).schema
+    return {"search": (of(_Search), of(_FoundDocuments)), "fetch": (of(_Fetch), of(_Fetched))}
 
 
 class Tools:
@@ -90,10 +87,10 @@ class Tools:
         """The names of the searchable collections. Raises RetrievalError."""
         return [row.name for row in await permitted.readable(self._knowledge, rights)]
 
-    async def search(self, asked: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
+    async def search(self, asked: Mapping[str, Any], rights: Rights) -> Open:
         """Passages, by document. Raises ApiError for invalid arguments, RetrievalError."""
-        asked = checked(asked, ("query", "collections", "k", "filter"))
-        query, k, names = query_text(asked.get("query")), k_of(asked, "k", self._k), names_of(asked)
+        wanted = read_as(_Search, checked(asked, _Search.__struct_fields__))
+        query, names = query_text(wanted.query), few_names(wanted.collections or ())
         searched = await permitted.search(
             self._knowledge,
             permitted.PermittedSearch(
@@ -101,40 +98,31 @@ class Tools:
                 names or self._collections,
                 rights,
                 explicit=bool(names),
-                k=k,
-                filter=filter_in(asked, "filter"),
+                k=wanted.k or self._k,
+                filter=filter_in(wanted.filter or None, "filter"),
                 hit_options=DEFAULT_HIT_OPTIONS,
             ),
         )
         documents: dict[str, list[Hit]] = {}
         for hit in searched.retrieved.hits:
             documents.setdefault(hit.passage.document, []).append(hit)
-        return {"results": [_result(hits) for hits in documents.values()]}
+        return _FoundDocuments([_result(hits) for hits in documents.values()])
 
-    async def fetch(self, asked: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
+    async def fetch(self, asked: Mapping[str, Any], rights: Rights) -> Open:
         """A whole document, or the next piece. Raises ApiError, RetrievalError (UnknownDocument)."""
-        asked = checked(asked, ("id", "start"))
-        start = whole_number_of(asked, "start", default=0)
-        found = await permitted.document(self._knowledge, str(asked.get("id", "")), rights)
+        wanted = read_as(_Fetch, checked(asked, _Fetch.__struct_fields__))
+        start = wanted.start
+        found = await permitted.document(self._knowledge, wanted.id, rights)
         end = start + _MOST_CHARS
         metadata = {"collection": found.info.collection, "format": found.info.format, "chars": found.info.chars}
         if end < found.info.chars:
             metadata["next_start"] = end
-        return {
-            "id": found.info.id,
-            "title": quoted_label(found.info.title or found.info.source),
-            "text": quoted(found.text[start:end]),
-            "url": quoted_label(found.info.source),
-            "metadata": metadata,
-        }
+        title, url = quoted_label(found.info.title or found.info.source), quoted_label(found.info.source)
+        return _Fetched(found.info.id, title, quoted(found.text[start:end]), url, metadata)
 
 
-def _result(hits: Sequence[Hit]) -> dict[str, Any]:
+def _result(hits: Sequence[Hit]) -> _FoundDocument:
     passage = hits[0].passage
     texts = [quoted(hit.passage.text) for hit in hits]
-    return {
-        "id": passage.document,
-        "title": quoted_label(passage.title or passage.source),
-        "url": quoted_label(passage.source),
-        "text": _BETWEEN.join(texts),
-    }
+    title, url = quoted_label(passage.title or passage.source), quoted_label(passage.source)
+    return _FoundDocument(passage.document, title, url, _BETWEEN.join(texts))

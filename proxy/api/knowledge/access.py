@@ -2,16 +2,18 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-import orjson
+import msgspec
+from msgspec import Struct
 from starlette.routing import Route
 
 from proxy.access import permitted
 from proxy.access.rights import Rights
-from proxy.api.knowledge.parameters import fields_of, invalid
+from proxy.api.knowledge.declarations import Closed, Declaration, Open, doc, handlers_of
+from proxy.api.knowledge.parameters import fields_of, invalid, read_as
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.body import whole_body
 from proxy.dialects.errors import ApiError, method_not_allowed
@@ -33,7 +35,20 @@ from retrieval.records.search import Retrieved, Turn
 
 ACTIONS = "/v1/actions"
 _RETRY_AFTER_S = 5  # a dead index process restarts within seconds
+_S = TypeVar("_S", bound=Struct)
 _WRITE_DEADLINE_S = 60.0  # the first write after a start waits for the embedder of the child process
+
+
+class Page(Open, frozen=True, tag_field="object", tag="list"):
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class Deleted(Closed, frozen=True):
+    id: str
+    object: str
+    deleted: Annotated[bool, doc("Always true")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +56,7 @@ class ApiReply:
     """An answer with another status than 200."""
 
     status: int
-    body: Mapping[str, Any]
-
-
-Answer = Callable[[Scope, Receive], Awaitable[Mapping[str, Any] | ApiReply]]
+    body: Any
 
 
 class Access:
@@ -57,12 +69,9 @@ class Access:
         self._deadline_s = deadline_s
         self._max_body_bytes = max_body_bytes
 
-    def route(self, path: str, *, writing: Sequence[str] = (), slow: Sequence[str] = (), **answers: Answer) -> Route:
-        """A path, with the handler of each method.
-
-        writing: methods that write, apart from PUT and DELETE. slow: methods with deadlines of their own.
-        """
-        return Route(path, _KnowledgeEndpoint(self, answers, ("PUT", "DELETE", *writing), slow))
+    def routes(self, *owners: object) -> list[Route]:
+        """The routes of the declared handlers of all owners."""
+        return [Route(path, _KnowledgeEndpoint(self, handlers)) for path, handlers in handlers_of(*owners).items()]
 
     async def collection(self, scope: Scope) -> CollectionInfo:
         """The collection named in the path. Raises UnknownCollection, also for an unreadable collection."""
@@ -104,9 +113,13 @@ class Access:
         exchange_of(scope).index_steps(searched.retrieved.timings_ms, searched.began)
         return searched.retrieved
 
-    async def fields(self, scope: Scope, receive: Receive, *names: str) -> Mapping[str, Any]:
-        """The body's fields, all among `names`."""
-        return await fields_of(scope, receive, *names, max_bytes=self._max_body_bytes)
+    async def fields(self, scope: Scope, receive: Receive, kind: type[Struct]) -> Mapping[str, Any]:
+        """The body's fields, all among those of `kind`, without a check of the values."""
+        return await fields_of(scope, receive, kind, max_bytes=self._max_body_bytes)
+
+    async def read(self, kind: type[_S], scope: Scope, receive: Receive) -> _S:
+        """The body as a Struct. Raises ApiError 400."""
+        return read_as(kind, await self.fields(scope, receive, kind))
 
     async def body(self, scope: Scope, receive: Receive) -> bytes:
         """The whole body, which is no JSON of the API's own. Raises ApiError 413, 415."""
@@ -156,21 +169,22 @@ class Access:
 class _KnowledgeEndpoint:
     """A route: the handler of each method, and the answer to other methods."""
 
-    def __init__(
-        self, access: Access, answers: Mapping[str, Answer], writing: Sequence[str], slow: Sequence[str]
-    ) -> None:
-        self._answers = {**answers, "HEAD": answers["GET"]} if "GET" in answers else answers
+    def __init__(self, access: Access, handlers: Mapping[str, tuple[Declaration, Callable[..., Any]]]) -> None:
+        get = handlers.get("GET")
+        self._handlers = handlers if get is None or get[0].streams else {**handlers, "HEAD": get}
         self._access = access
-        self._writing = writing
-        self._slow = slow
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._access.check(scope, list(self._answers))
-        method = scope["method"]
-        async with self._access.asking(writing=method in self._writing, slow=method in self._slow):
-            found = await self._answers[scope["method"]](scope, receive)
+        self._access.check(scope, list(self._handlers))
+        declared, handler = self._handlers[scope["method"]]
+        if declared.streams:
+            await handler(scope, receive, send)
+            return
+        writing = declared.writing or declared.method in ("PUT", "DELETE")
+        async with self._access.asking(writing=writing, slow=declared.slow):
+            found = await handler(scope, receive)
         reply = found if isinstance(found, ApiReply) else ApiReply(200, found)
-        await send_json(send, reply.status, orjson.dumps(reply.body))
+        await send_json(send, reply.status, msgspec.json.encode(reply.body))
 
 
 def rights_of(scope: Scope) -> Rights:
@@ -206,8 +220,7 @@ def _unavailable(message: str) -> ApiError:
     return ApiError(503, message, code="knowledge_unavailable", type="server_error", headers=again)
 
 
-def listed(rows: Sequence[Mapping[str, Any]], *, more: bool = False) -> dict[str, Any]:
-    """A page of rows in the format of OpenAI's lists; more: whether further rows follow the last id."""
-    ids = [row["id"] for row in rows]
-    first, last = (ids[0], ids[-1]) if ids else (None, None)
-    return {"object": "list", "data": rows, "first_id": first, "last_id": last, "has_more": more}
+def ends(rows: Sequence[Any], *, more: bool = False, last: str | None = None) -> tuple[str | None, str | None, bool]:
+    """The members of a `Page` beside the rows. more: whether further rows follow the last id."""
+    first_id, last_id = (rows[0].id, rows[-1].id) if rows else (None, None)
+    return first_id, last_id if last is None else last, more

@@ -8,15 +8,17 @@ module only where an API is configured.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import UNSET, Meta, UnsetType
 from starlette.routing import Route
 
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.actions import Actions
 from proxy.actions.execution import traced_call
-from proxy.api.knowledge.access import ACTIONS, Access, ApiReply, forbidden, listed, must_write, rights_of
-from proxy.api.knowledge.parameters import invalid, k_of, query_of, query_text, whole_number, yes_or_no
+from proxy.api.knowledge.access import ACTIONS, Access, ApiReply, Deleted, Page, ends, forbidden, must_write, rights_of
+from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
+from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_of, query_text
 from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
@@ -24,14 +26,121 @@ from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.request import BadArgument
 from proxy.apis.schema_check import problems
 from proxy.apis.specs import OF_CLIENT
-from proxy.apis.store import ActionSet, collection_of
+from proxy.apis.store import ActionSet as StoredSet
+from proxy.apis.store import collection_of
 from proxy.asgi import Receive, Scope
 from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
 from retrieval.records.search import Turn, View
 
-_LISTED, _MOST_LISTED = 100, 1000
-_K = 8
+_SET = ACTIONS + "/sets/{set}"
+_OPERATION = _SET + "/operations/{operation}"
+_CHANGED = "The set, and the changes"
+
+
+class UncallableOperation(Closed, frozen=True):
+    method: Annotated[str, doc("`*`: the whole path cannot be read.")]
+    path: str
+    reason: str
+
+
+class _RefusedOperation(Closed, frozen=True):
+    operation: str
+    model: str
+
+
+class ActionSet(Open, frozen=True, tag_field="object", tag="action_set"):
+    id: Annotated[str, doc("The set's name")]
+    title: Annotated[str, doc("Of the OpenAPI document")]
+    base_url: Annotated[str, doc("The address of the API; empty: not known yet")]
+    operations: int
+    uncallable: list[UncallableOperation]
+    refused: Annotated[
+        list[_RefusedOperation],
+        doc("The operations whose definition a model refuses; the model's chats go on without the operation"),
+    ]
+    updated_at: Annotated[int | None, doc("Seconds since 1970; null: the set has no document yet")]
+
+
+class _Changes(Closed, frozen=True):
+    added: int
+    changed: int
+    unchanged: int
+    removed: int
+
+
+class ChangedActionSet(ActionSet, frozen=True, kw_only=True):
+    changes: _Changes
+
+
+class ActionOperation(Open, frozen=True, tag_field="object", tag="action.operation"):
+    id: Annotated[str, doc("Of the operationId, else of method and path")]
+    set: str
+    method: str
+    path: str
+    summary: str
+    description: str
+    callable: Annotated[bool, doc("Whether the key can call the operation: the operation only reads")]
+
+
+class OperationWithArguments(ActionOperation, frozen=True, kw_only=True):
+    arguments: Annotated[dict[str, Any], doc("A JSON Schema (2020-12) without the fixed arguments")]
+
+
+class FoundOperations(Closed, frozen=True, tag_field="object", tag="action.search"):
+    query: str
+    data: list[OperationWithArguments]
+
+
+class ActionResult(Closed, frozen=True, tag_field="object", tag="action.result"):
+    set: str
+    operation: str
+    outcome: Annotated[str, doc("ok, api_error, timeout, failed, no_credentials")]
+    status: Annotated[int | None, doc("Of the API's response; null: no response")]
+    sent: Annotated[bool, doc("Whether a request left the gateway")]
+    text: Annotated[str, doc("The result as a model reads the result, or what went wrong")]
+    bytes: Annotated[int, doc("Of the API's response")]
+    ms: float
+
+
+class _Header(Closed, frozen=True):
+    name: str
+    value: str
+
+
+class ActionRequest(Closed, frozen=True, tag_field="object", tag="action.request"):
+    set: str
+    operation: str
+    method: str
+    url: Annotated[str, doc("FIXED stands in place of each fixed argument")]
+    headers: list[_Header]
+    body: str
+
+
+class ActionSetPage(Page, frozen=True, kw_only=True):
+    data: list[ActionSet]
+
+
+class OperationPage(Page, frozen=True, kw_only=True):
+    data: list[ActionOperation]
+
+
+class _OperationsQuery(Closed, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    after: After | None = None
+
+
+class _Run(Closed, frozen=True):
+    arguments: Annotated[dict[str, Any], doc("By the JSON Schema of the operation")] | UnsetType = UNSET
+    dry: Annotated[bool, doc("true: answer with the request, and send nothing")] = False
+
+
+class _OperationQuestion(Closed, frozen=True):
+    query: QueryText
+    sets: Annotated[list[str], doc("Default: all sets that the key may read"), must("a list of names")] | UnsetType = (
+        UNSET
+    )
+    k: K = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +160,10 @@ class ActionSets:
 
     def routes(self, access: Access) -> list[Route]:
         """The routes, for the callers of `access`."""
-        one, routes = ACTIONS + "/sets/{set}", _Routes(self.actions, self.settings, access)
-        return [
-            access.route(ACTIONS + "/sets", GET=routes.list_sets),
-            access.route(one, slow=("PUT",), GET=routes.read_set, PUT=routes.put_set, DELETE=routes.delete_set),
-            access.route(one + "/operations", GET=routes.list_operations),
-            access.route(one + "/operations/{operation}", GET=routes.read_operation),
-            access.route(one + "/operations/{operation}/run", slow=("POST",), POST=routes.run_operation),
-            access.route(ACTIONS + "/search", POST=routes.search),
-        ]
+        return access.routes(ActionSetsApi(self.actions, self.settings, access))
 
 
-class _Routes:
+class ActionSetsApi:
     """The handlers of the routes."""
 
     def __init__(self, actions: Actions, settings: Mapping[str, SetSettings], access: Access) -> None:
@@ -72,15 +173,36 @@ class _Routes:
         self._access = access
         self._writing = {name: asyncio.Lock() for name in settings}  # so that a put knows whether its set existed
 
-    async def list_sets(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        return listed([self._set(row) for row in await self._rows(self._readable(scope, []))])
+    @operation(f"GET {ACTIONS}/sets", "actions", ActionSetPage, "In the order of the settings")
+    async def list_action_sets(self, scope: Scope, _receive: Receive) -> ActionSetPage:
+        """The configured action sets that the key may read."""
+        rows = [ActionSet(*self._set(row)) for row in await self._rows(self._readable(scope, []))]
+        return ActionSetPage(*ends(rows), data=rows)
 
-    async def read_set(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"GET {_SET}", "actions", ActionSet, "The set")
+    async def read_action_set(self, scope: Scope, _receive: Receive) -> ActionSet:
+        """An action set, with the operations that cannot be called and the reasons."""
         (row,) = await self._rows([self._name(scope)])
-        return self._set(row)
+        return ActionSet(*self._set(row))
 
-    async def put_set(self, scope: Scope, receive: Receive) -> ApiReply:
-        """Bring a set up to date with the document in the body: 201 for the first document."""
+    @operation(
+        f"PUT {_SET}",
+        "actions",
+        ChangedActionSet,
+        _CHANGED,
+        also={201: (ChangedActionSet, _CHANGED)},
+        body=dict[str, Any],
+        told={
+            "description": "An OpenAPI document of version 3.0 or 3.1, or of Swagger 2.0; JSON, or YAML with any "
+            "content type"
+        },
+        slow=True,
+    )
+    async def put_action_set(self, scope: Scope, receive: Receive) -> ApiReply:
+        """Read an OpenAPI document into the set; the address and the credentials of the API stay.
+
+        201 for the first document.
+        """
         name = self._writable(scope)
         raw = await self._access.body(scope, receive)
         self._must_take_documents(name)
@@ -100,16 +222,12 @@ class _Routes:
                 message = f"The document cannot be read: {error}. Nothing is changed."
                 raise ApiError(422, message, code="document_unreadable") from error
         self._actions.read_sets_again()
-        counts = {
-            "added": report.added,
-            "changed": report.changed,
-            "unchanged": report.unchanged,
-            "removed": report.removed,
-        }
         (row,) = await self._rows([name])
-        return ApiReply(200 if before.updated_s else 201, {**self._set(row), "changes": counts})
+        changes = _Changes(report.added, report.changed, report.unchanged, report.removed)
+        return ApiReply(200 if before.updated_s else 201, ChangedActionSet(*self._set(row), changes=changes))
 
-    async def delete_set(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"DELETE {_SET}", "actions", Deleted, "Deleted")
+    async def delete_action_set(self, scope: Scope, _receive: Receive) -> Deleted:
         """Delete the operations of a set."""
         name = self._writable(scope)
         self._must_take_documents(name)
@@ -118,36 +236,48 @@ class _Routes:
         self._actions.read_sets_again()
         if not existed:
             raise ApiError(404, f"The action set {name!r} has no operation.", code="action_set_not_found", param="set")
-        return {"id": name, "object": "action_set.deleted", "deleted": True}
+        return Deleted(name, "action_set.deleted", deleted=True)
 
-    async def list_operations(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        asked = query_of(scope, "limit", "after")
-        limit = whole_number(asked.get("limit", str(_LISTED)), "limit", _MOST_LISTED)
-        name, after = self._name(scope), asked.get("after", "")
+    @operation(f"GET {_SET}/operations", "actions", OperationPage, "A page", query=_OperationsQuery)
+    async def list_operations(self, scope: Scope, _receive: Receive) -> OperationPage:
+        """The operations of a set, by name, without arguments."""
+        asked = query_of(scope, _OperationsQuery)
+        name, after, limit = self._name(scope), asked.after or "", asked.limit
         rows = await asyncio.to_thread(self._library.store.operations, name, after=after, limit=limit + 1)
         apis = await self._apis(scope, [name])
-        page = [_operation(name, one, apis.get(name)) for one in rows[:limit]]
-        return listed(page, more=len(rows) > limit)
+        page = [ActionOperation(*_members(name, one, apis.get(name))) for one in rows[:limit]]
+        return OperationPage(*ends(page, more=len(rows) > limit), data=page)
 
-    async def read_operation(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"GET {_OPERATION}", "actions", OperationWithArguments, "The operation")
+    async def read_operation(self, scope: Scope, _receive: Receive) -> OperationWithArguments:
+        """An operation, with the JSON Schema of the arguments."""
         name, operation = await self._operation(scope)
         return _with_arguments(name, operation, (await self._apis(scope, [name])).get(name))
 
-    async def search(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        fields = await self._access.fields(scope, receive, "query", "sets", "k")
-        named = fields.get("sets") or []
-        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
-            raise invalid("'sets' must be a list of names", "sets")
-        query, k = query_text(fields.get("query")), k_of(fields, "k", _K)
-        names, view = self._readable(scope, named), View(rights_of(scope).groups)
-        found = (await self._library.find([Turn("user", query)], names, k=k, view=view)).actions
+    @operation(f"POST {ACTIONS}/search", "actions", FoundOperations, "Operations, best first", body=_OperationQuestion)
+    async def search_operations(self, scope: Scope, receive: Receive) -> FoundOperations:
+        """Operations for a question."""
+        asked = await self._access.read(_OperationQuestion, scope, receive)
+        query = query_text(asked.query)
+        names, view = self._readable(scope, asked.sets or []), View(rights_of(scope).groups)
+        found = (await self._library.find([Turn("user", query)], names, k=asked.k, view=view)).actions
         apis = await self._apis(scope, list({one.set for one in found}))
-        data = [_with_arguments(one.set, one.operation, apis.get(one.set)) for one in found]
-        return {"object": "action.search", "query": query, "data": data}
+        return FoundOperations(query, [_with_arguments(one.set, one.operation, apis.get(one.set)) for one in found])
 
-    async def run_operation(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        fields = await self._access.fields(scope, receive, "arguments", "dry")
-        arguments, dry = fields.get("arguments") or {}, yes_or_no(fields, "dry") is True
+    @operation(
+        f"POST {_OPERATION}/run",
+        "actions",
+        ActionResult | ActionRequest,
+        "The result, or the request",
+        body=_Run,
+        slow=True,
+    )
+    async def run_operation(self, scope: Scope, receive: Receive) -> ActionResult | ActionRequest:
+        """Call an operation that reads, or show the request."""
+        fields = await self._access.fields(scope, receive, _Run)
+        arguments, dry = fields.get("arguments") or {}, fields.get("dry")
+        if not isinstance(dry, bool | None):
+            raise invalid("'dry' must be true or false", "dry")
         if not isinstance(arguments, dict):
             raise invalid("'arguments' must be an object", "arguments")
         async with self._access.asking():
@@ -157,7 +287,7 @@ class _Routes:
             raise forbidden(f"This key has no credentials for {name} (ragway keys credentials set).", "set")
         return _dry(api, operation, arguments) if dry else await self._call(api, operation, arguments, scope)
 
-    async def _call(self, api: Api, operation: Operation, arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    async def _call(self, api: Api, operation: Operation, arguments: Mapping[str, Any], scope: Scope) -> ActionResult:
         """The result of a call, as in a chat. Raises ApiError for a call that is refused."""
         exchange, label = exchange_of(scope), f"{api.name}/{operation.name}"
         traced = ActionCall(0, exchange.elapsed_ms(), api.name, label)
@@ -173,30 +303,17 @@ class _Routes:
             raise invalid(f"'arguments': {outcome.text}", "arguments")
         if outcome.word == "could_change":
             raise forbidden(outcome.text, "operation")
-        return {
-            "object": "action.result",
-            "set": api.name,
-            "operation": operation.name,
-            "outcome": outcome.word,
-            "status": outcome.status or None,
-            "sent": outcome.sent,
-            "text": outcome.text,
-            "bytes": outcome.size,
-            "ms": outcome.ms,
-        }
+        return ActionResult(
+            *(api.name, operation.name, outcome.word, outcome.status or None),
+            *(outcome.sent, outcome.text, outcome.size, outcome.ms),
+        )
 
-    def _set(self, row: ActionSet) -> dict[str, Any]:
-        refused = self._actions.ways.refused_of(row.name)
-        return {
-            "id": row.name,
-            "object": "action_set",
-            "title": row.title,
-            "base_url": row.base_url.partition("?")[0],
-            "operations": row.count,
-            "uncallable": [{"method": one.method, "path": one.path, "reason": one.reason} for one in row.uncallable],
-            "refused": [{"operation": operation, "model": model} for operation, model in refused],
-            "updated_at": int(row.updated_s) if row.updated_s else None,
-        }
+    def _set(self, row: StoredSet) -> Any:
+        """The members of an `ActionSet`."""
+        uncallable = [UncallableOperation(one.method, one.path, one.reason) for one in row.uncallable]
+        refused = [_RefusedOperation(operation, model) for operation, model in self._actions.ways.refused_of(row.name)]
+        updated = int(row.updated_s) if row.updated_s else None
+        return row.name, row.title, row.base_url.partition("?")[0], row.count, uncallable, refused, updated
 
     def _readable(self, scope: Scope, named: Sequence[str]) -> Sequence[str]:
         """The named sets, else all sets, that the caller may read. Raises ApiError 404."""
@@ -205,10 +322,10 @@ class _Routes:
             return self._actions.sets_of(named, rights)
         return [name for name in self._settings if collection_of(name) in rights.read]
 
-    async def _rows(self, names: Sequence[str]) -> list[ActionSet]:
+    async def _rows(self, names: Sequence[str]) -> list[StoredSet]:
         """The sets, also sets without a document. The addresses are those that are called."""
         known = {row.name: row for row in await asyncio.to_thread(self._library.store.sets)}
-        found = [known.get(name, ActionSet(name, "", "", 0.0, ())) for name in names]
+        found = [known.get(name, StoredSet(name, "", "", 0.0, ())) for name in names]
         return [replace(row, base_url=self._settings[row.name].base_url or row.base_url) for row in found]
 
     def _name(self, scope: Scope) -> str:
@@ -228,8 +345,8 @@ class _Routes:
 
     async def _operation(self, scope: Scope) -> tuple[str, Operation]:
         name, wanted = self._name(scope), scope["path_params"]["operation"]
-        for operation in (await asyncio.to_thread(self._library.store.found, [(name, wanted)])).values():
-            return name, operation
+        for one in (await asyncio.to_thread(self._library.store.found, [(name, wanted)])).values():
+            return name, one
         message = f"{name} has no operation {wanted!r}: GET {ACTIONS}/sets/{name}/operations lists the operations."
         raise ApiError(404, message, code="operation_not_found", param="operation")
 
@@ -239,7 +356,7 @@ class _Routes:
         return await self._actions.apis.of(exchange_of(scope).key, [row for row in rows if row.name in names])
 
 
-def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
     """The request that a call would send, as `Api.shown_request`."""
     if wrong := problems(api.schema_of(operation), arguments):
         raise invalid(f"'arguments': {'; '.join(wrong)}", "arguments")
@@ -247,32 +364,18 @@ def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> dict[s
         request = api.shown_request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
         raise invalid(f"'arguments': {error}", "arguments") from error
-    return {
-        "object": "action.request",
-        "set": api.name,
-        "operation": operation.name,
-        "method": request.method,
-        "url": request.url,
-        "headers": [{"name": name, "value": value} for name, value in request.headers],
-        "body": request.body.decode("utf-8", "backslashreplace"),
-    }
+    headers = [_Header(name, value) for name, value in request.headers]
+    body = request.body.decode("utf-8", "backslashreplace")
+    return ActionRequest(api.name, operation.name, request.method, request.url, headers, body)
 
 
-def _operation(name: str, operation: Operation, api: Api | None) -> dict[str, Any]:
-    """api: as the caller's key calls the API; None: the key may not."""
-    return {
-        "id": operation.name,
-        "object": "action.operation",
-        "set": name,
-        "method": operation.method,
-        "path": operation.path,
-        "summary": operation.summary,
-        "description": operation.description,
-        "callable": operation.reads and api is not None and api.serves(operation),
-    }
+def _members(name: str, one: Operation, api: Api | None) -> Any:
+    """The members of an `ActionOperation`. api: as the caller's key calls the API; None: the key may not."""
+    callable = one.reads and api is not None and api.serves(one)
+    return one.name, name, one.method, one.path, one.summary, one.description, callable
 
 
-def _with_arguments(name: str, operation: Operation, api: Api | None) -> dict[str, Any]:
+def _with_arguments(name: str, operation: Operation, api: Api | None) -> OperationWithArguments:
     """The operation with the JSON Schema of the arguments, without the fixed arguments and the API key."""
     schema = api.schema_of(operation) if api is not None else operation.schema
-    return {**_operation(name, operation, api), "arguments": schema}
+    return OperationWithArguments(*_members(name, operation, api), arguments=schema)

@@ -5,14 +5,17 @@ A job makes a document of an attached file, with the file's id as key. Other doc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
+from msgspec import UNSET, Meta, UnsetType
 from starlette.routing import Route
 
 from proxy.access import permitted
-from proxy.api.knowledge.access import Access, listed, rights_of
-from proxy.api.knowledge.files import newest_first_of, owner_of, the_file
-from proxy.api.knowledge.parameters import invalid, query_of, whole_number
+from proxy.api.knowledge.access import Access, Deleted, Page, ends, rights_of
+from proxy.api.knowledge.declarations import Closed, Open, doc, operation
+from proxy.api.knowledge.files import Order, owner_of, the_file
+from proxy.api.knowledge.filters import Attributes
+from proxy.api.knowledge.parameters import After, invalid, query_of
 from proxy.api.knowledge.puts import Puts, from_caller, said_of
 from proxy.api.knowledge.uploads import finished, visible_job
 from proxy.asgi import Receive, Scope
@@ -21,15 +24,107 @@ from retrieval.records.documents import DocumentInfo, FullDocument
 from retrieval.records.files import FILE_ID_PREFIX, UploadedFile
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment
 
-_PATH = "/v1/vector_stores/{name}"
+_TAG = "vector stores"
+Status = Literal["in_progress", "completed", "failed", "cancelled"]
+STORE = "/v1/vector_stores/{name}"
+_FILE, _BATCH = STORE + "/files/{id}", STORE + "/file_batches/{id}"
 _MOST_FILES = 2000  # in a batch
-_STATUS = {
+_STATUS: Mapping[str, Status] = {
     "waiting": "in_progress",
     "refused": "failed",
     "failed": "failed",
     "cancelled": "cancelled",
 }  # else completed
-_OF_JOB = {"queued": "in_progress", "running": "in_progress"}  # other states are unchanged
+_OF_JOB: Mapping[str, Status] = {
+    "queued": "in_progress",
+    "running": "in_progress",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+Chunking = Annotated[dict[str, Any] | None, doc("Only auto")]
+
+
+class TextPart(Open, frozen=True):
+    type: Literal["text"]
+    text: str
+
+
+class FileCounts(Open, frozen=True):
+    in_progress: int
+    completed: int
+    failed: int
+    cancelled: int
+    total: int
+
+
+class _FileError(Open, frozen=True):
+    code: str
+    message: str
+
+
+class StoreFile(Open, frozen=True, tag_field="object", tag="vector_store.file"):
+    id: Annotated[str, doc("Of the file, or of a document made without a file")]
+    usage_bytes: Annotated[int, doc("Characters of the text")]
+    created_at: int
+    vector_store_id: str
+    status: Status
+    attributes: Attributes
+    last_error: _FileError | None
+    chunking_strategy: dict[str, Any]
+
+
+class StoreFilePage(Page, frozen=True, kw_only=True):
+    data: list[StoreFile]
+
+
+class StoreBatch(Open, frozen=True, tag_field="object", tag="vector_store.files_batch"):
+    id: Annotated[str, doc("Of the job")]
+    created_at: int
+    vector_store_id: str
+    status: Status
+    file_counts: FileCounts
+
+
+class StoreFileText(Open, frozen=True, tag_field="object", tag="vector_store.file_content.page"):
+    data: list[TextPart]
+    has_more: Annotated[bool, doc("Always false")]
+    next_page: Annotated[str | None, doc("Always null")]
+
+
+class _Attached(Closed, frozen=True):
+    file_id: str
+    attributes: Attributes | None = None
+    chunking_strategy: Chunking = None
+
+
+class _Described(Closed, frozen=True):
+    attributes: Attributes
+
+
+class _BatchFile(Open, frozen=True):
+    file_id: str
+
+
+class _AttachedFiles(Closed, frozen=True):
+    file_ids: Annotated[list[str], Meta(min_length=1, max_length=_MOST_FILES)] | UnsetType = UNSET
+    files: Annotated[list[_BatchFile], Meta(min_length=1, max_length=_MOST_FILES)] | UnsetType = UNSET
+    attributes: Attributes | None = None
+    chunking_strategy: Chunking = None
+
+
+_AnyStatus = Annotated[str, Meta(extra_json_schema={"enum": get_args(Status)})]
+
+
+class _StoreFilesQuery(Closed, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    after: After | None = None
+    order: Order = "desc"
+    filter: _AnyStatus | None = None
+
+
+class _BatchFilesQuery(_StoreFilesQuery, frozen=True):
+    order: Annotated[str, Meta(extra_json_schema={"enum": get_args(Order)})] = "desc"  # type: ignore[assignment]
 
 
 class Attachments:
@@ -40,16 +135,7 @@ class Attachments:
         self._puts = puts
 
     def routes(self) -> list[Route]:
-        route, batch = self._access.route, _PATH + "/file_batches/{id}"
-        return [
-            route(_PATH + "/files", writing=["POST"], GET=self._list, POST=self._attach),
-            route(_PATH + "/files/{id}", slow=["POST"], GET=self._read, POST=self._describe, DELETE=self._detach),
-            route(_PATH + "/files/{id}/content", GET=self._content),
-            route(_PATH + "/file_batches", writing=["POST"], POST=self._attach_batch),
-            route(batch, GET=self._read_batch),
-            route(batch + "/cancel", writing=["POST"], POST=self._cancel_batch),
-            route(batch + "/files", GET=self._list_batch),
-        ]
+        return self._access.routes(self)
 
     async def start(self, name: str, files: Sequence[Mapping[str, Any]], scope: Scope) -> Job:
         """Attach files to a writable collection: `file_id` and `attributes` of each. Raises UnknownFile."""
@@ -69,25 +155,33 @@ class Attachments:
                 raise UnknownFile(f"there is no file {id!r}")
         return [from_caller(_given(known[one["file_id"]], one), scope) for one in files]
 
-    async def _attach(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+    @operation(f"POST {STORE}/files", _TAG, StoreFile, "The attached file", body=_Attached, writing=True)
+    async def attach_file(self, scope: Scope, receive: Receive) -> StoreFile:
+        """Make a document of a file; attaching again replaces the document."""
         name = await self._puts.writable(scope)
-        fields = await self._access.fields(scope, receive, "file_id", "attributes", "chunking_strategy")
+        fields = await self._access.fields(scope, receive, _Attached)
         check_chunking(fields)
         job = await self.start(name, [fields], scope)
         return _row(name, job.documents[0].key, job.created_s, "in_progress", fields.get("attributes") or {})
 
-    async def _read(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"GET {_FILE}", _TAG, StoreFile, "The file")
+    async def read_store_file(self, scope: Scope, _receive: Receive) -> StoreFile:
+        """The state."""
         name, id = (await self._access.collection(scope)).name, scope["path_params"]["id"]
         for one in await self._access.knowledge.library.unfinished_attachments([name], rights_of(scope).groups):
             if one.key == id:
                 return _waiting_row(one)
         return _document_row((await self._document(name, id, scope)).info)
 
-    async def _describe(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        """Set attributes: the document is written again, so the file must still exist."""
+    @operation(f"POST {_FILE}", _TAG, StoreFile, "The file", body=_Described, slow=True)
+    async def describe_store_file(self, scope: Scope, receive: Receive) -> StoreFile:
+        """Replace the attributes.
+
+        The document is written again, so the file must still exist.
+        """
         async with self._access.asking():
             name, id = await self._puts.writable(scope), scope["path_params"]["id"]
-            fields = await self._access.fields(scope, receive, "attributes")
+            fields = await self._access.fields(scope, receive, _Described)
             if fields.get("attributes") is None:
                 raise invalid("'attributes' is needed", "attributes")
             groups = (await self._document(name, id, scope)).info.groups
@@ -97,33 +191,35 @@ class Attachments:
             job = await self._access.knowledge.writing.start_job(name, [given])
         await finished(self._access, job)
         async with self._access.asking():
-            return await self._read(scope, receive)
+            return await self.read_store_file(scope, receive)
 
-    async def _detach(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"DELETE {_FILE}", _TAG, Deleted, "Deleted")
+    async def detach_file(self, scope: Scope, _receive: Receive) -> Deleted:
+        """Delete the file's document; the file stays."""
         name, id = await self._puts.writable(scope), scope["path_params"]["id"]
         if not await self._access.knowledge.writing.detach(name, [id], rights_of(scope).groups):
             document = await self._document(name, id, scope)
             await self._access.knowledge.writing.delete_document(document.info.id, rights_of(scope).groups)
-        return {"id": id, "object": "vector_store.file.deleted", "deleted": True}
+        return Deleted(id, "vector_store.file.deleted", deleted=True)
 
-    async def _content(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"GET {_FILE}/content", _TAG, StoreFileText, "The text")
+    async def read_store_file_content(self, scope: Scope, _receive: Receive) -> StoreFileText:
+        """The indexed text."""
         name = (await self._access.collection(scope)).name
         document = await self._document(name, scope["path_params"]["id"], scope)
-        return {
-            "object": "vector_store.file_content.page",
-            "data": [{"type": "text", "text": document.text}],
-            "has_more": False,
-            "next_page": None,
-        }
+        return StoreFileText([TextPart("text", document.text)], has_more=False, next_page=None)
 
-    async def _list(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        """Unfinished attachments, then documents by id."""
-        asked = query_of(scope, "limit", "after", "order", "filter")
-        newest_first_of(asked)
-        limit, wanted = whole_number(asked.get("limit", "20"), "limit", 100), asked.get("filter", "")
-        if wanted not in ("", "completed", *_STATUS.values()):
+    @operation(f"GET {STORE}/files", _TAG, StoreFilePage, "A page", query=_StoreFilesQuery)
+    async def list_store_files(self, scope: Scope, _receive: Receive) -> StoreFilePage:
+        """Documents, and attached files that wait, failed or were cancelled.
+
+        The unfinished attachments come first, then the documents by id.
+        """
+        asked = query_of(scope, _StoreFilesQuery)
+        limit, wanted = asked.limit, asked.filter or ""
+        if wanted not in ("", *get_args(Status)):
             raise invalid("'filter' must be in_progress, completed, failed or cancelled", "filter")
-        name, after = (await self._access.collection(scope)).name, asked.get("after", "")
+        name, after = (await self._access.collection(scope)).name, asked.after or ""
         attached = await self._access.knowledge.library.unfinished_attachments([name], rights_of(scope).groups)
         waiting = [one for one in attached if wanted in ("", _STATUS[one.state])]
         keys = [one.key for one in waiting]
@@ -138,7 +234,7 @@ class Attachments:
                 name, after=after, limit=left, groups=rights_of(scope).groups
             )
             rows += [_document_row(info) for info in page]
-        return listed(rows[:limit], more=len(rows) > limit)
+        return StoreFilePage(*ends(rows[:limit], more=len(rows) > limit), data=rows[:limit])
 
     async def _document(self, name: str, id: str, scope: Scope) -> FullDocument:
         """The document of a file id or of a document id. Raises UnknownFile."""
@@ -159,10 +255,11 @@ class Attachments:
         except UnknownDocument:
             return id
 
-    async def _attach_batch(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+    @operation(f"POST {STORE}/file_batches", _TAG, StoreBatch, "The batch", body=_AttachedFiles, writing=True)
+    async def attach_files(self, scope: Scope, receive: Receive) -> StoreBatch:
+        """Attach many files by one job."""
         name = await self._puts.writable(scope)
-        names = ("file_ids", "files", "attributes", "chunking_strategy")
-        fields = await self._access.fields(scope, receive, *names)
+        fields = await self._access.fields(scope, receive, _AttachedFiles)
         ids, files = fields.get("file_ids"), fields.get("files")
         if (ids is None) == (files is None):
             raise invalid("either 'file_ids' or 'files' is needed", "file_ids")
@@ -174,25 +271,31 @@ class Attachments:
             check_chunking(one)
         return _batch(await self.start(name, files, scope))
 
-    async def _read_batch(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"GET {_BATCH}", _TAG, StoreBatch, "The batch")
+    async def read_batch(self, scope: Scope, _receive: Receive) -> StoreBatch:
+        """The state."""
         return _batch(await self._job(scope))
 
-    async def _cancel_batch(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"POST {_BATCH}/cancel", _TAG, StoreBatch, "The batch", writing=True)
+    async def cancel_batch(self, scope: Scope, _receive: Receive) -> StoreBatch:
+        """Stop writing the documents; documents already written stay."""
         job = await self._job(scope)
         return _batch(await self._access.knowledge.writing.cancel_job(job.id))
 
-    async def _list_batch(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        asked = query_of(scope, "limit", "after", "order", "filter")
-        limit, after = whole_number(asked.get("limit", "20"), "limit", 100), asked.get("after")
+    @operation(f"GET {_BATCH}/files", _TAG, StoreFilePage, "A page", query=_BatchFilesQuery)
+    async def list_batch_files(self, scope: Scope, _receive: Receive) -> StoreFilePage:
+        """The files of a batch."""
+        asked = query_of(scope, _BatchFilesQuery)
         job = await self._job(scope)
         rows = [
             _row(job.collection, one.key, job.created_s, _STATUS.get(one.state, "completed"), {}, one.reason)
             for one in job.documents
         ]
-        rows = [row for row in rows if asked.get("filter", row["status"]) == row["status"]]
-        ids = [row["id"] for row in rows]
-        first = ids.index(after) + 1 if after in ids else 0
-        return listed(rows[first : first + limit], more=len(rows) > first + limit)
+        rows = [row for row in rows if asked.filter in (None, row.status)]
+        ids = [row.id for row in rows]
+        first = ids.index(asked.after) + 1 if asked.after in ids else 0
+        page = rows[first : first + asked.limit]
+        return StoreFilePage(*ends(page, more=len(rows) > first + asked.limit), data=page)
 
     async def _job(self, scope: Scope) -> Job:
         """The batch named in the path. Raises UnknownJob."""
@@ -217,30 +320,23 @@ def check_chunking(fields: Mapping[str, Any]) -> None:
         raise invalid(message, "chunking_strategy")
 
 
-def counts_of(states: Mapping[str, int]) -> dict[str, int]:
+def counts_of(states: Mapping[str, int]) -> FileCounts:
     """OpenAI's counts of documents by state."""
-    counts = dict.fromkeys(("in_progress", "completed", "failed", "cancelled"), 0)
+    counts = dict.fromkeys(get_args(Status), 0)
     for state, count in states.items():
         counts[_STATUS.get(state, "completed")] += count
-    return {**counts, "total": sum(counts.values())}
+    return FileCounts(**counts, total=sum(counts.values()))
 
 
 def _given(file: UploadedFile, fields: Mapping[str, Any]) -> DocumentInput:
     return said_of({"source": file.name, "attributes": fields.get("attributes")}, file.id)
 
 
-def _batch(job: Job) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "object": "vector_store.files_batch",
-        "created_at": int(job.created_s),
-        "vector_store_id": job.collection,
-        "status": _OF_JOB.get(job.state, job.state),
-        "file_counts": counts_of(job.counts),
-    }
+def _batch(job: Job) -> StoreBatch:
+    return StoreBatch(job.id, int(job.created_s), job.collection, _OF_JOB[job.state], counts_of(job.counts))
 
 
-def _waiting_row(one: UnfinishedAttachment) -> dict[str, Any]:
+def _waiting_row(one: UnfinishedAttachment) -> StoreFile:
     return _row(one.collection, one.key, one.at_s, _STATUS[one.state], {}, one.reason)
 
 
@@ -249,23 +345,14 @@ def file_id(document: str, key: str) -> str:
     return key if key.startswith(FILE_ID_PREFIX) else document
 
 
-def _document_row(info: DocumentInfo) -> dict[str, Any]:
+def _document_row(info: DocumentInfo) -> StoreFile:
     id = file_id(info.id, info.key)
     return _row(info.collection, id, info.modified_s, "completed", info.attributes, size=info.chars)
 
 
 def _row(
-    name: str, id: str, at_s: float, status: str, attributes: Mapping[str, Any], reason: str = "", size: int = 0
-) -> dict[str, Any]:
+    name: str, id: str, at_s: float, status: Status, attributes: Mapping[str, Any], reason: str = "", size: int = 0
+) -> StoreFile:
     code = "unsupported_file" if reason.startswith("unsupported type") else "invalid_file"
-    return {
-        "id": id,
-        "object": "vector_store.file",
-        "usage_bytes": size,
-        "created_at": int(at_s),
-        "vector_store_id": name,
-        "status": status,
-        "attributes": attributes,
-        "last_error": {"code": code, "message": reason} if status == "failed" else None,
-        "chunking_strategy": {"type": "other"},
-    }
+    error = _FileError(code, reason) if status == "failed" else None
+    return StoreFile(id, size, int(at_s), name, status, dict(attributes), error, {"type": "other"})

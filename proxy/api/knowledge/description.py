@@ -1,23 +1,72 @@
 """The OpenAPI document of all paths answered by the gateway, at /v1/knowledge/openapi.json.
 
-openapi.yaml is short; `whole_document` writes the schemas out for generators of clients. Many generators cannot read an
-enum or a constant without a type, and need a format to choose a number's type.
+Written from the declarations of the handlers, when first asked for.
 """
 
-from collections.abc import Collection, Mapping
+import asyncio
+import re
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
 from typing import Any
 
 from starlette.routing import Route
 
 from proxy.api.knowledge.access import Access
+from proxy.api.knowledge.declarations import Closed, Declaration, Open, declared_in, operation
+from proxy.api.knowledge.schemas import Schemas
 from proxy.asgi import Receive, Scope, covers
 
 PATH = "/v1/knowledge/openapi.json"
-_FORMATS = {"integer": "int64", "number": "double"}
-_NO_SCHEMAS = ("enum", "const", "required", "default")
+_REFUSED = {"$ref": "#/components/responses/RefusedResponse"}
+_PARAMETERS = {  # of paths
+    "name": "The collection",
+    "set": "The name of an action set",
+    "operation": "The operation's id",
+    "key": "The caller's key, which may contain slashes",
+    "/v1/admin/keys/{id}": "The key's id, not the secret",
+    "/v1/knowledge/receipts/{id}": "The x-rag-id of a chat",
+}
+_DOCUMENT: Mapping[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {
+        "title": "ragway",
+        "summary": "Collections, documents and searches without a chat; keys and usage.",
+        "description": "Content that a key may not read is answered like missing content. OpenAI's dialect of "
+        "collections is under /v1/vector_stores. Models are called as at OpenAI; this document leaves the model calls "
+        "out.",
+        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    },
+    "servers": [{"url": "/", "description": "this gateway"}],
+    "security": [{"bearerKey": []}, {}],
+    "tags": [
+        {"name": "search"},
+        {"name": "collections"},
+        {"name": "documents"},
+        {"name": "receipts", "description": "Of chats"},
+        {"name": "actions", "description": "Operations of HTTP APIs; only if the setting `actions` has a row"},
+        {"name": "jobs", "description": "Documents waiting to be written into a collection"},
+        {"name": "vector stores", "description": "OpenAI's dialect: a collection is a vector store"},
+        {"name": "admin", "description": "For keys made with --admin"},
+        {"name": "usage", "description": "The usage of the caller's own key"},
+    ],
+}
+_BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A key of the gateway; not needed while the gateway has no keys",
+}
+
+
+class _Error(Open, frozen=True):
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class ErrorReply(Closed, frozen=True):
+    error: _Error
 
 
 class Description:
@@ -29,37 +78,84 @@ class Description:
         self._relayed = tuple(relayed)
 
     def routes(self) -> list[Route]:
-        return [self._access.route(PATH, GET=self._read)]
+        return self._access.routes(self)
 
-    async def _read(self, _scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        document = whole_document()
+    @operation(f"GET {PATH}", "collections", dict[str, Any], "OpenAPI 3.1")
+    async def read_description(self, _scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        """This document."""
+        document = await asyncio.to_thread(whole_document)
         ours = {
             path: told
             for path, told in document["paths"].items()
             if not any(covers(one, path) for one in self._relayed)
         }
-        return {**document, "info": {**document["info"], "version": version("ragway")}, "paths": ours}
+        return {**document, "paths": ours}
 
 
 @cache
 def whole_document() -> dict[str, Any]:
     """The document with all paths, relayed or not."""
-    import yaml
+    from proxy.access.admin import Admin
+    from proxy.api.knowledge.action_sets import ActionSetsApi
+    from proxy.api.knowledge.attachments import Attachments
+    from proxy.api.knowledge.documents import Documents
+    from proxy.api.knowledge.files import Files
+    from proxy.api.knowledge.puts import Puts
+    from proxy.api.knowledge.receipts import ReceiptsApi
+    from proxy.api.knowledge.searches import Searches
+    from proxy.api.knowledge.stores import Stores
+    from proxy.api.knowledge.uploads import Uploads
 
-    text = files("proxy.api.knowledge").joinpath("openapi.yaml").read_text("utf-8")
-    document: dict[str, Any] = _written_out(yaml.load(text, Loader=yaml.CSafeLoader))
-    return document
+    owners = [
+        *(Description, Searches, Documents, Puts, Uploads, ReceiptsApi, ActionSetsApi),
+        *(Files, Stores, Attachments, Admin),
+    ]
+    schemas = Schemas()
+    paths: dict[str, Any] = {}
+    for owner in owners:
+        for handler, declared in declared_in(owner):
+            path = declared.path.replace(":path}", "}")
+            item = paths.setdefault(path, {"parameters": given} if (given := list(_parameters(path))) else {})
+            summary = (getattr(owner, handler).__doc__ or "").partition("\n")[0].removesuffix(".")
+            item[declared.method.lower()] = _operation(handler, summary, declared, schemas)
+    error = {"description": "The error, in OpenAI's format", "content": schemas.content("application/json", ErrorReply)}
+    components = {
+        "securitySchemes": {"bearerKey": _BEARER},
+        "responses": {"RefusedResponse": error},
+        "schemas": schemas.components,
+    }
+    info = {**_DOCUMENT["info"], "version": version("ragway")}
+    return {**_DOCUMENT, "info": info, "paths": paths, "components": components}
 
 
-def _written_out(node: Any) -> Any:
-    """The part of the document with a type beside each enum and constant, and a format beside each number's type."""
-    if isinstance(node, list):
-        return [_written_out(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    node = {key: value if key in _NO_SCHEMAS else _written_out(value) for key, value in node.items()}
-    if isinstance(node.get("enum"), list) or isinstance(node.get("const"), str):
-        node = {"type": ["string", "null"] if None in node.get("enum", ()) else "string", **node}
-    kind = node["type"][0] if isinstance(node.get("type"), list) else node.get("type")
-    number = _FORMATS.get(kind) if isinstance(kind, str) else None  # no string: the property with the name "type"
-    return node if number is None else {"format": number, **node}
+def _operation(handler: str, summary: str, declared: Declaration, schemas: "Schemas") -> dict[str, Any]:
+    first, *words = handler.split("_")
+    written: dict[str, Any] = {
+        "operationId": first + "".join(map(str.capitalize, words)),
+        "tags": [declared.tag],
+        "summary": summary,
+        **({"description": declared.words} if declared.words else {}),
+        "responses": {
+            str(status): {"description": text, "content": schemas.content(declared.media, kind)}
+            for status, (kind, text) in declared.gives.items()
+        }
+        | {"default": _REFUSED},
+    }
+    if declared.query is not None:
+        written["parameters"] = list(schemas.query(declared.query))
+    if declared.body is not None:
+        written["requestBody"] = {"required": True, "content": schemas.content("application/json", declared.body)}
+    if declared.form is not None:
+        written["requestBody"] = {"required": True, "content": schemas.form(declared.form)}
+    if declared.told:
+        written["requestBody"] = {**written.get("requestBody", {}), **declared.told}
+    return written
+
+
+def _parameters(path: str) -> Iterator[dict[str, Any]]:
+    """The parameters in a path."""
+    for name in re.findall(r"{(\w+)}", path):
+        start = path[: path.index(f"{{{name}}}") + len(name) + 2]
+        text = _PARAMETERS.get(start, _PARAMETERS.get(name))
+        described = {} if text is None else {"description": text}
+        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, **described}

@@ -1,13 +1,14 @@
 """OpenAI's files: kept until deletion, visible only to the team of the uploading key."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Literal
 
+from msgspec import Meta
 from starlette.routing import Route
 
-from proxy.api.knowledge.access import Access, listed, rights_of
-from proxy.api.knowledge.forms import UploadOptions, received
-from proxy.api.knowledge.parameters import invalid, none_but, query_of, whole_number
+from proxy.api.knowledge.access import Access, Deleted, Page, ends, rights_of
+from proxy.api.knowledge.declarations import Closed, Open, doc, operation
+from proxy.api.knowledge.forms import BINARY, UploadOptions, received
+from proxy.api.knowledge.parameters import After, invalid, none_but, query_of
 from proxy.api.knowledge.puts import name_of
 from proxy.asgi import Receive, Scope, Send
 from proxy.dialects.errors import ApiError
@@ -16,9 +17,37 @@ from retrieval.errors import UnknownFile
 from retrieval.records.files import UploadedFile
 
 PATH = "/v1/files"  # the settings may relay the path instead
+_PART_BYTES = 1 << 20
+_FILE = PATH + "/{id}"
 _PURPOSES = ("assistants", "user_data")
 _MOST_LISTED = 10_000
-_PART_BYTES = 1 << 20
+Order = Literal["asc", "desc"]
+
+
+class StoredFile(Open, frozen=True, tag_field="object", tag="file"):
+    id: str
+    bytes: int
+    created_at: int
+    filename: str
+    purpose: str
+    status: Literal["processed"]
+    expires_at: Annotated[int | None, doc("Always null")] = None
+
+
+class FilePage(Page, frozen=True, kw_only=True):
+    data: list[StoredFile]
+
+
+class _FileForm(Closed, frozen=True):
+    file: Annotated[str, BINARY]
+    purpose: Literal["assistants", "user_data"]
+
+
+class _FilesQuery(Closed, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=_MOST_LISTED)] = _MOST_LISTED
+    after: After | None = None
+    order: Order = "desc"
+    purpose: str | None = None
 
 
 class Files:
@@ -29,14 +58,11 @@ class Files:
         self._options = options
 
     def routes(self) -> list[Route]:
-        route = self._access.route
-        return [
-            route(PATH, slow=["POST"], GET=self._list, POST=self._create),
-            route(PATH + "/{id}", GET=self._read, DELETE=self._delete),
-            Route(PATH + "/{id}/content", _Content(self._access)),
-        ]
+        return self._access.routes(self)
 
-    async def _create(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+    @operation(f"POST {PATH}", "vector stores", StoredFile, "The stored file", form=_FileForm, slow=True)
+    async def create_file(self, scope: Scope, receive: Receive) -> StoredFile:
+        """Upload a file, to be attached to vector stores."""
         if not rights_of(scope).write.granted:
             message = "This key may upload no files: that takes the right to write a collection."
             raise ApiError(403, message, code="forbidden", type="permission_error")
@@ -54,39 +80,42 @@ class Files:
             name = name_of(file.name, "file")
             async with self._access.asking(writing=True):
                 made = await self._access.knowledge.writing.add_file(owner_of(scope), name, purpose, file.spooled)
-        return file_row(made)
+        return _row(made)
 
-    async def _list(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        asked = query_of(scope, "purpose", "limit", "order", "after")
-        limit = whole_number(asked.get("limit", str(_MOST_LISTED)), "limit", _MOST_LISTED)
-        newest_first, after = newest_first_of(asked), asked.get("after", "")
+    @operation(f"GET {PATH}", "vector stores", FilePage, "A page", query=_FilesQuery)
+    async def list_files(self, scope: Scope, _receive: Receive) -> FilePage:
+        """The files of the key's team."""
+        asked = query_of(scope, _FilesQuery)
         rows = await self._access.knowledge.library.files(
-            owner_of(scope), asked.get("purpose", ""), after=after, limit=limit + 1, newest_first=newest_first
+            *(owner_of(scope), asked.purpose or ""),
+            after=asked.after or "",
+            limit=asked.limit + 1,
+            newest_first=asked.order == "desc",
         )
-        return listed([file_row(row) for row in rows[:limit]], more=len(rows) > limit)
+        page = [_row(row) for row in rows[: asked.limit]]
+        return FilePage(*ends(page, more=len(rows) > asked.limit), data=page)
 
-    async def _read(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        return file_row(await the_file(self._access, scope["path_params"]["id"], scope))
+    @operation(f"GET {_FILE}", "vector stores", StoredFile, "The file")
+    async def read_file(self, scope: Scope, _receive: Receive) -> StoredFile:
+        """A file, without the content."""
+        return _row(await the_file(self._access, scope["path_params"]["id"], scope))
 
-    async def _delete(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        """Delete the file, and the file's documents in collections writable by the key."""
+    @operation(f"DELETE {_FILE}", "vector stores", Deleted, "Deleted")
+    async def delete_file(self, scope: Scope, _receive: Receive) -> Deleted:
+        """Delete a file, and the file's documents in collections writable by the key."""
         id, rights, knowledge = scope["path_params"]["id"], rights_of(scope), self._access.knowledge
         await the_file(self._access, id, scope)
         for name in await knowledge.library.collections_with(id):
             if name in rights.read and name in rights.write:
                 await knowledge.writing.detach(name, [id], rights.groups)
         await knowledge.writing.delete_file(id, owner_of(scope))
-        return {"id": id, "object": "file", "deleted": True}
+        return Deleted(id, "file", deleted=True)
 
-
-class _Content:
-    """The content of an uploaded file."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        self._access.check(scope, ["GET"])
+    @operation(
+        f"GET {_FILE}/content", "vector stores", None, "The bytes", media="application/octet-stream", streams=True
+    )
+    async def read_file_content(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """The content of a file."""
         id, owner = scope["path_params"]["id"], owner_of(scope)
         async with self._access.asking():
             file = await the_file(self._access, id, scope)
@@ -117,21 +146,5 @@ async def the_file(access: Access, id: str, scope: Scope) -> UploadedFile:
     raise UnknownFile(f"there is no file {id!r}")
 
 
-def file_row(file: UploadedFile) -> dict[str, Any]:
-    return {
-        "id": file.id,
-        "object": "file",
-        "bytes": file.bytes,
-        "created_at": int(file.created_s),
-        "filename": file.name,
-        "purpose": file.purpose,
-        "status": "processed",
-        "expires_at": None,
-    }
-
-
-def newest_first_of(asked: Mapping[str, str]) -> bool:
-    order = asked.get("order", "desc")
-    if order not in ("asc", "desc"):
-        raise invalid("'order' must be asc or desc", "order")
-    return order == "desc"
+def _row(file: UploadedFile) -> StoredFile:
+    return StoredFile(file.id, file.bytes, int(file.created_s), file.name, file.purpose, "processed")

@@ -10,6 +10,7 @@ from email.message import Message
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Meta
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
@@ -23,6 +24,7 @@ from retrieval.index.spool import Spool
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
+BINARY = Meta(extra_json_schema={"format": "binary"})  # of a text: a file in a form
 MOST_FILES = 1000  # per request
 _MOST_FIELD_BYTES = 64 * 1024  # of all fields together
 _MOST_FIELDS = 100

@@ -1,36 +1,91 @@
-"""Checks of a request: the query string and the fields of the body."""
+"""Checks of a request: the query string and the fields of the body, by the Struct that declares them."""
 
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs
 
+import msgspec
+from msgspec import Meta, Struct
+
 from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
+from proxy.api.knowledge.declarations import choices_of, doc, must
 from proxy.asgi import Receive, Scope
 from proxy.body import json_body
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
 from retrieval.filters import checked_filter
 
-_MOST_K = 100
 _MOST_QUERY_CHARS = 20_000
-_MOST_DIGITS = 18
 _MOST_DEPTH = 64  # lists and objects within one another
 _MOST_TOLD_CHARS = 100  # of an unknown name
 _HALVES = re.compile("[\ud800-\udfff]")
+_PLACE = re.compile(r" - at `\$\.?(.*)`$")  # of an error in msgspec's text
+_MISSING = re.compile("Object missing required field `(.*)`")
+_S = TypeVar("_S", bound=Struct)
+
+QueryText = Annotated[
+    str, Meta(min_length=1, max_length=_MOST_QUERY_CHARS), must(f"text of 1 to {_MOST_QUERY_CHARS} characters")
+]
+CollectionNames = Annotated[list[str], Meta(min_length=1), must("a list of names")]
+K = Annotated[int, Meta(ge=1, le=100)]
+After = Annotated[str, doc("The id to continue after: a page's last_id")]
 
 
-async def fields_of(scope: Scope, receive: Receive, *names: str, max_bytes: int) -> Mapping[str, Any]:
-    """The fields of a JSON object, all among `names`."""
+async def fields_of(scope: Scope, receive: Receive, kind: type[Struct], *, max_bytes: int) -> Mapping[str, Any]:
+    """The fields of a JSON object, all among those of `kind`, without a check of the values."""
     body = await json_body(scope, receive, max_bytes=max_bytes)
-    return await by_size(body.raw, lambda: checked(body.fields, names, ""))
+    return await by_size(body.raw, lambda: checked(body.fields, kind.__struct_fields__, ""))
 
 
-def query_of(scope: Scope, *names: str) -> dict[str, str]:
+def query_of(scope: Scope, kind: type[_S]) -> _S:
+    """The parameters of the query string. Raises ApiError 400."""
     asked = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    none_but(asked, names)
-    return {name: clean_text(values[-1]) for name, values in asked.items()}
+    none_but(asked, kind.__struct_fields__)
+    return read_as(kind, {name: clean_text(values[-1]) for name, values in asked.items()}, strict=False)
+
+
+def read_as(kind: type[_S], fields: Mapping[str, Any], *, strict: bool = True) -> _S:
+    """The fields as a Struct; null is like a field left out. Raises ApiError 400, which says what a field must be.
+
+    strict: False: the values are texts.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    try:
+        return msgspec.convert(given, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        place = found[1] if (found := _PLACE.search(text)) else ""
+        if found := _MISSING.match(text):
+            place = f"{place}.{found[1]}".removeprefix(".")
+        where, what = _expected(kind, re.findall(r"\w+", place))
+        raise invalid(f"'{where}' must be {what}", where.partition(".")[0]) from error
+
+
+def _expected(kind: type[Struct], names: Sequence[str]) -> tuple[str, str]:
+    """The place of a value and what it must be, in words. names: the names and numbers of the place."""
+    (schema,), parts = msgspec.json.schema_components([kind])
+    where = ""
+    for name in ["", *names]:
+        if name:
+            schema = schema["items"] if name.isdigit() else schema["properties"][name]
+            where += f"[{name}]" if name.isdigit() else f".{name}"
+        while "$must" not in schema and ("$ref" in schema or "anyOf" in schema):
+            schema = parts[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema["anyOf"][0]
+        if "$must" in schema:
+            return where[1:], str(schema["$must"])
+    if "enum" in schema:
+        choices = next(values for values in choices_of(kind) if set(values) == set(schema["enum"]))
+        return where[1:], f"one of {', '.join(choices)}"
+    least, most = schema.get("minimum"), schema.get("maximum")
+    limits = "" if least is None else f" from {least} up" if most is None else f" from {least} to {most}"
+    return where[1:], _WORDS[schema["type"]] + limits
+
+
+_WORDS = {
+    "string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false", "array": "a list",
+    "object": "an object",
+}  # fmt: skip
 
 
 def none_but(asked: Iterable[str], names: Sequence[str], kind: str = "parameter ") -> None:
@@ -76,64 +131,29 @@ def _without_halves(text: str) -> str:
     return text
 
 
-def query_text(query: object) -> str:
-    if not isinstance(query, str) or not query.strip() or len(query) > _MOST_QUERY_CHARS:
+def query_text(query: str) -> str:
+    """The query, which must not be blank."""
+    if not query.strip():
         raise invalid(f"'query' must be text of 1 to {_MOST_QUERY_CHARS} characters", "query")
     return query
 
 
-def k_of(fields: Mapping[str, Any], name: str, default: int) -> int:
-    return whole_number_of(fields, name, default=default, least=1, most=_MOST_K)
-
-
-def whole_number_of(
-    fields: Mapping[str, Any], name: str, *, default: int, least: int = 0, most: int = sys.maxsize
-) -> int:
-    number = fields.get(name)
-    if number is None:
-        return default
-    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
-        upper = "up" if most == sys.maxsize else f"to {most}"
-        raise invalid(f"'{name}' must be a whole number from {least} {upper}", name)
-    return number
-
-
-def yes_or_no(fields: Mapping[str, Any], name: str) -> bool | None:
-    """None where the request does not say."""
-    said = fields.get(name)
-    if said is not None and not isinstance(said, bool):
-        raise invalid(f"'{name}' must be true or false", name)
-    return said
-
-
-def names_of(fields: Mapping[str, Any]) -> list[str]:
-    """The collections asked for by name; none where the request does not say."""
-    names = fields.get("collections")
-    if names is None:
-        return []
-    if not (names and isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise invalid("'collections' must be a list of names", "collections")
+def few_names(names: Sequence[str]) -> Sequence[str]:
+    """The names of collections, which must be few and short enough for a search."""
     if not are_collections(names):
         most = f"at most {MAX_COLLECTIONS} names, each of at most {MAX_COLLECTION_CHARS} characters"
         raise invalid(f"'collections' must be {most}", "collections")
     return names
 
 
-def filter_in(fields: Mapping[str, Any], name: str) -> str:
+def filter_in(value: object, name: str) -> str:
     """The filter in a field, in the format of `View.filter`; "" without a filter."""
-    value = fields.get(name)
     if value is None:
         return ""
     try:
         return checked_filter(value)
     except ValueError as error:
         raise invalid(f"'{name}': {error}", name) from error
-
-
-def whole_number(text: str, name: str, most: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and 1 <= int(text) <= most):
-        raise invalid(f"'{name}' must be a whole number from 1 to {most}", name)
-    return int(text)
 
 
 def invalid(what: str, param: str) -> ApiError:

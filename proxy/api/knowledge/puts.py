@@ -6,10 +6,14 @@ when the client leaves before the answer.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, cast, get_args
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
+
+from msgspec import UNSET, Meta, UnsetType
 
 from proxy.api.knowledge.access import Access, ApiReply, forbidden, must_write, rights_of
-from proxy.api.knowledge.parameters import invalid
+from proxy.api.knowledge.declarations import Closed, Open, doc, operation
+from proxy.api.knowledge.filters import Attributes, Groups
+from proxy.api.knowledge.parameters import invalid, none_but
 from proxy.asgi import Receive, Scope
 from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
@@ -21,7 +25,46 @@ _T = TypeVar("_T")
 _MOST_DOCUMENTS = 1000
 _MOST_NAME_CHARS = 512  # of a key, a source, a title
 _FORMATS = get_args(Format)
-_FIELDS = ("text", "title", "source", "format", "modified_at", "attributes", "groups")
+_DURABLE = "The document is durable and searchable; 201 for a new document"
+COLLECTION = "/v1/knowledge/collections/{name}"
+BY_KEY = COLLECTION + "/documents/{key:path}"
+State = Literal["created", "replaced", "unchanged", "refused", "failed", "waiting", "cancelled"]
+Name = Annotated[str, Meta(min_length=1, max_length=_MOST_NAME_CHARS)]
+
+
+class GivenDocument(Open, frozen=True):
+    text: Annotated[str, Meta(min_length=1)]
+    title: Annotated[str, Meta(max_length=_MOST_NAME_CHARS)] | UnsetType = UNSET
+    source: Annotated[Name, doc("The name that people and models see; default: the key")] | UnsetType = UNSET
+    format: Format | None = None
+    modified_at: Annotated[float | None, doc("Seconds since 1970")] = None
+    attributes: Attributes | None = None
+    groups: Groups | None = None
+
+
+class KeyedDocument(GivenDocument, frozen=True, kw_only=True):
+    key: Annotated[Name, doc("Default: the source; required without a source")] | UnsetType = UNSET
+
+
+class _PutDocuments(Closed, frozen=True):
+    documents: Annotated[list[KeyedDocument], Meta(min_length=1, max_length=_MOST_DOCUMENTS)]
+
+
+class Placed(Open, frozen=True, tag_field="object", tag="knowledge.document"):
+    id: str | None
+    key: str
+    status: State
+    reason: Annotated[str, doc("The reason of a failure")] | UnsetType = UNSET
+
+
+class PlacedInCollection(Placed, frozen=True, kw_only=True):
+    collection: str
+
+
+class PutList(Closed, frozen=True, tag_field="object", tag="knowledge.documents.put"):
+    collection: str
+    data: list[Placed]
+    job: Annotated[str, doc("Of an upload")] | UnsetType = UNSET
 
 
 class Puts:
@@ -30,23 +73,40 @@ class Puts:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def put_one(self, scope: Scope, receive: Receive) -> ApiReply:
-        """Write a document under the key in the path: 201 for a new document."""
+    @operation(
+        f"PUT {BY_KEY}",
+        "documents",
+        PlacedInCollection,
+        _DURABLE,
+        also={201: (PlacedInCollection, _DURABLE)},
+        body=GivenDocument,
+    )
+    async def put_document(self, scope: Scope, receive: Receive) -> ApiReply:
+        """Write a document under the key."""
         name = await self.writable(scope)
         key = name_of(scope["path_params"]["key"], "key")
-        fields = await self._access.fields(scope, receive, *_FIELDS)
+        fields = await self._access.fields(scope, receive, GivenDocument)
         given = from_caller(given_of(fields, key), scope)
         (placed,) = await self._access.knowledge.writing.put(name, [given])
         if placed.state == "refused":
             raise forbidden(f"The document was not written: {placed.reason}.", "groups")
         if placed.state == "failed":
             raise ApiError(422, f"The document cannot be read: {placed.reason}.", code="document_unreadable")
-        return ApiReply(201 if placed.state == "created" else 200, {**placed_row(placed), "collection": name})
+        row = PlacedInCollection(*_members(placed), collection=name)
+        return ApiReply(201 if placed.state == "created" else 200, row)
 
-    async def put_many(self, scope: Scope, receive: Receive) -> ApiReply:
-        """Write a list of documents; the answer has the result of each."""
+    @operation(
+        f"POST {COLLECTION}/documents",
+        "documents",
+        PutList,
+        "The result of each document",
+        body=_PutDocuments,
+        writing=True,
+    )
+    async def put_documents(self, scope: Scope, receive: Receive) -> PutList:
+        """Write many documents, each under the caller's key; the same key again replaces the document."""
         name = await self.writable(scope)
-        fields = await self._access.fields(scope, receive, "documents")
+        fields = await self._access.fields(scope, receive, _PutDocuments)
         rows = fields.get("documents")
         if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_DOCUMENTS:
             raise invalid(f"'documents' must be a list of 1 to {_MOST_DOCUMENTS} documents", "documents")
@@ -54,9 +114,7 @@ class Puts:
         if len({one.key for one in given}) < len(given):
             raise invalid("two of 'documents' have the same key", "documents")
         placed = await self._access.knowledge.writing.put(name, given)
-        return ApiReply(
-            200, {"object": "knowledge.documents.put", "collection": name, "data": [*map(placed_row, placed)]}
-        )
+        return PutList(name, [*map(placed_row, placed)])
 
     async def writable(self, scope: Scope) -> str:
         name = (await self._access.collection(scope)).name
@@ -106,17 +164,19 @@ def _row(row: object, place: int) -> DocumentInput:
     if not isinstance(row, dict):
         raise invalid(f"'{param}' must be an object", param)
     try:
-        if unknown := sorted(set(row) - {"key", *_FIELDS}):
-            raise invalid(f"there is no '{unknown[0]}' here; it takes key, {', '.join(_FIELDS)}", unknown[0])
+        none_but(sorted(row), KeyedDocument.__struct_fields__, "")
         return given_of(row, name_of(row.get("key", row.get("source")), "key"))
     except ApiError as error:
         message = f"In '{param}': {error.message}"
         raise ApiError(error.status, message, code=error.code, param=f"{param}.{error.param}") from error
 
 
-def placed_row(placed: WriteResult) -> dict[str, Any]:
-    why = {"reason": placed.reason} if placed.reason else {}
-    return {"id": placed.id or None, "object": "knowledge.document", "key": placed.key, "status": placed.state, **why}
+def placed_row(placed: WriteResult) -> Placed:
+    return Placed(*_members(placed))
+
+
+def _members(placed: WriteResult) -> tuple[str | None, str, State, str | UnsetType]:
+    return placed.id or None, placed.key, placed.state, placed.reason or UNSET
 
 
 def name_of(value: object, param: str) -> str:

@@ -2,26 +2,65 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
 
+from msgspec import UNSET, Meta, UnsetType
 from starlette.routing import Route
 
 from proxy.api.knowledge.access import Access
-from proxy.api.knowledge.parameters import (
-    filter_in,
-    invalid,
-    k_of,
-    names_of,
-    query_text,
-    whole_number_of,
-    yes_or_no,
-)
+from proxy.api.knowledge.declarations import Closed, doc, operation
+from proxy.api.knowledge.filters import Filter
+from proxy.api.knowledge.parameters import CollectionNames, K, QueryText, few_names, filter_in, invalid, query_text
 from proxy.asgi import Receive, Scope
 from retrieval.knowledge import HitOptions
 from retrieval.records.search import Hit
 
-_MODES = ("hybrid", "dense", "bm25")
-_MOST_NEIGHBOURS = 5  # on each side
+
+class SearchRequest(Closed, frozen=True):
+    query: QueryText
+    collections: Annotated[CollectionNames, doc("Default: the configured collections")] | UnsetType = UNSET
+    k: Annotated[K, doc("Passages at most; default: the setting")] | UnsetType = UNSET
+    mode: Literal["hybrid", "dense", "bm25"] | None = None
+    rerank: Annotated[
+        bool | None,
+        doc("false: without the reranker; true: with the reranker, an error if no reranker is configured"),
+    ] = None
+    neighbours: Annotated[Annotated[int, Meta(ge=0, le=5)] | None, doc("Chunks on each side in `context`")] = None
+    whole: Annotated[
+        bool | None, doc("The whole document in `context`, for documents of at most 50,000 characters")
+    ] = None
+    filter: Filter | None = None
+
+
+class _Context(Closed, frozen=True):
+    start: int
+    end: int
+    text: str
+    whole: Annotated[bool, doc("Whether the text is the whole document")]
+
+
+class Passage(Closed, frozen=True, tag_field="object", tag="knowledge.passage"):
+    id: str
+    score: float
+    ranks: Annotated[Mapping[str, int], doc("By arm")]
+    scores: Annotated[Mapping[str, float], doc("By arm")]
+    document: Annotated[str, doc("The document's id")]
+    source: str
+    title: str
+    headings: Sequence[str]
+    start: Annotated[int, doc("The first character of the document's text")]
+    end: int
+    text: str
+    context: (
+        Annotated[_Context, doc("The passage with the surrounding text; only with `neighbours` or `whole`")] | UnsetType
+    ) = UNSET
+
+
+class Found(Closed, frozen=True, tag_field="object", tag="knowledge.search"):
+    query: str
+    relevance: Annotated[float | None, doc("The probability that the best passage is about the query")]
+    data: list[Passage]
+    timings_ms: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,58 +80,46 @@ class Searches:
         self._settings = settings
 
     def routes(self) -> list[Route]:
-        return [self._access.route("/v1/knowledge/search", POST=self._search)]
+        return self._access.routes(self)
 
-    async def _search(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        fields = await self._access.fields(
-            scope, receive, "query", "collections", "k", "mode", "filter", "rerank", "neighbours", "whole"
-        )
-        names = names_of(fields)
-        k = k_of(fields, "k", self._settings.k)
-        query = query_text(fields.get("query"))
+    @operation(
+        "POST /v1/knowledge/search",
+        "search",
+        Found,
+        "Passages, best first; none without a relevant passage",
+        body=SearchRequest,
+    )
+    async def search(self, scope: Scope, receive: Receive) -> Found:
+        """Passages for a query."""
+        asked = await self._access.read(SearchRequest, scope, receive)
+        names, query = few_names(asked.collections or ()), query_text(asked.query)
+        if asked.rerank and not self._settings.reranker:
+            raise invalid("no reranker is configured here (retrieval.rerank_model): leave 'rerank' out", "rerank")
         found = await self._access.search(
             query,
             names or self._settings.collections,
             scope,
             explicit=bool(names),
-            k=k,
-            filter=filter_in(fields, "filter"),
-            hit_options=self._hit_options(fields),
+            k=asked.k or self._settings.k,
+            filter=filter_in(asked.filter, "filter"),
+            hit_options=HitOptions(asked.mode, asked.rerank is not False, asked.neighbours or 0, asked.whole is True),
         )
-        return {
-            "object": "knowledge.search",
-            "query": query,
-            "relevance": found.relevance,
-            "data": [_hit(hit) for hit in found.hits],
-            "timings_ms": found.timings_ms,
-        }
-
-    def _hit_options(self, fields: Mapping[str, Any]) -> HitOptions:
-        mode, rerank = fields.get("mode"), yes_or_no(fields, "rerank")
-        if mode is not None and mode not in _MODES:
-            raise invalid(f"'mode' must be one of {', '.join(_MODES)}", "mode")
-        if rerank and not self._settings.reranker:
-            raise invalid("no reranker is configured here (retrieval.rerank_model): leave 'rerank' out", "rerank")
-        neighbours = whole_number_of(fields, "neighbours", default=0, most=_MOST_NEIGHBOURS)
-        return HitOptions(mode, rerank is not False, neighbours, yes_or_no(fields, "whole") is True)
+        return Found(query, found.relevance, [_passage(hit) for hit in found.hits], found.timings_ms)
 
 
-def _hit(hit: Hit) -> dict[str, Any]:
-    passage, around = hit.passage, hit.surrounding
-    told: dict[str, Any] = {
-        "id": hit.id,
-        "object": "knowledge.passage",
-        "score": hit.score,
-        "ranks": hit.ranks,
-        "scores": hit.scores,
-        "document": passage.document,
-        "source": passage.source,
-        "title": passage.title,
-        "headings": passage.headings,
-        "start": passage.start,
-        "end": passage.end,
-        "text": passage.text,
-    }
-    if around is not None:
-        told["context"] = {"start": around.start, "end": around.end, "text": around.text, "whole": around.whole}
-    return told
+def _passage(hit: Hit) -> Passage:
+    one, around = hit.passage, hit.surrounding
+    return Passage(
+        hit.id,
+        hit.score,
+        hit.ranks,
+        hit.scores,
+        one.document,
+        one.source,
+        one.title,
+        one.headings,
+        one.start,
+        one.end,
+        one.text,
+        UNSET if around is None else _Context(around.start, around.end, around.text, around.whole),
+    )

@@ -4,29 +4,107 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import UNSET, Meta, UnsetType
 from starlette.routing import Route
 
 from proxy.access import permitted
-from proxy.api.knowledge.access import Access, listed, must_make, must_write, rights_of
-from proxy.api.knowledge.attachments import Attachments, check_chunking, counts_of, file_id, of_ids
-from proxy.api.knowledge.files import newest_first_of
-from proxy.api.knowledge.parameters import (
-    filter_in,
-    invalid,
-    k_of,
-    query_of,
-    query_text,
-    whole_number,
+from proxy.api.knowledge.access import Access, Deleted, Page, ends, must_make, must_write, rights_of
+from proxy.api.knowledge.attachments import (
+    STORE,
+    Attachments,
+    Chunking,
+    FileCounts,
+    TextPart,
+    check_chunking,
+    counts_of,
+    file_id,
+    of_ids,
 )
+from proxy.api.knowledge.declarations import Closed, Open, doc, must, named, operation
+from proxy.api.knowledge.files import Order
+from proxy.api.knowledge.filters import Filter
+from proxy.api.knowledge.parameters import After, K, filter_in, invalid, query_of, query_text
 from proxy.asgi import Receive, Scope
 from retrieval.records.documents import CollectionInfo
 from retrieval.records.search import Hit
 
 PATH = "/v1/vector_stores"  # the settings may relay the path instead
+_TAG = "vector stores"
 _MOST_QUERIES = 10  # of one search
-_OPTIONS = ("metadata", "expires_after", "chunking_strategy", "description")  # accepted and ignored
+
+
+class VectorStore(Open, frozen=True, tag_field="object", tag="vector_store"):
+    id: str
+    created_at: int
+    name: str
+    usage_bytes: int
+    file_counts: FileCounts
+    status: Literal["completed", "in_progress"]
+    last_active_at: int
+    metadata: dict[str, Any]
+
+
+class VectorStorePage(Page, frozen=True, kw_only=True):
+    data: list[VectorStore]
+
+
+class _StoresQuery(Closed, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    after: After | None = None
+    order: Order = "desc"
+
+
+class _Options(Closed, frozen=True, kw_only=True):
+    """Of a store: accepted only if they are empty."""
+
+    chunking_strategy: Chunking = None
+    metadata: Annotated[dict[str, Any], Meta(max_length=0)] | None = None
+    expires_after: Annotated[Annotated[dict[str, Any], Meta(max_length=0)] | None, doc("Only null")] = None
+    description: Annotated[str, Meta(max_length=0)] | None = None
+
+
+class _NewStore(_Options, frozen=True, kw_only=True):
+    name: str | UnsetType = UNSET
+    file_ids: list[str] | UnsetType = UNSET
+
+
+class _ChangedStore(_Options, frozen=True, kw_only=True):
+    name: str | None = None
+
+
+_Least = Annotated[float, Meta(ge=0, le=1), must("a number from 0 to 1")]
+
+
+class _RankingOptions(Open, frozen=True):
+    score_threshold: _Least | UnsetType = UNSET
+
+
+Queries = Annotated[list[str], Meta(min_length=1, max_length=_MOST_QUERIES), named("Queries")]
+
+
+class _StoreSearch(Open, frozen=True):
+    query: Annotated[str | Queries, must(f"a text, or a list of 1 to {_MOST_QUERIES} texts")]
+    max_num_results: K = 10
+    ranking_options: _RankingOptions | None = None
+    rewrite_query: Annotated[Any, doc("Accepted and ignored")] | UnsetType = UNSET
+    filters: Filter | None = None
+
+
+class VectorStoreResult(Closed, frozen=True):
+    file_id: str
+    filename: str
+    score: Annotated[float, Meta(ge=0, le=1)]
+    attributes: dict[str, Any]
+    content: list[TextPart]
+
+
+class VectorStoreResults(Closed, frozen=True, tag_field="object", tag="vector_store.search_results.page"):
+    search_query: list[str]
+    data: list[VectorStoreResult]
+    has_more: Annotated[bool, doc("Always false")]
+    next_page: Annotated[str | None, doc("Always null")]
 
 
 class Stores:
@@ -37,27 +115,24 @@ class Stores:
         self._attachments = attachments
 
     def routes(self) -> list[Route]:
-        route = self._access.route
-        return [
-            route(PATH, writing=["POST"], GET=self._list_stores, POST=self._create_store),
-            route(PATH + "/{name}", GET=self._read_store, POST=self._change_store, DELETE=self._delete_store),
-            route(PATH + "/{name}/search", POST=self._search_store),
-        ]
+        return self._access.routes(self)
 
-    async def _list_stores(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        asked = query_of(scope, "limit", "after", "order")
-        newest_first, limit = newest_first_of(asked), whole_number(asked.get("limit", "20"), "limit", 100)
+    @operation(f"GET {PATH}", _TAG, VectorStorePage, "A page", query=_StoresQuery)
+    async def list_vector_stores(self, scope: Scope, _receive: Receive) -> VectorStorePage:
+        """The collections that the key may read, as vector stores."""
+        asked = query_of(scope, _StoresQuery)
         rows = await permitted.readable(self._access.knowledge, rights_of(scope))
-        if newest_first:
+        if asked.order == "desc":
             rows.reverse()
         names = [row.name for row in rows]
-        first = names.index(asked["after"]) + 1 if asked.get("after") in names else 0
-        stores = await self._stores(rows[first : first + limit], scope)
-        return listed(stores, more=len(rows) > first + limit)
+        first = names.index(asked.after) + 1 if asked.after in names else 0
+        stores = await self._stores(rows[first : first + asked.limit], scope)
+        return VectorStorePage(*ends(stores, more=len(rows) > first + asked.limit), data=stores)
 
-    async def _create_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        """Make a collection; a job makes documents of `file_ids`."""
-        fields = await self._access.fields(scope, receive, "name", "file_ids", *_OPTIONS)
+    @operation(f"POST {PATH}", _TAG, VectorStore, "The new vector store", body=_NewStore, writing=True)
+    async def create_vector_store(self, scope: Scope, receive: Receive) -> VectorStore:
+        """Make a collection, and attach files to it."""
+        fields = await self._access.fields(scope, receive, _NewStore)
         _check_options(fields)
         name = fields.get("name") or f"vs-{secrets.token_hex(12)}"
         if not isinstance(name, str):
@@ -70,30 +145,35 @@ class Stores:
         if files:
             await self._attachments.start(name, files, scope)
         scope["path_params"] = {"name": name}
-        return await self._read_store(scope, receive)
+        return await self.read_vector_store(scope, receive)
 
-    async def _change_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        """Accept only the current values: a store's name is the collection's name."""
+    @operation(f"POST {STORE}", _TAG, VectorStore, "The vector store", body=_ChangedStore)
+    async def change_vector_store(self, scope: Scope, receive: Receive) -> VectorStore:
+        """Accepts only the current values of a vector store."""
         name = (await self._access.collection(scope)).name
         must_write(name, rights_of(scope))
-        fields = await self._access.fields(scope, receive, "name", *_OPTIONS)
+        fields = await self._access.fields(scope, receive, _ChangedStore)
         _check_options(fields)
         if fields.get("name") not in (None, name):
             raise invalid("a vector store keeps its name: make another one", "name")
-        return await self._read_store(scope, receive)
+        return await self.read_vector_store(scope, receive)
 
-    async def _delete_store(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"DELETE {STORE}", _TAG, Deleted, "Deleted")
+    async def delete_vector_store(self, scope: Scope, _receive: Receive) -> Deleted:
+        """Delete the collection."""
         name = (await self._access.collection(scope)).name
         must_write(name, rights_of(scope))
         await self._access.knowledge.writing.delete_collection(name, rights_of(scope).groups)
-        return {"id": name, "object": "vector_store.deleted", "deleted": True}
+        return Deleted(name, "vector_store.deleted", deleted=True)
 
-    async def _read_store(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"GET {STORE}", _TAG, VectorStore, "The vector store")
+    async def read_vector_store(self, scope: Scope, _receive: Receive) -> VectorStore:
+        """A collection as a vector store."""
         row = await self._access.collection(scope)
         (store,) = await self._stores([row], scope)
         return store
 
-    async def _stores(self, rows: Sequence[CollectionInfo], scope: Scope) -> list[dict[str, Any]]:
+    async def _stores(self, rows: Sequence[CollectionInfo], scope: Scope) -> list[VectorStore]:
         """Collections as vector stores, with counts of unfinished attachments."""
         states: dict[str, Counter[str]] = {row.name: Counter(created=row.documents) for row in rows}
         for one in await self._access.knowledge.library.unfinished_attachments(
@@ -102,23 +182,19 @@ class Stores:
             states[one.collection][one.state] += 1
         return [_store(row, counts_of(states[row.name])) for row in rows]
 
-    async def _search_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        allowed = ("query", "max_num_results", "rewrite_query", "ranking_options", "filters")
-        fields = await self._access.fields(scope, receive, *allowed)
-        queries, least = _queries(fields.get("query")), _threshold(fields.get("ranking_options"))
-        k, filter = k_of(fields, "max_num_results", 10), filter_in(fields, "filters")
+    @operation(f"POST {STORE}/search", _TAG, VectorStoreResults, "Passages, best first", body=_StoreSearch)
+    async def search_vector_store(self, scope: Scope, receive: Receive) -> VectorStoreResults:
+        """Passages for a query."""
+        asked = await self._access.read(_StoreSearch, scope, receive)
+        queries = [query_text(each) for each in ([asked.query] if isinstance(asked.query, str) else asked.query)]
+        least = asked.ranking_options.score_threshold or 0.0 if asked.ranking_options is not None else 0.0
+        k, filter = asked.max_num_results, filter_in(asked.filters, "filters")
         names = [scope["path_params"]["name"]]
         searches = [self._access.search(query, names, scope, explicit=True, k=k, filter=filter) for query in queries]
         hits = _interleaved([found.hits for found in await asyncio.gather(*searches)])[:k]
         keys = await self._access.knowledge.library.document_keys(list({hit.passage.document for hit, _ in hits}))
         data = [_result(hit, share, keys) for hit, share in hits if share >= least]
-        return {
-            "object": "vector_store.search_results.page",
-            "search_query": queries,
-            "data": data,
-            "has_more": False,
-            "next_page": None,
-        }
+        return VectorStoreResults(queries, data, has_more=False, next_page=None)
 
 
 def _check_options(fields: Mapping[str, Any]) -> None:
@@ -128,33 +204,19 @@ def _check_options(fields: Mapping[str, Any]) -> None:
             raise invalid(f"'{name}' is not kept here: leave it out", name)
 
 
-def _store(row: CollectionInfo, counts: Mapping[str, int]) -> dict[str, Any]:
+def _store(row: CollectionInfo, counts: FileCounts) -> VectorStore:
     """A collection as a vector store; bytes and the time of creation are unknown."""
     at = int(row.updated_s)
-    return {
-        "id": row.name,
-        "object": "vector_store",
-        "created_at": at,
-        "name": row.name,
-        "usage_bytes": 0,
-        "file_counts": counts,
-        "status": "in_progress" if counts["in_progress"] else "completed",
-        "last_active_at": at,
-        "metadata": {},
-    }
+    status: Literal["in_progress", "completed"] = "in_progress" if counts.in_progress else "completed"
+    return VectorStore(row.name, at, row.name, 0, counts, status, at, {})
 
 
-def _result(hit: Hit, score: float, keys: Mapping[str, str]) -> dict[str, Any]:
+def _result(hit: Hit, score: float, keys: Mapping[str, str]) -> VectorStoreResult:
     """keys: of documents written by clients."""
     passage = hit.passage
     id = file_id(passage.document, keys.get(passage.document, ""))
-    return {
-        "file_id": id,
-        "filename": passage.source,
-        "score": score,
-        "attributes": {**({"title": passage.title} if passage.title else {}), **_plain(passage.attributes)},
-        "content": [{"type": "text", "text": passage.text}],
-    }
+    attributes = {**({"title": passage.title} if passage.title else {}), **_plain(passage.attributes)}
+    return VectorStoreResult(id, passage.source, score, attributes, [TextPart("text", passage.text)])
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,21 +242,3 @@ def _interleaved(searches: Sequence[Sequence[Hit]]) -> list[tuple[Hit, float]]:
             places[hit.id] = min((rank, number), places.get(hit.id, (rank, number)))
             scored[hit.id] = max((hit, share), scored.get(hit.id, (hit, share)), key=lambda pair: pair[1])
     return [scored[id] for id in sorted(places, key=places.__getitem__)]
-
-
-def _queries(query: object) -> list[str]:
-    """The queries of a search: a text, or a list of texts. Raises ApiError 400."""
-    queries = query if isinstance(query, list) else [query]
-    if not 1 <= len(queries) <= _MOST_QUERIES:
-        raise invalid(f"'query' must be a text, or a list of 1 to {_MOST_QUERIES} texts", "query")
-    return [query_text(each) for each in queries]
-
-
-def _threshold(options: object) -> float:
-    """The least score in `ranking_options`; the named ranker is ignored."""
-    if options is None:
-        return 0.0
-    least = options.get("score_threshold", 0.0) if isinstance(options, dict) else None
-    if not isinstance(least, int | float) or isinstance(least, bool) or not 0 <= least <= 1:
-        raise invalid("'ranking_options.score_threshold' must be a number from 0 to 1", "ranking_options")
-    return float(least)

@@ -6,27 +6,82 @@ callers with the right to read and write the collection and all documents of the
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import orjson
+from msgspec import UNSET, Meta, UnsetType
 from starlette.routing import Route
 
 from proxy.access import permitted
 from proxy.access.rights import Rights
-from proxy.api.knowledge.access import Access, ApiReply, listed, rights_of
-from proxy.api.knowledge.forms import File, Form, UploadOptions, received
-from proxy.api.knowledge.parameters import clean, invalid, none_but, query_of, whole_number
-from proxy.api.knowledge.puts import Puts, from_caller, placed_row, said_of
+from proxy.api.knowledge.access import Access, ApiReply, Page, ends, rights_of
+from proxy.api.knowledge.declarations import Closed, Open, doc, named, operation
+from proxy.api.knowledge.filters import Attributes, Groups
+from proxy.api.knowledge.forms import BINARY, File, Form, UploadOptions, received
+from proxy.api.knowledge.parameters import After, clean, invalid, none_but, query_of
+from proxy.api.knowledge.puts import COLLECTION, Placed, PutList, Puts, from_caller, placed_row, said_of
 from proxy.asgi import Receive, Scope
 from retrieval.errors import UnknownJob
-from retrieval.records.jobs import DocumentInput, Job
+from retrieval.records.documents import Format
+from retrieval.records.jobs import DocumentInput
+from retrieval.records.jobs import Job as JobRecord
 
-_MOST_LISTED = 100
-_LISTED = "20"
 _WAIT_S = 50.0  # for a job's end, before the job is the answer
-_FIELDS = ("key", "title", "format", "attributes", "groups", "modified_at", "background")
 _PARSED = ("attributes", "groups", "modified_at")  # JSON
 _FILE = "file"
+_JOB = "/v1/knowledge/jobs/{id}"
+
+
+class _UploadForm(Closed, frozen=True):
+    file: Annotated[list[Annotated[str, BINARY]], doc("1 to 1,000 files")]
+    key: Annotated[str, doc("For a single file; the same key again replaces the document")] | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    format: Format | UnsetType = UNSET
+    attributes: Attributes | UnsetType = UNSET
+    groups: Groups | UnsetType = UNSET
+    modified_at: Annotated[float, doc("Seconds since 1970")] | UnsetType = UNSET
+    background: Annotated[bool, doc("true: answer at once, with the job; also taken from the query")] | UnsetType = (
+        UNSET
+    )
+
+
+DocumentCounts = Annotated[
+    dict[str, int],
+    named(
+        "DocumentCounts",
+        "The number of documents, in total and by status",
+        required=["total"],
+        properties={"total": {"type": "integer"}},
+    ),
+]
+
+
+class Job(Open, frozen=True, tag_field="object", tag="knowledge.job"):
+    id: str
+    collection: str
+    status: Literal["queued", "running", "completed", "failed", "cancelled"]
+    created_at: int
+    updated_at: int
+    documents: DocumentCounts
+    reason: Annotated[str, doc("The reason of a failure or a wait")] | UnsetType = UNSET
+
+
+class FullJob(Job, frozen=True, kw_only=True):
+    data: list[Placed]
+
+
+class JobPage(Page, frozen=True, kw_only=True):
+    data: list[Job]
+
+
+class _JobsQuery(Closed, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    after: After | None = None
+    collection: str | None = None
+
+
+class _BackgroundQuery(Closed, frozen=True):
+    background: str = ""
 
 
 class Uploads:
@@ -38,16 +93,20 @@ class Uploads:
         self._options = options
 
     def routes(self) -> list[Route]:
-        route = self._access.route
-        return [
-            route("/v1/knowledge/collections/{name}/files", slow=["POST"], POST=self._upload),
-            route("/v1/knowledge/jobs", GET=self._list),
-            route("/v1/knowledge/jobs/{id}", GET=self._read, DELETE=self._cancel),
-            route("/v1/knowledge/jobs/{id}/cancel", writing=["POST"], POST=self._cancel),
-        ]
+        return self._access.routes(self)
 
-    async def _upload(self, scope: Scope, receive: Receive) -> ApiReply:
-        asked = query_of(scope, "background").get("background", "")
+    @operation(
+        f"POST {COLLECTION}/files",
+        "documents",
+        PutList,
+        "The result of each document",
+        also={202: (Job, "Stored, and written in the background")},
+        form=_UploadForm,
+        slow=True,
+    )
+    async def upload_files(self, scope: Scope, receive: Receive) -> ApiReply:
+        """Upload files of the ingestible types; each file becomes a document under the file's name, or under `key`."""
+        asked = query_of(scope, _BackgroundQuery).background
         async with self._access.asking():
             name = await self._puts.writable(scope)
         async with received(scope, receive, self._options) as form:
@@ -58,41 +117,44 @@ class Uploads:
         if not background:
             job = await finished(self._access, job)
         if not job.over:
-            return ApiReply(202, job_row(job))
-        return ApiReply(
-            200,
-            {
-                "object": "knowledge.documents.put",
-                "collection": name,
-                "job": job.id,
-                "data": [placed_row(one) for one in job.documents],
-            },
-        )
+            return ApiReply(202, Job(*_members(job)))
+        return ApiReply(200, PutList(name, [placed_row(one) for one in job.documents], job.id))
 
-    async def _list(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        asked = query_of(scope, "limit", "after", "collection")
-        limit, rights = whole_number(asked.get("limit", _LISTED), "limit", _MOST_LISTED), rights_of(scope)
+    @operation("GET /v1/knowledge/jobs", "jobs", JobPage, "A page", query=_JobsQuery)
+    async def list_jobs(self, scope: Scope, _receive: Receive) -> JobPage:
+        """Jobs of the collections that the key may read and write, newest first."""
+        asked, rights = query_of(scope, _JobsQuery), rights_of(scope)
         names = [
             row.name for row in await permitted.readable(self._access.knowledge, rights) if row.name in rights.write
         ]
-        names = [name for name in names if name == asked.get("collection", name)]
+        names = [name for name in names if asked.collection in (None, name)]
         rows = await self._access.knowledge.library.jobs(
-            names, before=asked.get("after", ""), limit=limit + 1, groups=rights.groups
+            names, before=asked.after or "", limit=asked.limit + 1, groups=rights.groups
         )
-        return listed([job_row(job) for job in rows[:limit]], more=len(rows) > limit)
+        page = [Job(*_members(job)) for job in rows[: asked.limit]]
+        return JobPage(*ends(page, more=len(rows) > asked.limit), data=page)
 
-    async def _read(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"GET {_JOB}", "jobs", FullJob, "The job with its documents")
+    async def read_job(self, scope: Scope, _receive: Receive) -> FullJob:
+        """A job, with the result of each document."""
         return _whole(await self._job(scope))
 
-    async def _cancel(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"DELETE {_JOB}", "jobs", FullJob, "The job with its documents")
+    async def stop_job(self, scope: Scope, receive: Receive) -> FullJob:
+        """Cancel a job."""
+        return await self.cancel_job(scope, receive)
+
+    @operation(f"POST {_JOB}/cancel", "jobs", FullJob, "The job with its documents", writing=True)
+    async def cancel_job(self, scope: Scope, _receive: Receive) -> FullJob:
+        """Stop writing the documents; documents already written stay."""
         job = await self._job(scope)
         return _whole(await self._access.knowledge.writing.cancel_job(job.id))
 
-    async def _job(self, scope: Scope) -> Job:
+    async def _job(self, scope: Scope) -> JobRecord:
         return await visible_job(self._access, scope["path_params"]["id"], rights_of(scope))
 
 
-async def finished(access: Access, job: Job) -> Job:
+async def finished(access: Access, job: JobRecord) -> JobRecord:
     """The job, finished if the job ends before the deadline."""
     try:
         async with asyncio.timeout(_WAIT_S):
@@ -101,7 +163,7 @@ async def finished(access: Access, job: Job) -> Job:
         return await access.knowledge.library.job(job.id, None)
 
 
-async def visible_job(access: Access, id: str, rights: Rights) -> Job:
+async def visible_job(access: Access, id: str, rights: Rights) -> JobRecord:
     """Raises UnknownJob, also for a hidden job."""
     job = await access.knowledge.library.job(id, rights.groups)
     if job.collection not in rights.read or job.collection not in rights.write:
@@ -109,27 +171,19 @@ async def visible_job(access: Access, id: str, rights: Rights) -> Job:
     return job
 
 
-def job_row(job: Job) -> dict[str, Any]:
-    why = {"reason": job.reason} if job.reason else {}
-    return {
-        "id": job.id,
-        "object": "knowledge.job",
-        "collection": job.collection,
-        "status": job.state,
-        "created_at": int(job.created_s),
-        "updated_at": int(job.updated_s),
-        "documents": {"total": sum(job.counts.values()), **job.counts},
-        **why,
-    }
+def _whole(job: JobRecord) -> FullJob:
+    return FullJob(*_members(job), data=[placed_row(one) for one in job.documents])
 
 
-def _whole(job: Job) -> dict[str, Any]:
-    return {**job_row(job), "data": [placed_row(one) for one in job.documents]}
+def _members(job: JobRecord) -> Any:
+    counts = {"total": sum(job.counts.values()), **job.counts}
+    times = (int(job.created_s), int(job.updated_s))
+    return job.id, job.collection, job.state, *times, counts, job.reason or UNSET
 
 
 def _given(form: Form) -> list[DocumentInput]:
     """The documents of the form's files, without content. Raises ApiError."""
-    none_but(form.fields, _FIELDS)
+    none_but(form.fields, [name for name in _UploadForm.__struct_fields__ if name != _FILE])
     if not form.files:
         raise invalid(f"a form with at least one file named '{_FILE}' is needed", _FILE)
     fields: dict[str, object] = {name: value for name, value in form.fields.items() if value}

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.actions.own_tools import tool_entry
-from proxy.api.knowledge import description
+from proxy.api.knowledge.description import whole_document
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi import budget
 from proxy.apis.openapi.operations import operations_of
@@ -455,7 +455,7 @@ def test_a_list_of_swagger_2_that_cannot_be_written_costs_one_operation_alone(pl
 
 
 def test_every_operation_of_the_gateways_own_document_can_be_called() -> None:
-    served = read_spec(Path(description.__file__).with_name("openapi.yaml").read_bytes())
+    served = read_spec(json.dumps(whole_document()).encode())
     operations, uncallable = operations_of(served)
     assert uncallable == []
     assert {one.path for one in operations} == set(served["paths"])

@@ -1,0 +1,114 @@
+"""Operations by declaration: what the OpenAPI document tells about a handler stands at the handler.
+
+The decorator names the method, path and types, the first line of the docstring is the summary, and the function's name
+the `operationId`. A Struct whose name begins with _ is written out where it is used; others are named schemas.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from msgspec import Meta, Struct
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Open(Struct, frozen=True):
+    """A JSON object that may have further members."""
+
+
+class Closed(Open, frozen=True, forbid_unknown_fields=True):
+    """A JSON object without further members."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """An operation of the API."""
+
+    method: str
+    path: str
+    tag: str
+    gives: Mapping[int, tuple[Any, str]]  # status -> the type and the description of the answer
+    media: str = "application/json"  # of the answers
+    body: Any = None  # the type of the JSON; None: no body
+    form: type[Struct] | None = None
+    query: type[Struct] | None = None
+    told: Mapping[str, Any] = field(default_factory=dict)  # further words about the body
+    words: str = ""  # the description of the operation
+    writing: bool = False  # has the deadline of writes
+    slow: bool = False  # has deadlines of its own
+    streams: bool = False  # the handler sends the answer itself
+
+
+def operation(
+    route: str, tag: str, gives: Any, text: str, *, status: int = 200, also: Any = None, **more: Any
+) -> Callable[[_F], _F]:
+    """Declares a handler. route: method and path. also: status -> type and description of other answers.
+
+    more: further members of `Declaration`.
+    """
+    method, path = route.split()
+    declared = Declaration(method, path, tag, {status: (gives, text), **(also or {})}, **more)
+
+    def marked(handler: _F) -> _F:
+        handler.declaration = declared  # type: ignore[attr-defined]
+        return handler
+
+    return marked
+
+
+def declared_in(owner: type) -> Iterator[tuple[str, Declaration]]:
+    """The name and the declaration of each handler of a class."""
+    for name, handler in vars(owner).items():
+        if declaration := getattr(handler, "declaration", None):
+            yield name, declaration
+
+
+def handlers_of(*owners: object) -> dict[str, dict[str, tuple[Declaration, Callable[..., Any]]]]:
+    """Path -> method -> the declaration and the bound handler, for all handlers of the owners."""
+    found: dict[str, dict[str, tuple[Declaration, Callable[..., Any]]]] = {}
+    for owner in owners:
+        for name, declared in declared_in(type(owner)):
+            found.setdefault(declared.path, {})[declared.method] = (declared, getattr(owner, name))
+    return found
+
+
+def doc(text: str) -> Meta:
+    """The description of a type."""
+    return Meta(description=text)
+
+
+def must(be: str) -> Meta:
+    """What a value must be, for the text of an error."""
+    return Meta(extra_json_schema={"$must": be})
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What the document tells about a named type that is not a Struct."""
+
+    text: str
+    one_of: Sequence[Any]  # types in place of its own
+    schema: Mapping[str, Any]  # beside its own
+
+
+NAMED: dict[str, Named] = {}
+
+
+def named(name: str, text: str = "", one_of: Sequence[Any] = (), **schema: Any) -> Meta:
+    """A type that is a named schema of the document, as `Named`; of the name alone in a type that contains itself."""
+    if name not in NAMED or one_of:
+        NAMED[name] = Named(text, one_of, schema)
+    return Meta(extra_json_schema={"$named": name})
+
+
+def choices_of(kind: Any) -> Iterator[tuple[Any, ...]]:
+    """The values of each Literal in a type, in their order, which msgspec's schemas lose."""
+    if get_origin(kind) is Literal:
+        yield get_args(kind)
+    elif isinstance(kind, type) and issubclass(kind, Struct):
+        for hint in get_type_hints(kind, include_extras=True).values():
+            yield from choices_of(hint)
+    else:
+        for part in get_args(kind):
+            yield from choices_of(part)
