@@ -13,10 +13,7 @@ Data goes to standard output, messages go to standard error. Exit codes: 0 done,
     reindex   like rebuild for several collections, also with another embedder
     doctor    find problems, advise, repair
     eval      judged questions -> the quality of each search method
-    bench     ask models questions raw and with passages            loopback  a gateway for one command
-    bench_shared  options, gateway and models of all bench commands
-    bench_report  report and diff of runs             bench_judge  a model judges the answers of a run
-    bench_draft   a model drafts questions            bench_live   the results of shadow comparisons
+    bench/    ask models questions raw and with passages, and compare the answers
     replay    a chat with a receipt -> the passages for the same chat today, and the differences
     keys      create, list, limit, revoke and rotate keys
     key_credentials  the secrets and fixed arguments of a key for action sets
@@ -50,7 +47,7 @@ COMMANDS = {
     "reindex": ("reindex", "Change the embedder or the chunking of collections without an outage."),
     "doctor": ("doctor", "Check settings, data folder, databases and index, and repair problems."),
     "eval": ("eval", "Measure retrieval on judged questions."),
-    "bench": ("bench", "Ask models raw and with passages, and compare answers, times and costs."),
+    "bench": ("bench.bench", "Ask models raw and with passages, and compare answers, times and costs."),
     "replay": ("replay", "Search again for a chat with a receipt, and print the differences."),
     "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
     "usage": ("usage", "Sum up requests, tokens, dollars and times, by team, key, model or day."),

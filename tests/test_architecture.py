@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from tests.support.tiers import TIERS
 
 ROOT = Path(__file__).parents[1]
+_MOST_LOOSE = 21  # modules in a folder: beyond, a person reads a list and not a room
 OURS = ("cli", "config", "evaluation", "proxy", "retrieval", "runtime")
 
 # Library -> the modules that may import it. The first group costs seconds or hundreds of megabytes: it is imported
@@ -157,6 +159,17 @@ def test_the_apis_know_no_chat_and_no_server() -> None:
     assert [str(i) for i in seen if not within(i.of, "proxy.apis", "proxy.dialects")] == []
 
 
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports for typing and inside functions count: a circle of files can only be understood as a whole."""
+    below = {name: {i.of for i in IMPORTS if i.by == name and i.of in NAMES} - {name} for name in NAMES}
+    while leaves := {name for name, of in below.items() if not of}:
+        below = {name: of - leaves for name, of in below.items() if name not in leaves}
+    in_a_circle = set(below)
+    while above := {name for name in in_a_circle if not any(name in below[other] for other in in_a_circle)}:
+        in_a_circle -= above
+    assert sorted(in_a_circle) == []
+
+
 def test_the_evaluation_never_imports_the_command_line() -> None:
     assert offending(("evaluation",), ("cli", "config")) == []
 
@@ -242,6 +255,12 @@ def test_a_map_names_nothing_that_is_gone() -> None:
         there = {path.stem for path in package.file.parent.iterdir()}
         gone += [f"{package.name} maps {name}" for name in mapped if name not in there]
     assert gone == []
+
+
+def test_no_folder_is_crowded() -> None:
+    loose = Counter(module.file.parent for module in MODULES if module.file.stem not in ("__init__", "__main__"))
+    crowded = {str(folder.relative_to(ROOT)) for folder, count in loose.items() if count > _MOST_LOOSE}
+    assert crowded <= {"proxy/actions"}  # until the rooms of `proxy/agent` are there
 
 
 def test_no_module_is_named_like_a_standard_one_or_like_anything() -> None:

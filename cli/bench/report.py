@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from cli.bench_shared import FAILURES
+from cli.bench.shared import FAILURES
 from cli.common import echo, echo_json, settings_of
 from cli.options import options
 

@@ -9,11 +9,11 @@ import click
 import uvloop
 
 from cli.assembly.chats import rewrite_prompt, template
-from cli.bench_draft import draft_command
-from cli.bench_judge import judge_command
-from cli.bench_live import live_command
-from cli.bench_report import code_of_report, diff_command, report_command, write_report
-from cli.bench_shared import (
+from cli.bench.draft import draft_command
+from cli.bench.judge import judge_command
+from cli.bench.live import live_command
+from cli.bench.report import code_of_report, diff_command, report_command, write_report
+from cli.bench.shared import (
     ModelFacts,
     SendOptions,
     interruptible,

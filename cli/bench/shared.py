@@ -101,7 +101,7 @@ async def opened_gateway(
 
 
 def _ours(settings: Settings) -> contextlib.AbstractAsyncContextManager[str]:
-    from cli.loopback import loopback_gateway
+    from cli.bench.loopback import loopback_gateway
 
     return loopback_gateway(settings)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import uvloop
 
-from cli.bench_shared import (
+from cli.bench.shared import (
     ModelFacts,
     SendOptions,
     code_of,

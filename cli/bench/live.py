@@ -12,8 +12,8 @@ import click
 import uvloop
 
 from cli.assembly.stores import accounts, comparison_store
-from cli.bench_judge import JudgeArgs, judge_of, judge_options
-from cli.bench_shared import FAILURES, ModelFacts, code_of, interruptible, opened_gateway, unfinished
+from cli.bench.judge import JudgeArgs, judge_of, judge_options
+from cli.bench.shared import FAILURES, ModelFacts, code_of, interruptible, opened_gateway, unfinished
 from cli.common import WholeNumber, as_text, confirm, echo, echo_json, must_exist, progress_bar, run, settings_of
 from cli.options import options
 from config.settings import Settings

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import uvloop
 
-from cli.bench_report import code_of_report, folder_of, write_report
-from cli.bench_shared import (
+from cli.bench.report import code_of_report, folder_of, write_report
+from cli.bench.shared import (
     ModelFacts,
     SendOptions,
     interruptible,
