@@ -16,9 +16,10 @@ from cli.common import knowledge as opened_knowledge
 from config.settings import ActionsApi, Settings, SettingsError
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import FIXED
-from proxy.actions.actions import ActionLimits, Actions
+from proxy.actions.actions import Actions
 from proxy.actions.memory import ActionMemory
 from proxy.actions.shelf import StoredResults
+from proxy.actions.toolbox import ActionLimits
 from proxy.api.knowledge.action_sets import ActionSets, SetSettings
 from proxy.apis.addresses import networks_of, why_refused
 from proxy.apis.call import Api, CallLimits, arguments_named
@@ -173,13 +174,13 @@ def arguments_of(settings: Settings, action_set: ActionSet, operation: Operation
 
 def why_not_called(settings: Settings, action_set: ActionSet, operation: Operation) -> str:
     """Why no chat is offered an operation; "": chats are."""
-    if not operation.reads:
-        return "could change something"
-    api = _api_without_secrets(settings, action_set)
-    if not api.allows(operation):
-        return f"by actions.{action_set.name}.only or .never"
-    server = operation.server.partition("?")[0]
-    return "" if api.serves(operation) else f"{server} is not in actions.{action_set.name}.servers"
+    words = {
+        "": "",
+        "could_change": "could change something",
+        "not_allowed": f"by actions.{action_set.name}.only or .never",
+        "other_server": f"{operation.server.partition('?')[0]} is not in actions.{action_set.name}.servers",
+    }
+    return words[_api_without_secrets(settings, action_set).why_not_called(operation)]
 
 
 def _api_without_secrets(settings: Settings, action_set: ActionSet) -> Api:

@@ -5,17 +5,16 @@ said          what a person has said          chosen_rows  whether a person name
 asking        the gateway's questions to a person
 known_texts   the texts in which a value may stand, without the gateway's words
 actions       the sets that chats can use, and what a chat is offered
-offer         the tools of one chat           own_tools  the gateway's own tools
+toolbox       what a tool is, and the tools of one chat
 loop          the rounds of a chat until an answer
 bridged       the rounds for clients of responses and messages
-document_search  the search of documents as a tool
+operation_tool, find_actions, document_search, read_result  the tools
 result_budget  the tokens and bytes of a chat's results
 shelf         the whole results of a chat     result_reading  a page, a place or some rows of a result
-execution     the model's calls: checked, grounded, made
+execution     the model's calls within the limits of a chat
 memory        the hidden rounds of a conversation, for the next question
 written_calls calls that a model writes as text, in place of a call of a tool
 spelled_calls the spellings of such calls     quotes  whether such a text is only a quote
-private_sets  the private sets of which a conversation has data
 ways          how each model is asked for calls: by tools, a JSON schema or text; learned
 protocols     requests for models that are not asked by tools
 protocol_replies  replies of these models

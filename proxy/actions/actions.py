@@ -7,23 +7,23 @@ an offer could change, goes on without a change.
 import asyncio
 import contextlib
 import logging
-import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from proxy.access.key_apis import KeyApis
 from proxy.access.rights import Rights
 from proxy.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
+from proxy.actions.find_actions import FindActions
 from proxy.actions.memory import ActionMemory, Conversation, has_results
-from proxy.actions.offer import Offer, OfferedOperation
-from proxy.actions.own_tools import OwnTool, find_actions, tool_name
+from proxy.actions.operation_tool import OperationTool
+from proxy.actions.read_result import ReadResult
 from proxy.actions.shelf import Shelf, StoredResults
+from proxy.actions.toolbox import ActionLimits, Tool, Toolbox
 from proxy.actions.ways import Ways, has_form
 from proxy.apis.baked_in import BakedInFault, baked_in
-from proxy.apis.call import Api, CallLimits
+from proxy.apis.call import Api
 from proxy.apis.library import ActionLibrary, FoundAction, whole_groups
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, collection_of
@@ -31,6 +31,7 @@ from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError
 from proxy.dialects.quoting import quoted_label
+from proxy.dialects.replies import tool_name
 from proxy.exchange import Exchange, Target
 from proxy.upstream.bridges.lacking import Lacking
 from retrieval.errors import RetrievalError
@@ -47,25 +48,6 @@ _SETS_S = 10.0  # the list of the sets is read again after so long
 # Members that an offer could change the meaning of: older calls, speech, a search of the provider (`{}`, too); and a
 # predicted answer, beside which OpenAI refuses tools.
 _UNSUITED = ("functions", "function_call", "audio", "web_search_options", "prediction")
-
-
-@dataclass(frozen=True, slots=True)
-class ActionLimits:
-    """The settings of a chat's calls."""
-
-    k: int  # operations that are offered for a question
-    rounds: int  # answers of the model with calls
-    calls: int
-    total_s: float
-    keepalive_s: float
-    call: CallLimits
-    search_s: float | None = None  # time for the search where a chat has operations; None: no limit
-    always: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the baked-in operations of each set, by name
-    private: Collection[str] = ()  # sets after whose results no call of a public set is sent
-    public: Collection[str] = ()
-    search_documents: bool = False  # each chat with sets and passages has the tool `search_documents`
-    result_tokens: int = sys.maxsize  # of all results that the model reads
-    total_bytes: int = sys.maxsize  # of all responses
 
 
 class Actions:
@@ -153,11 +135,11 @@ class Actions:
         sets: Sequence[str],
         exchange: Exchange,
         target: Target,
-        documents: OwnTool | None = None,
-    ) -> Offer | None:
+        own: Sequence[Tool] = (),
+    ) -> Toolbox | None:
         """The tools for the latest question, after the tools of the conversation; None: no tool.
 
-        documents: the search of documents, which the chat has in any case.
+        own: further tools, which the chat has in any case.
 
         A round of the client's own tools is offered operations only where the round's reply was. Raises RetrievalError.
         """
@@ -176,33 +158,33 @@ class Actions:
             log.info("%s no document of %s is read yet", exchange.id, ", ".join(trace.not_ready))
         apis = await self.apis.of(exchange.key, [known[name] for name in sets if name in known])
 
-        def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
+        def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OperationTool]]:
             return self._search(turns, apis, exchange.rights, trace, 0.0 if way == "native" else _LEAST_RELEVANCE)
 
         taken, others = _names_of(request.fields.get("tools"))
 
         way, form = self.ways.of(target, request.fields), has_form(request.fields)
-        offer = Offer(search, taken, others=others, way=way, form=form)
+        offer = Toolbox(taken, others=others, way=way, form=form)
         offer.refuses = partial(self.ways.refuses, target)
         offer.shelf = Shelf(self._stored, exchange.key)
-        own = [find_actions(offer.find, self.limits.search_s), *([documents] if documents is not None else [])]
+        own = [*self.limits.tools, *own]
+        find = [FindActions(search, self.limits.search_s)] if sets else []
         if conversation is not None:
             offer.conversation = conversation
-            await self._restore(offer, apis, {tool.name: tool for tool in (*own, offer.shelf.tool)})
+            await self._restore(offer, apis, {tool.name: tool for tool in (*find, *own, ReadResult(offer.shelf))})
         offer.add(self._always_offered(apis))
-        if len(offer.operations) < self.limits.k * _MOST_TIMES:
+        if sets and len(offer.operations) < self.limits.k * _MOST_TIMES:
             offer.add(await self._found(search, turns, exchange, needed=not offer.operations))
         if trace.searches:
             offer.changing = trace.searches[0].changing
             offer.sure = (trace.searches[0].relevance or 0.0) >= _SURE_RELEVANCE
-        offered = documents is not None or bool(offer.operations)
+        offered = bool(own or offer.operations)
         trace.offer = "offered" if offered else "nothing found" if apis else "no usable set"
         trace.tools = offer.tools
         if not offered:
             return None
         trace.forgotten = trace.forgotten and conversation is None
-        for tool in own:
-            offer.add_own(tool)
+        offer.add([*find, *own])
         return offer
 
     async def _remembered(
@@ -224,24 +206,24 @@ class Actions:
             trace.forgotten = found.hidden != () or found.waiting != ()
         return found
 
-    def _always_offered(self, apis: Mapping[str, Api]) -> list[OfferedOperation]:
+    def _always_offered(self, apis: Mapping[str, Api]) -> list[OperationTool]:
         """The baked-in operations of the chat's sets."""
         return [
-            _offered(name, one, apis[name])
+            OperationTool(one, apis[name])
             for name, operations in self._baked_in.items()
             if name in apis
             for one in operations
-            if apis[name].serves(one)
+            if not apis[name].why_not_called(one)
         ]
 
     async def _found(
         self,
-        search: Callable[[Sequence[Turn]], Awaitable[Sequence[OfferedOperation]]],
+        search: Callable[[Sequence[Turn]], Awaitable[Sequence[OperationTool]]],
         turns: Sequence[Turn],
         exchange: Exchange,
         *,
         needed: bool,
-    ) -> Sequence[OfferedOperation]:
+    ) -> Sequence[OperationTool]:
         """The operations that a search finds. Raises RetrievalError where no other operation is offered (`needed`)."""
         try:
             async with asyncio.timeout(None if needed else self.limits.search_s):
@@ -253,7 +235,7 @@ class Actions:
             log.warning("%s no further operation is offered: %s", exchange.id, reason)
             return []
 
-    async def _restore(self, offer: Offer, apis: Mapping[str, Api], own: Mapping[str, OwnTool]) -> None:
+    async def _restore(self, offer: Toolbox, apis: Mapping[str, Api], own: Mapping[str, Tool]) -> None:
         """Offer the tools of the conversation again, in the same order under the same names. own: by name."""
         wanted = [(in_set, operation) for _, in_set, operation in offer.conversation.tools if in_set in apis]
         known = await asyncio.to_thread(self.library.store.found, wanted)
@@ -263,22 +245,20 @@ class Actions:
             one = known.get((in_set, operation))
             if not in_set and operation in own:
                 offer.tools[name] = own[operation]
-            elif one is not None and one.reads and apis[in_set].serves(one):
-                for again in offer.taking([_offered(in_set, one, apis[in_set])]):
+            elif one is not None and not apis[in_set].why_not_called(one):
+                for again in offer.taking([OperationTool(one, apis[in_set])]):
                     offer.tools[name] = again
 
     async def _search(
         self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights, trace: ActionTrace, least: float
-    ) -> Sequence[OfferedOperation]:
+    ) -> Sequence[OperationTool]:
         """Reading operations, the best first; the trace gets all operations found.
 
         least: the relevance of the best text below which no operation is offered. Raises RetrievalError.
         """
         k = self.limits.k
         found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
-        usable = _with_producers(
-            [one for one in found.actions if one.operation.reads and apis[one.set].serves(one.operation)], k
-        )
+        usable = _with_producers([one for one in found.actions if not apis[one.set].why_not_called(one.operation)], k)
         if (texts := found.texts) is not None:
             likely = (texts.relevance or 0.0) >= least
             left_out: FoundOutcome = "surplus" if likely else "irrelevant"
@@ -289,7 +269,7 @@ class Actions:
             first = found.actions[0].operation if likely and found.actions else None
             changing = (first.summary or first.name) if first is not None and not first.reads else ""
             trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows, quoted_label(changing)))
-        return [_offered(one.set, one.operation, apis[one.set]) for one in usable]
+        return [OperationTool(one.operation, apis[one.set]) for one in usable]
 
     async def _known_sets(self, wanted: Sequence[str] = ()) -> Mapping[str, ActionSet]:
         """The sets with documents. The list is read again after some time, and for a wanted set without a document."""
@@ -315,18 +295,9 @@ def _with_producers(found: Sequence[FoundAction], k: int) -> list[FoundAction]:
     return [known[key] for key in whole_groups(([key for key in group if key in known] for group in groups), k)]
 
 
-def _offered(name: str, operation: Operation, api: Api) -> OfferedOperation:
-    return OfferedOperation(name, operation, api, api.schema_of(operation))
-
-
 def _found_operation(one: FoundAction, api: Api, outcome: FoundOutcome) -> FoundOperation:
     """An operation for the trace, with the reason if a chat is not offered the operation. outcome: of a usable one."""
-    if not one.operation.reads:
-        outcome = "could_change"
-    elif not api.allows(one.operation):
-        outcome = "not_allowed"
-    elif not api.serves(one.operation):
-        outcome = "other_server"
+    outcome = api.why_not_called(one.operation) or outcome
     if one.hit is None:
         return FoundOperation(one.label, outcome, None, {}, {})
     return FoundOperation(one.label, outcome, one.hit.score, one.hit.ranks, one.hit.scores)

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from proxy.actions.chosen_rows import OpenChoice
-from proxy.actions.offer import OfferedOperation
+from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.producers import searches_by
 
 _MOST_CHARS = 300  # of a description
-_WHICH = "which one"  # begins the row of a question for a row of a list
+WHICH = "which one"  # begins the row of a question for a row of a list
 
 
-def question(tool: OfferedOperation, rows: Sequence[str]) -> str:
+def question(operation: Operation, rows: Sequence[str]) -> str:
     """The question for values. rows: as in `row_for` and `row_for_choice`."""
-    return "\n".join([_heading(tool), *(f"- {row}" for row in dict.fromkeys(rows))])
+    return "\n".join([_heading(operation), *(f"- {row}" for row in dict.fromkeys(rows))])
 
 
 def row_for(name: str, schema: Any) -> str:
@@ -25,26 +25,21 @@ def row_for(name: str, schema: Any) -> str:
 def row_for_choice(choice: OpenChoice | None = None) -> str:
     """The row for one of several rows of a list, without the data of the rows."""
     if choice is None or not choice.labels:
-        return _WHICH
-    return f"{_WHICH}: {' or '.join(choice.labels)}"
+        return WHICH
+    return f"{WHICH}: {' or '.join(choice.labels)}"
 
 
-def asked(tool: OfferedOperation, known: Sequence[str]) -> set[str]:
+def asked(operation: Operation, known: Sequence[str]) -> set[str]:
     """The arguments that the gateway asked the person for, in an earlier reply."""
-    heading = _heading(tool)
+    heading = _heading(operation)
     rows = (row for text in known if heading in text for row in text.splitlines())
     return {row[2:].partition(":")[0] for row in rows if row.startswith("- ")}
 
 
-def asked_which(tool: OfferedOperation, known: Sequence[str]) -> bool:
-    """Whether the gateway asked the person which row of a list is meant."""
-    return _WHICH in asked(tool, known)
-
-
-def needs_of(finder: OfferedOperation) -> dict[str, Any]:
-    """The arguments by which an operation finds rows: the required arguments, else the arguments that search."""
-    properties: Mapping[str, Any] = finder.schema["properties"]
-    names = finder.schema["required"] or [name for name in properties if searches_by(name)]
+def needs_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by which an operation with this schema finds rows: the required, else those that search."""
+    properties: Mapping[str, Any] = schema["properties"]
+    names = schema["required"] or [name for name in properties if searches_by(name)]
     return {name: properties[name] for name in names if name in properties}
 
 
@@ -60,8 +55,8 @@ def allowed(schema: Any) -> Iterator[Any]:
                     yield from allowed(one)
 
 
-def _heading(tool: OfferedOperation) -> str:
-    return f"For “{tool.operation.summary.strip('. ') or tool.operation.name}” I need more information:"
+def _heading(operation: Operation) -> str:
+    return f"For “{operation.summary.strip('. ') or operation.name}” I need more information:"
 
 
 def _meaning(schema: Any) -> str:

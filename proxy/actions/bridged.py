@@ -19,7 +19,7 @@ from typing import Any
 from proxy.actions.actions import Actions
 from proxy.actions.loop import ActionLoop
 from proxy.actions.memory import ActionMemory
-from proxy.actions.offer import Offer
+from proxy.actions.toolbox import Toolbox
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT, ChatRequest
@@ -56,17 +56,17 @@ class ClientChat:
 
 
 async def client_chat(
-    request: ModelRequest, model: str, target: Target, sets: Sequence[str], exchange: Exchange, actions: Actions
+    request: ModelRequest, model: str, target: Target, exchange: Exchange, actions: Actions
 ) -> ClientChat | None:
     """The client's request as a chat completion; None: the request goes on without a change.
 
-    model: as the client named the model. sets: that the chat may use. Raises ApiError where the request continues a
+    model: as the client named the model. Raises ApiError where the request continues a
     response that only the gateway knows: 400 where the bridge refuses a member, 503 where the response is not read.
     """
     if isinstance(request, ChatRequest):
         return ClientChat(request, target)
     earlier = await _earlier_items(request, exchange, actions)
-    if earlier is None and (not sets or not _knows_chat(request, target, actions)):
+    if earlier is None and (exchange.action_trace is None or not _knows_chat(request, target, actions)):
         return None
     try:
         return await by_size(request.raw, lambda: _translated(request, model, target, earlier, exchange, actions))
@@ -182,7 +182,7 @@ def app_of(
     chat: ClientChat,
     upstream: App,
     forwarded: Forwarded,
-    offer: Offer | None,
+    offer: Toolbox | None,
     exchange: Exchange,
     actions: Actions,
     passages: Sequence[str],

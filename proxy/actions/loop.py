@@ -15,10 +15,9 @@ from proxy.actions.execution import Execution
 from proxy.actions.known_texts import without_marks
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
 from proxy.actions.model_reply import ModelReply, is_own_id
-from proxy.actions.offer import Offer
-from proxy.actions.private_sets import private_results
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
 from proxy.actions.protocols import request_parts, spoken
+from proxy.actions.toolbox import Toolbox
 from proxy.actions.ways import FORM_REFUSED, REFUSED, refused_function
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.base import ModelRequest
@@ -44,7 +43,7 @@ class ActionLoop:
         upstream: App,
         request: ModelRequest,
         forwarded: Callable[..., bytes],
-        offer: Offer,
+        offer: Toolbox,
         exchange: Exchange,
         actions: Actions,
         passages: Sequence[str],
@@ -99,7 +98,7 @@ class ActionLoop:
             self._further.update(*(further_names(row) for one in self._earlier for row in one.rows()))
         shown = _wants_progress(scope) and not self._offer.form
         for number in range(self._limits.rounds + 2):
-            last = number >= self._limits.rounds or execution.over or self._must_answer
+            last = number >= self._limits.rounds or execution.chat.over or self._must_answer
             reply, going_on = await self._round(plain, receive, client, last=last)
             if reply.refuses_way and (client.started or self._hidden):  # the model took the tools of an earlier round
                 going_on = await reply.end(self._exchange.id)
@@ -423,7 +422,7 @@ class ActionLoop:
 
     def _private(self) -> set[str]:
         """The private sets of which the conversation has results, or may have: not all rounds are known."""
-        known = private_results(self._offer.conversation, self._limits.private)
+        known = self._offer.conversation.private_results(self._limits.private)
         replies = any(message.role == "assistant" for message in self._request.messages())
         unknown = self._trace.forgotten or (replies and self._memory is None)
         return known | (set(self._trace.sets) & set(self._limits.private) if unknown else set())

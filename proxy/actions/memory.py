@@ -13,16 +13,17 @@ import asyncio
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import time
 from typing import Any
 
 import msgspec
 import orjson
 
+from proxy.actions.known_texts import is_refusal
 from proxy.dialects.base import INSTRUCTIONS, ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, items, unescaped, value_at
-from proxy.dialects.replies import called_tool, json_bytes, json_of
+from proxy.dialects.replies import called_tool, json_bytes, json_of, tool_name
 from runtime.record_store import RecordStore
 from runtime.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
 
@@ -72,6 +73,17 @@ class Conversation(msgspec.Struct, frozen=True, array_like=True):
         """The memory of the long texts."""
         texts = [one.messages for one in self.hidden] + [one.arguments for one in self.waiting]
         return sum(map(sys.getsizeof, [*texts, self.message, self.items]))
+
+    def private_results(self, private: Collection[str]) -> set[str]:
+        """The private sets of which the hidden rounds have results: no call of a public set is sent afterwards.
+
+        A model may put a text of one API into a call of another, by mistake or because a text of an attacker asks.
+        """
+        set_of = {name: in_set for name, in_set, _ in self.tools}
+        rows = [row for one in self.hidden for row in one.rows()]
+        sent = {row.get("tool_call_id") for row in rows if row["role"] == "tool" and not is_refusal(row["content"])}
+        calls = [call for row in rows for call in row.get("tool_calls") or () if call.get("id") in sent]
+        return {in_set for call in calls if (in_set := set_of.get(tool_name(call), "")) in private}
 
 
 NEW = Conversation()

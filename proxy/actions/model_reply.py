@@ -11,15 +11,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from proxy.actions.client_reply import NOTHING, ClientReply, Json, ReplyHead, delta_of, finish_of, first_choice
-from proxy.actions.offer import Offer
-from proxy.actions.own_tools import tool_name
+from proxy.actions.toolbox import Toolbox
 from proxy.actions.written_calls import Stands, last_lines, names_call, stands_nowhere, written_call
 from proxy.asgi import Message
 from proxy.dialects import sse
 from proxy.dialects.chat_reply import ChatReplyReader
 from proxy.dialects.errors import upstream_error
 from proxy.dialects.provider_fields import FurtherMembers, numbered_calls
-from proxy.dialects.replies import ToolCall, called_tool, json_bytes, json_of, read_error
+from proxy.dialects.replies import ToolCall, called_tool, json_bytes, json_of, read_error, tool_name
 from proxy.dialects.token_counts import Tokens
 
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
@@ -60,7 +59,7 @@ class ModelReply:
     def __init__(
         self,
         client: ClientReply,
-        offer: Offer,
+        offer: Toolbox,
         refusals: Sequence[bytes] = (),
         *,
         before_end: Callable[[], None] = _nothing,

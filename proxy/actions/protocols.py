@@ -9,13 +9,14 @@ from typing import Any
 
 import orjson
 
+from proxy.actions.find_actions import FIND
 from proxy.actions.memory import HiddenMessages, edits_of
-from proxy.actions.offer import Offer, OfferedOperation, member_edit
-from proxy.actions.own_tools import FIND, OwnTool, tool_name
+from proxy.actions.spelled_calls import example
+from proxy.actions.toolbox import Tool, Toolbox, member_edit
 from proxy.actions.ways import has_form
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit
-from proxy.dialects.replies import called_tool, json_bytes
+from proxy.dialects.replies import called_tool, json_bytes, tool_name
 from proxy.exchange import ToolsWay
 
 SAY = "say"  # the member with the answer, in the way json_schema
@@ -57,7 +58,7 @@ def suits(way: ToolsWay, request: ModelRequest) -> bool:
 
 
 def request_parts(
-    offer: Offer, request: ModelRequest, earlier: Sequence[HiddenMessages], hidden: Sequence[bytes], *, last: bool
+    offer: Toolbox, request: ModelRequest, earlier: Sequence[HiddenMessages], hidden: Sequence[bytes], *, last: bool
 ) -> tuple[Sequence[Edit], str]:
     """The edits of the request, and the instructions for the model ("": none).
 
@@ -75,20 +76,14 @@ def request_parts(
     functions = [orjson.loads(one.definition(name))["function"] for name, one in _shown(offer)]
     if offer.way == "json_schema":
         edits.append(member_edit(request, "response_format", response_format(functions)))
-    listed = "\n".join(_listed(one, _asked(offer, one["name"])) for one in functions)
+    listed = "\n".join(_listed(one, offer.tools[one["name"]].asked) for one in functions)
     notes = (_PASSAGES if offer.passages else "") + (_CHANGING.format(offer.changing) if offer.changing else "")
     if offer.go_on and not hidden:
         notes += f"\n{offer.go_on}"
     return edits, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{_ANSWER[offer.way]}{notes}"
 
 
-def _asked(offer: Offer, name: str) -> Collection[str]:
-    """The arguments of a tool that only a person knows."""
-    tool = offer.tools[name]
-    return tool.api.asked_of(tool.operation) if isinstance(tool, OfferedOperation) else ()
-
-
-def _shown(offer: Offer) -> Iterator[tuple[str, OfferedOperation | OwnTool]]:
+def _shown(offer: Toolbox) -> Iterator[tuple[str, Tool]]:
     """The tools that the instructions list, by name, without the search for operations where operations are offered.
 
     Qwen2.5-Coder 0.5B searched in 7 of 10 questions for which the right operation was in the list.
@@ -148,11 +143,6 @@ def _written(call: Mapping[str, Any]) -> str:
     """A call as the model writes a call."""
     called = called_tool(call) or {}
     return example(tool_name(call), called.get("arguments", called.get("input")) or "{}")
-
-
-def example(name: str, arguments: str = "{}") -> str:
-    """A call as text. arguments: JSON, or what the model wrote in place of JSON."""
-    return f'{{"name": "{name}", "arguments": {arguments}}}'
 
 
 def _listed(function: Mapping[str, Any], asked: Collection[str] = ()) -> str:

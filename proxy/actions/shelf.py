@@ -6,18 +6,11 @@ stored record stands under a digest of the key and the id.
 
 import secrets
 from time import time
-from typing import Any
 
-from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
-from proxy.actions.result_reading import NoPlace, read_on
-from proxy.dialects.json_body import by_size
-from retrieval.errors import RetrievalError
 from runtime.record_store import RecordStore
 from runtime.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
 
-READ = "read_result"
 _ID_BYTES = 6  # a small model copies 12 letters without an error
-_NOT_HERE = "No result has this id, or the result is no longer kept. Call the operation again."
 
 
 class StoredResults(WriteBehindQueue[Record[bytes]]):
@@ -46,21 +39,6 @@ class Shelf:
         self._stored = stored
         self._key = key
         self._contents: dict[str, bytes] = {}  # of this chat, without the stored results: a chat may last minutes
-        self.tool = OwnTool(
-            READ,
-            "Read on in a result that was cut: a place in the JSON, the rows that hold some words, or the next page.",
-            arguments_schema(
-                "id",
-                id={"type": "string", "description": "The id that the cut result names"},
-                path={
-                    "type": "string",
-                    "description": "A place, as a JSON Pointer: /results/7 is the element 7, /results/20-39 a range",
-                },
-                query={"type": "string", "description": "Words: the answer has the rows with the words"},
-                start={"type": "integer", "minimum": 0, "description": "The first character of the page"},
-            ),
-            self._answer,
-        )
 
     def put(self, text: str) -> str:
         """Keep a whole result; returns the id."""
@@ -70,29 +48,7 @@ class Shelf:
             self._contents[id] = content
         return id
 
-    async def _answer(self, asked: dict[str, Any], max_chars: int) -> ToolAnswer:
-        try:
-            content = await self._content(asked["id"])
-        except RetrievalError:
-            return ToolAnswer("The result cannot be read at present.", outcome="failed")
-        if content is None:
-            return ToolAnswer(_NOT_HERE)
-
-        def read() -> str:
-            return read_on(
-                content.decode(),
-                path=asked.get("path", ""),
-                query=asked.get("query", ""),
-                start=int(asked.get("start", 0)),  # 8000.0 is a whole number, too
-                max_chars=max_chars,
-            )
-
-        try:
-            return ToolAnswer(await by_size(content, read), known=True)
-        except NoPlace as error:
-            return ToolAnswer(f"The path names no place: {error}.", known=True)
-
-    async def _content(self, id: str) -> bytes | None:
+    async def content(self, id: str) -> bytes | None:
         """A whole result; None: no result of this id. Raises RetrievalError."""
         if id in self._contents or self._stored is None:
             return self._contents.get(id)

@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from proxy.dialects.replies import ToolCall
+from proxy.dialects.replies import ToolCall, json_bytes
 
 Owns = Callable[[str], bool]
 
@@ -344,6 +344,16 @@ def _balanced(text: str, at: int) -> int:
 def as_json(arguments: Any) -> str:
     """The arguments as JSON; some models write the JSON as a text within the JSON of the call."""
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def example(name: str, arguments: Mapping[str, Any] | str = "{}") -> str:
+    """A call as text. arguments: a text for what the model wrote, JSON or not."""
+    if not isinstance(arguments, str):
+        try:
+            arguments = json_bytes(arguments).decode()
+        except RecursionError:  # no call can send the arguments
+            arguments = "{}"
+    return f'{{"name": "{name}", "arguments": {arguments}}}'
 
 
 def typed(call: ToolCall, fits: Callable[[str, Any], bool]) -> ToolCall:

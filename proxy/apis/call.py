@@ -133,6 +133,14 @@ class Api:
         except ValueError:  # no URL
             return False
 
+    def why_not_called(self, operation: Operation) -> Literal["", "could_change", "not_allowed", "other_server"]:
+        """Why no call of an operation is made; "": calls are."""
+        if not operation.reads:
+            return "could_change"
+        if not self.allows(operation):
+            return "not_allowed"
+        return "" if self.serves(operation) else "other_server"
+
     def share(self, other: "Api") -> None:
         """Share the pool and the calls at a time with another `Api` of the same address."""
         self._transport, self._slots = other.transport, other._slots
@@ -237,7 +245,7 @@ async def call(
 
     Only reading calls are tried again. Only cancellation raises.
     """
-    if not operation.reads:
+    if api.why_not_called(operation) == "could_change":
         return Outcome(
             f"{operation.method} {operation.path} could change something. This gateway only reads: nothing was sent.",
             word="could_change",

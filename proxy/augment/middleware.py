@@ -41,7 +41,7 @@ from retrieval.records.search import Retrieved
 if TYPE_CHECKING:
     from proxy.actions.actions import Actions
     from proxy.actions.bridged import ClientChat
-    from proxy.actions.offer import Offer
+    from proxy.actions.toolbox import Toolbox
 
 Resolve = Callable[[str, Rights], Target]
 log = logging.getLogger("ragway")
@@ -253,8 +253,8 @@ class Augment:
 
         off = decision.action_sets is None and decision.status == "off" and not decision.keeps_sets
         sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
-        exchange.action_trace = ActionTrace(sets) if sets else None
-        chat = await client_chat(request, decision.model, target, sets, exchange, actions)
+        exchange.action_trace = ActionTrace(sets) if sets or (actions.limits.tools and not off) else None
+        chat = await client_chat(request, decision.model, target, exchange, actions)
         if chat is None:
             return None
         offer = await self._offer(chat, decision, target, sets, exchange, actions)
@@ -282,9 +282,10 @@ class Augment:
         sets: Sequence[str],
         exchange: Exchange,
         actions: "Actions",
-    ) -> "Offer | None":
+    ) -> "Toolbox | None":
         """The operations that the model may call; None: none."""
         from proxy.actions.actions import unsuited
+        from proxy.actions.document_search import SearchDocuments
         from proxy.actions.protocols import suits
 
         messages, trace = chat.request.messages(), exchange.action_trace
@@ -302,22 +303,16 @@ class Augment:
             trace.offer = "model refuses tools"
         if way == "none" or not suits(way, chat.request):
             return None
-        documents = None
-        if exchange.searched and actions.limits.search_documents:
-            from proxy.actions.document_search import search_documents
-
-            documents = search_documents(
-                self._knowledge,
-                exchange,
-                explicit=decision.explicit,
-                k=decision.k,
-                deadline_s=self._options.deadline_s,
-            )
+        own = []
+        if sets and exchange.searched and actions.limits.search_documents:
+            deadline_s = self._options.deadline_s
+            search = SearchDocuments(self._knowledge, explicit=decision.explicit, k=decision.k, deadline_s=deadline_s)
+            own.append(search)
         began = time.perf_counter()
         await self._options.begun()
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                return await actions.offer(chat.request, turns, sets, exchange, target, documents)
+                return await actions.offer(chat.request, turns, sets, exchange, target, own)
         except (RetrievalError, TimeoutError) as error:
             trace.offer = "search failed"
             log.warning("%s no operation is offered: %s", exchange.id, str(error) or "the search takes too long")

@@ -46,6 +46,11 @@ def called_tool(row: Any) -> dict[str, Any] | None:
     return called if isinstance(called, dict) else None
 
 
+def tool_name(row: Any) -> str:
+    """The name in an entry of `tools`, in a call of a tool, or in a piece of a call; "": no name."""
+    return str((called_tool(row) or {}).get("name") or "")
+
+
 def content_text(content: object) -> str:
     """The text of the content of a reply; some providers send a list of parts."""
     if isinstance(content, str):

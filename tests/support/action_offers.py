@@ -8,10 +8,14 @@ from typing import Any
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.sql import SqlAccounts
-from proxy.actions.actions import ActionLimits, Actions
-from proxy.actions.offer import Offer, OfferedOperation
+from proxy.action_trace import ActionCall
+from proxy.actions.actions import Actions
+from proxy.actions.execution import Execution
+from proxy.actions.operation_tool import OperationTool
+from proxy.actions.toolbox import ActionLimits, Calling, Toolbox
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.library import ActionLibrary
+from proxy.exchange import Exchange
 from proxy.upstream.bridges.lacking import Lacking
 from runtime.sealing import MasterKey
 
@@ -25,10 +29,18 @@ def actions_of(folder: Path, library: ActionLibrary, configured: Mapping[str, bo
     return Actions(library, apis, configured, replace(_LIMITS, **limits), None, Lacking(60))
 
 
-def empty_offer(*taken: str) -> Offer:
-    """An offer whose search finds nothing. taken: names of the client's tools."""
+async def nothing(_turns: object) -> Sequence[OperationTool]:
+    """A search that finds nothing."""
+    return []
 
-    async def nothing(_turns: object) -> Sequence[OfferedOperation]:
-        return []
 
-    return Offer(nothing, taken)
+def empty_offer(*taken: str) -> Toolbox:
+    """No tools. taken: names of the client's tools."""
+    return Toolbox(taken)
+
+
+def calling(toolbox: Toolbox | None = None, max_chars: int = 1000) -> Calling:
+    """A call of a tool in a new chat."""
+    limits = replace(_LIMITS, call=CallLimits(max_chars=max_chars))
+    chat = Execution(toolbox or empty_offer(), limits, Exchange(), ()).chat
+    return Calling(chat, ActionCall(0, 0.0), chat.budget.share(1, limits.call))

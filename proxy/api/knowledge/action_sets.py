@@ -371,7 +371,7 @@ def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> Action
 
 def _members(name: str, one: Operation, api: Api | None) -> Any:
     """The members of an `ActionOperation`. api: as the caller's key calls the API; None: the key may not."""
-    callable = one.reads and api is not None and api.serves(one)
+    callable = api is not None and not api.why_not_called(one)
     return one.name, name, one.method, one.path, one.summary, one.description, callable
 
 

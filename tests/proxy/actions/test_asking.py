@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from proxy.actions.actions import ActionLimits
 from proxy.actions.execution import Execution
-from proxy.actions.offer import Offer, OfferedOperation
+from proxy.actions.operation_tool import OperationTool
+from proxy.actions.toolbox import ActionLimits, Toolbox
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.replies import ToolCall
@@ -60,14 +60,14 @@ async def answers(request: ApiRequest) -> Reply:
     return Reply(body=orjson.dumps(RESULTS.get(path, {"ok": True})), headers=[("Content-Type", "application/json")])
 
 
-def offer(api: Api, way: ToolsWay = "text") -> Offer:
+def offer(api: Api, way: ToolsWay = "text") -> Toolbox:
     made = empty_offer()
     made.way = way
-    made.add([OfferedOperation("clinic", one, api, api.schema_of(one)) for one in operations_of(DOCUMENT)[0]])
+    made.add([OperationTool(one, api) for one in operations_of(DOCUMENT)[0]])
     return made
 
 
-def chat(made: Offer, *said: str, known: tuple[str, ...] = ()) -> Execution:
+def chat(made: Toolbox, *said: str, known: tuple[str, ...] = ()) -> Execution:
     return Execution(made, LIMITS, Exchange(), (*said, *known), said)
 
 
@@ -149,7 +149,7 @@ async def test_the_document_names_values_that_only_a_person_knows(where: str) ->
     (one,), _ = operations_of(document)
     async with served_api(answers) as (server, api):
         made = empty_offer()
-        made.add([OfferedOperation("clinic", one, api, api.schema_of(one))])
+        made.add([OperationTool(one, api)])
         running = chat(made, "Which shoes fit me?")
         await call(running, "shoes", size="M", model="a")
     assert asks(running, "Shoes", "size: one of S, M")

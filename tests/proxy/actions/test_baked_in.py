@@ -9,7 +9,6 @@ import pytest
 
 from proxy.access.rights import EVERYTHING
 from proxy.actions.actions import Actions
-from proxy.actions.own_tools import OwnTool
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, ActionStore, stored
@@ -17,7 +16,7 @@ from proxy.dialects.chat import ChatRequest
 from proxy.exchange import Exchange, Target
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
-from tests.support.action_offers import actions_of
+from tests.support.action_offers import actions_of, calling
 from tests.support.unasked import Unasked
 
 SCHEMA = {"type": "object", "properties": {}, "required": []}
@@ -70,9 +69,8 @@ async def test_a_search_of_the_model_ends_where_the_index_does_not_answer(tmp_pa
     offer = await made.offer(REQUEST, [Turn("user", "Who?")], ["atlas"], Exchange(rights=EVERYTHING), TARGET)
     assert offer is not None
     find = offer.tools["find_actions"]
-    assert isinstance(find, OwnTool)
     async with asyncio.timeout(5):
-        answer = await find.answer({"query": "rooms"}, 1000)
+        answer = await find.call({"query": "rooms"}, calling(offer))
     assert (answer.text, answer.outcome) == ("The search does not work at present.", "failed")
     await made.close()
 

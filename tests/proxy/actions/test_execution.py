@@ -10,10 +10,9 @@ import orjson
 import pytest
 
 from proxy.action_trace import ActionTrace, FoundOperation, OperationSearch
-from proxy.actions.actions import ActionLimits
 from proxy.actions.execution import Execution
-from proxy.actions.offer import Offer, OfferedOperation
-from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
+from proxy.actions.operation_tool import OperationTool
+from proxy.actions.toolbox import ActionLimits, Calling, Refused, Tool, Toolbox, ToolResult, arguments_schema
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.replies import ToolCall
@@ -63,10 +62,10 @@ DOCUMENT = {
 GOLD = {"orgId": "5f0c1e", "role": "admin", "limit": 20, "team": ["red/blue"]}
 
 
-def offer(api: Api) -> Offer:
+def offer(api: Api) -> Toolbox:
     made = empty_offer()
     made.add([
-        OfferedOperation("things", one, api, api.schema_of(one)) for one in operations_of(DOCUMENT)[0]
+        OperationTool(one, api) for one in operations_of(DOCUMENT)[0]
     ])  # fmt: skip
     return made
 
@@ -119,12 +118,17 @@ def changed(**more: Any) -> dict[str, Any]:
 async def test_an_unexpected_error_of_one_call_is_a_text_and_ends_no_other_call(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def fault(_asked: dict[str, Any], _max_chars: int) -> ToolAnswer:
-        raise ZeroDivisionError("a fault of the gateway")
+    class Fault(Tool):
+        name = "fault"
+        description = ""
+        schema = arguments_schema("id", id={"type": "string"})
+
+        async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
+            raise ZeroDivisionError("a fault of the gateway")
 
     async with served_api(accepts, fixed={"groupId": "fixed-group"}) as (_, api):
         running = execution(api)
-        running._offer.add_own(OwnTool("fault", "", arguments_schema("id", id={"type": "string"}), fault))
+        running._toolbox.add([Fault()])
         gold = ToolCall("c1", "act_listUsers", orjson.dumps(GOLD).decode())
         texts = await running.results([gold, ToolCall("c2", "fault", '{"id": "x"}')])
     assert texts == ['{"ok":true}', "The call failed: the gateway has a fault, which its log describes. "
@@ -260,7 +264,7 @@ async def test_a_word_answers_the_gateways_question_for_the_same_argument_alone(
     (one,) = operations_of(document)[0]
     async with served_api(users) as (server, api):
         made = empty_offer()
-        made.add([OfferedOperation("things", one, api, api.schema_of(one))])
+        made.add([OperationTool(one, api)])
         question = f"For “stays” I need more information:\n- {asked}"
         await result(Execution(made, LIMITS, Exchange(), (question, "Wien")), arguments, "act_stays")
     assert (server.requests != []) is sent
@@ -347,7 +351,7 @@ async def test_the_results_of_a_chat_share_the_tokens(word: str) -> None:
 async def test_ten_thousand_calls_are_few_entries_in_the_trace_and_in_the_header() -> None:
     async with served_api(accepts, fixed={"groupId": "fixed-group"}) as (server, api):
         running = execution(api)
-        running._left = 12
+        running.chat.calls_left = 12
         gold = orjson.dumps(GOLD).decode()
         texts = await running.results([ToolCall(f"c{number}", "act_listUsers", gold) for number in range(10_000)])
         again = await running.results([ToolCall("c", "act_listUsers", gold)])
@@ -373,10 +377,10 @@ async def test_arguments_of_the_wrong_type_are_sent_as_the_schema_says() -> None
 async def test_no_call_starts_after_the_bytes_of_a_chat() -> None:
     async with served_api(many, fixed={"groupId": "g1"}) as (server, api):
         running = budgeted(api, total_bytes=100_000)
-        assert not running.over
+        assert not running.chat.over
         for _ in range(3):
             await result(running, GOLD)
-        assert running.over
+        assert running.chat.over
         assert "limit" in await result(running, GOLD)
     assert len(server.requests) == 2
 
@@ -410,7 +414,7 @@ async def test_a_value_that_cannot_be_written_ends_no_chat(value: str, way: Tool
 async def test_half_a_pair_of_surrogates_in_a_wrong_call_ends_no_chat() -> None:
     async with served_api(users, fixed={"groupId": "fixed-group"}) as (server, api):
         running = execution(api)
-        running._offer.way = "text"
+        running._toolbox.way = "text"
         await result(running, {"role": "admin"})  # without the id: the next wrong call may have another fault
         text = await result(running, '{"orgId": "5f0c1e", "team": ["\\ud83d"], "x": 1}')
     assert text.endswith('{"name": "act_listUsers", "arguments": {"orgId": "5f0c1e", "team": ["\\ud83d"]}}')
@@ -421,10 +425,15 @@ async def test_half_a_pair_of_surrogates_does_not_reach_a_search() -> None:
     async with served_api(users) as (_, api):
         running, asked = execution(api), []
 
-        async def search(arguments: dict[str, Any], _max_chars: int) -> ToolAnswer:
-            asked.append(arguments)
-            return ToolAnswer("The search does not work at present.", outcome="failed")
+        class Search(Tool):
+            name = "search"
+            description = ""
+            schema = arguments_schema("query", query={"type": "string"})
 
-        running._offer.add_own(OwnTool("search", "", arguments_schema("query", query={"type": "string"}), search))
+            async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
+                asked.append(arguments)
+                return Refused("The search does not work at present.", "failed")
+
+        running._toolbox.add([Search()])
         await result(running, '{"query": "party \\ud83d"}', "search")
     assert asked == [{"query": "party ?"}]

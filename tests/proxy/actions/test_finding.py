@@ -12,7 +12,7 @@ from cli.assembly.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
 from proxy.access.rights import EVERYTHING
-from proxy.actions.offer import Offer
+from proxy.actions.toolbox import Toolbox
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, ActionStore, stored
@@ -183,8 +183,8 @@ async def test_a_client_that_leaves_during_the_search_is_no_failed_search(
 
 async def offered(
     library: ActionLibrary, data: Path, exchange: Exchange, tools: ToolsWay | None = None, k: int = 2
-) -> Offer | None:
-    """Offer a chat operations of the set `a`."""
+) -> Toolbox | None:
+    """Toolbox a chat operations of the set `a`."""
     request = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"list penguins"}]}')
     target = Target("m", "relay", "http://127.0.0.1:1", "", tools=tools)
     actions = actions_of(data, library, {"a": True}, k=k)

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from proxy.action_trace import ActionTrace
-from proxy.actions.actions import ActionLimits, Actions
+from proxy.actions.actions import Actions
 from proxy.actions.loop import ActionLoop, _result_messages
 from proxy.actions.memory import NEW, Conversation, HiddenMessages
-from proxy.actions.offer import OfferedOperation
-from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
+from proxy.actions.operation_tool import OperationTool
 from proxy.actions.protocols import spoken
+from proxy.actions.toolbox import ActionLimits, Calling, Done, Tool, ToolResult, arguments_schema
 from proxy.apis.call import CallLimits
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.dialects.chat import ChatRequest
@@ -152,7 +152,7 @@ class Loop:
         stream: bool = False,
         messages: Sequence[Mapping[str, Any]] = ({"role": "user", "content": QUESTION},),
         conversation: Conversation = NEW,
-        offered: Sequence[OfferedOperation] = (),
+        offered: Sequence[Tool] = (),
         look: Callable[[], Any] = lambda: RESULT,
         limits: ActionLimits = LIMITS,
         headers: Sequence[tuple[bytes, bytes]] = (),
@@ -165,14 +165,18 @@ class Loop:
         client = Client()
         memory, looked, model = Memory(client), list[Json](), Model(exchange, list(turns))
 
-        async def answer(arguments: dict[str, Any], _max_chars: int) -> ToolAnswer:
-            looked.append(arguments)
-            text = look()
-            return ToolAnswer(await text if asyncio.iscoroutine(text) else text, known=True)
+        class Look(Tool):
+            name = "look"
+            description = "Look up"
+            schema = arguments_schema("word", word={"type": "string"})
+
+            async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
+                looked.append(arguments)
+                text = look()
+                return Done(await text if asyncio.iscoroutine(text) else text, known=True)
 
         offer = empty_offer(*(one["function"]["name"] for one in fields.get("tools", ())))
-        offer.add_own(OwnTool("look", "Look up", arguments_schema("word", word={"type": "string"}), answer))
-        offer.add(offered)
+        offer.add([Look(), *offered])
         offer.conversation = conversation
         anything = cast(Any, None)  # no set is searched
         actions = Actions(anything, anything, {}, limits, cast(Any, memory), Lacking(60))
@@ -366,7 +370,7 @@ async def test_a_person_is_asked_for_a_value_that_a_model_leaves_out_twice(strea
     async with served_api(accepts) as (server, api):
         needs = operation("GET", "/users", "team")
         needs.schema["required"].append("team")
-        offered = OfferedOperation("things", needs, api, api.schema_of(needs))
+        offered = OperationTool(needs, api)
         without = ("act_listThings", dict[str, Any]())
         chat = await Loop(calls(without), calls(without), stream=stream, offered=[offered]).run()
     assert server.requests == []
@@ -386,7 +390,7 @@ async def test_a_model_that_only_makes_up_tools_gets_no_third_round(stream: bool
 async def test_a_client_that_wants_progress_gets_a_line_for_each_call_that_was_sent() -> None:
     async with served_api(accepts) as (_, api):
         reads = operation("GET", "/users")
-        offered = OfferedOperation("things", reads, api, api.schema_of(reads))
+        offered = OperationTool(reads, api)
         named = ("act_listThings", dict[str, Any]())
         on = [(b"x-rag-progress", b"On")]
         chat = await Loop(calls(named), says(ANSWER), stream=True, offered=[offered], headers=on).run()

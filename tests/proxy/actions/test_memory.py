@@ -189,7 +189,7 @@ async def test_a_response_whose_conversation_cannot_be_read_at_present_is_not_co
     monkeypatch.setattr(RecordStore, "read", fails)
     request = RESPONSES.parse(orjson.dumps({"model": "m", **fields}))
     with pytest.raises(ApiError) as caught:
-        await client_chat(request, "m", TARGET, ["atlas"], Exchange(dialect=RESPONSES, rights=EVERYTHING), made)
+        await client_chat(request, "m", TARGET, Exchange(dialect=RESPONSES, rights=EVERYTHING), made)
     assert (caught.value.status, caught.value.code) == (503, "response_unavailable")
 
 

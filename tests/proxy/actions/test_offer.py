@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,9 @@ import orjson
 import pytest
 
 from proxy.access.rights import EVERYTHING, Names, Rights
-from proxy.actions.offer import Offer, OfferedOperation, member_edit
-from proxy.actions.own_tools import find_actions
+from proxy.actions.find_actions import FindActions
+from proxy.actions.operation_tool import OperationTool
+from proxy.actions.toolbox import Toolbox, member_edit
 from proxy.apis.call import Api
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
@@ -20,20 +20,20 @@ from proxy.apis.store import ActionStore
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError
 from retrieval.records.search import Turn
-from tests.support.action_offers import actions_of, empty_offer
+from tests.support.action_offers import actions_of, calling, empty_offer, nothing
 from tests.support.unasked import Unasked
 
 
-def operation(name: str, **properties: Any) -> OfferedOperation:
+def operation(name: str, **properties: Any) -> OperationTool:
     schema = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
     one, api = Operation(name, "GET", "/things", schema), Api("atlas", "https://x.example", fixed={"groupId": "secret"})
-    return OfferedOperation("atlas", one, api, api.schema_of(one))
+    return OperationTool(one, api)
 
 
-def offer(*found: OfferedOperation, taken: tuple[str, ...] = ()) -> Offer:
+def offer(*found: OperationTool, taken: tuple[str, ...] = ()) -> Toolbox:
     made = empty_offer(*taken)
     made.add(found)
-    made.add_own(find_actions(made.find))
+    made.add([FindActions(nothing)])
     return made
 
 
@@ -81,7 +81,7 @@ def test_the_name_of_a_fixed_argument_is_not_in_the_path_for_the_model() -> None
     path = {"/groups/{groupId}/things/{id}": {"get": {"operationId": "thing", "parameters": places}}}
     (one,), _ = operations_of({"paths": path})
     api = Api("atlas", "https://x.example", fixed={"groupId": "secret"})
-    tool = OfferedOperation("atlas", one, api, api.schema_of(one)).definition("act_thing").decode()
+    tool = OperationTool(one, api).definition("act_thing").decode()
     assert "(atlas: GET /groups/…/things/{id})" in tool
     assert "groupId" not in tool
 
@@ -126,12 +126,12 @@ async def test_the_words_of_a_document_pose_as_no_other_speaker() -> None:
     row = {"name": "a", "in": "query", "description": forged, "schema": schema}
     item = {"get": {"operationId": "rows", "summary": forged, "description": forged, "parameters": [row]}}
     (one,), _ = operations_of({"paths": {"/rows": item}})
-    offered = OfferedOperation("atlas", one, Api("atlas", "https://x.example"), one.schema)
+    offered = OperationTool(one, Api("atlas", "https://x.example"))
 
-    async def found(_: Sequence[Turn]) -> list[OfferedOperation]:
+    async def found(_: Sequence[Turn]) -> list[OperationTool]:
         return [offered]
 
-    answer = await find_actions(replace(offer(), search=found).find).answer({"query": "rows"}, 1000)
+    answer = await FindActions(found).call({"query": "rows"}, calling(offer()))
     for text in (offered.definition("act_rows").decode(), answer.text):
         assert "Rows< |im_end|>" in text
         assert re.search(r"<\|im_|\nHuman:|\\nHuman:", text) is None

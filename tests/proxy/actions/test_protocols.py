@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.actions.offer import OfferedOperation
+from proxy.actions.operation_tool import OperationTool
 from proxy.actions.protocols import as_texts, request_parts
 from proxy.apis.call import Api
 from proxy.apis.openapi.operations import operations_of
@@ -37,7 +37,7 @@ def test_an_argument_whose_schema_is_true_is_listed(way: ToolsWay) -> None:
     (one,), _ = operations_of({"paths": {"/rows": {"get": {"operationId": "rows", "parameters": [row]}}}})
     offer = empty_offer()
     offer.way = way
-    offer.add([OfferedOperation("atlas", one, Api("atlas", "https://x.example"), one.schema)])
+    offer.add([OperationTool(one, Api("atlas", "https://x.example"))])
     request = ChatRequest.parse(b'{"model": "m", "messages": [{"role": "user", "content": "rows?"}]}')
     _, instructions = request_parts(offer, request, (), (), last=False)
     assert "  q (as the JSON Schema {})" in instructions
@@ -63,7 +63,7 @@ def instructions(row: dict[str, Any], **changes: Any) -> str:
     (one,), _ = operations_of({"paths": {"/rows": {"get": {"operationId": "rows", "parameters": [row]}}}})
     offer = empty_offer()
     offer.way = "text"
-    offer.add([OfferedOperation("atlas", one, Api("atlas", "https://x.example", ask=("size",)), one.schema)])
+    offer.add([OperationTool(one, Api("atlas", "https://x.example", ask=("size",)))])
     for name, value in changes.items():
         setattr(offer, name, value)
     request = ChatRequest.parse(b'{"model": "m", "messages": [{"role": "user", "content": "rows?"}]}')

@@ -9,26 +9,25 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.actions.client_reply import ClientReply
+from proxy.actions.find_actions import FindActions
 from proxy.actions.model_reply import ModelReply
-from proxy.actions.offer import Offer, OfferedOperation
-from proxy.actions.own_tools import find_actions
+from proxy.actions.operation_tool import OperationTool
+from proxy.actions.toolbox import Toolbox
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
 from proxy.asgi import Message
 from proxy.dialects.chat import CHAT, ChatRequest
-from tests.support.action_offers import empty_offer
+from tests.support.action_offers import empty_offer, nothing
 from tests.support.call_spellings import ANSWERS, SPELLINGS, WITHOUT_ARGUMENTS
 
 STREAM_HEAD = [(b"content-type", b"text/event-stream")]
 SCHEMA = {"type": "object", "properties": {}, "required": []}
 
 
-def offer(*taken: str) -> Offer:
+def offer(*taken: str) -> Toolbox:
     made = empty_offer(*(taken or ("weather",)))
-    made.add(
-        [OfferedOperation("atlas", Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"), SCHEMA)]
-    )
-    made.add_own(find_actions(made.find))
+    made.add([OperationTool(Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"))])
+    made.add([FindActions(nothing)])
     return made
 
 

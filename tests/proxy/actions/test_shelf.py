@@ -6,12 +6,15 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.actions.read_result import ReadResult
 from proxy.actions.shelf import Shelf, StoredResults
+from proxy.actions.toolbox import Done
 from proxy.apis.schema_check import problems
 from proxy.dialects.replies import json_of
 from proxy.observe.metrics import Metrics
 from runtime.record_store import RecordStore
 from tests.proxy.observe.test_metrics import value
+from tests.support.action_offers import calling
 
 TEXT = "x" * 300 + "\ud800 é"
 
@@ -22,7 +25,7 @@ def stored(folder: Path, max_bytes: int = 1 << 20) -> StoredResults:
 
 
 async def read(shelf: Shelf, id: str) -> str:
-    return (await shelf.tool.answer({"id": id}, 1000)).text
+    return (await ReadResult(shelf).call({"id": id}, calling())).text
 
 
 async def test_another_process_reads_a_result_of_the_same_key(tmp_path: Path) -> None:
@@ -34,7 +37,8 @@ async def test_another_process_reads_a_result_of_the_same_key(tmp_path: Path) ->
     other = stored(tmp_path)
     assert (await read(Shelf(other, "key"), id)).startswith("xxx")
     for key, wrong in (("another", id), ("", id), ("key", id[:-1] + "g"), ("key", "")):
-        answer = await Shelf(other, key).tool.answer({"id": wrong}, 1000)
+        answer = await ReadResult(Shelf(other, key)).call({"id": wrong}, calling())
+        assert isinstance(answer, Done)
         assert answer.text == "No result has this id, or the result is no longer kept. Call the operation again."
         assert not answer.known
     other.stop()
@@ -110,8 +114,8 @@ async def test_a_whole_number_with_a_point_is_a_start() -> None:
     id = shelf.put("abc")
     asked = json_of(b'{"id": "%b", "start": 1.0}' % id.encode())
     assert isinstance(asked, dict)
-    assert problems(shelf.tool.schema, asked) == []
-    assert (await shelf.tool.answer(asked, 100)).text == "bc"
+    assert problems(ReadResult.schema, asked) == []
+    assert (await ReadResult(shelf).call(asked, calling(max_chars=100))).text == "bc"
 
 
 @given(st.lists(st.text(), min_size=2, max_size=20))

@@ -11,7 +11,6 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.actions.own_tools import tool_entry
 from proxy.api.knowledge.description import whole_document
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi import budget
@@ -163,7 +162,7 @@ def test_a_schema_that_is_nested_too_deeply_costs_one_operation_or_can_be_offere
     operations, uncallable = operations_of(document(paths={"/deep": deep, "/flat": {"get": {}}}))
     assert [one.path for one in operations if one.path == "/flat"] == ["/flat"]
     for one in operations:
-        assert tool_entry("act_deep", "", one.schema)
+        assert orjson.dumps(one.schema)
     assert len(operations) + len(uncallable) == 2
     assert (levels > 230) == bool(uncallable)
 
