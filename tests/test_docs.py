@@ -19,7 +19,7 @@ from proxy.augment.middleware import DEGRADED
 from proxy.dialects.paths import BY_PATH
 from proxy.exchange import Lane, RagStatus
 from proxy.observe.metrics import STAGES, Metrics
-from retrieval.ingest.load import FORMATS
+from retrieval.ingest.formats.registry import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs").glob("*/*.md"))]

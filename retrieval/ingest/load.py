@@ -16,30 +16,13 @@ from pathlib import Path, PurePosixPath
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking import questions
-from retrieval.ingest.chunking.definitions import GRAMMARS
 from retrieval.ingest.encoded import without_encoded_bytes
 from retrieval.ingest.exclude import excluded
-from retrieval.ingest.formats import front_matter, markdown, rst
-from retrieval.ingest.formats.decode import decode
+from retrieval.ingest.formats.registry import FORMATS, format_of
 from retrieval.records.documents import Document, Format
 from retrieval.records.ingest import Failure
 from runtime.logs import printable
 
-FORMATS: dict[str, Format] = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".mdx": "markdown",
-    ".rst": "rst",
-    ".html": "html",
-    ".htm": "html",
-    ".txt": "text",
-    ".text": "text",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "text",  # JSON with questions and answers
-    ".jsonl": "text",
-    **dict.fromkeys(GRAMMARS, "code"),
-}
 # Left out in folders, like hidden files: code by other people, and generated code.
 _VENDORED = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__"})
 _MINIFIED = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
@@ -56,9 +39,6 @@ _CONVERSIONS = (  # endings, and the way to a file that can be read
     ((".zip", ".gz", ".tar", ".tgz", ".7z"), "unpack the archive; "),
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# The line ends of Unicode besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
-_LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
-_TITLE_WITHIN_CHARS = 20_000  # a heading further down is not the document's title
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,41 +180,18 @@ def parse(
     named, kind, groups: title, format and readers as given by the caller; otherwise content and file extension
         decide. Raises UnreadableRights if the content does not clearly state who may read the document.
     """
-    # The source first: a link may have an extension although the target has none.
-    kind = kind or FORMATS.get(PurePosixPath(source).suffix.lower()) or FORMATS.get(path.suffix.lower())
-    if kind is None:
-        raise Unreadable(f"{_unsupported(path)}; {_expected(path)}")
-    text = decode(data, html=kind == "html")
-    title = ""
-    front = front_matter.Front()
     shown_as = PurePosixPath(source)
-    is_json = kind == "text" and bool({".json", ".jsonl"} & {shown_as.suffix.lower(), path.suffix.lower()})
-    if not is_json:  # a text in JSON may contain these characters
-        text = _LINE_ENDS.sub("\n", text)
-    if kind != "markdown" and groups is None:
-        front_matter.check_unread(text, prose=kind not in ("code", "csv") and not is_json)
-    match kind:
-        case "markdown":
-            front, text = front_matter.read(text, rights=groups is None)
-            title = front.title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS])
-        case "rst":
-            title = rst.first_heading(text[:_TITLE_WITHIN_CHARS])
-        case "html":
-            from retrieval.ingest.formats.webpage import to_markdown  # bs4 and markdownify: only for HTML
-
-            title, text = to_markdown(text)
-        case "code":  # "net/__init__.py": many files share the name alone
-            title = "/".join(shown_as.parts[-2:])
-        case "csv":
-            pass
-        case "text":
-            if is_json:
-                text = questions.pairs_from_json(text, rights=groups is None)
+    found = format_of(shown_as, path, kind)
+    if found is None:
+        raise Unreadable(f"{_unsupported(path)}; {_expected(path)}")
+    kind, parser = found
+    parsed = parser(data, shown_as, groups is None)
+    front, text = parsed.front, parsed.text
     text = _SURROGATES.sub("\ufffd", text)  # of JSON; no tokenizer and no database takes half a character
     text = without_encoded_bytes(text)
     if not text.strip():
         raise Unreadable("empty: the file holds no text")
-    title = printable(named or title or _readable(shown_as.stem))
+    title = printable(named or parsed.title or _readable(shown_as.stem))
     return Document(source, title, text, kind, modified_s, front.attributes, front.groups if groups is None else groups)
 
 

@@ -1,5 +1,6 @@
 """File formats: bytes to text, and text to structure.
 
+registry      suffix -> parser
 decode        bytes -> text                       front_matter  a document's attributes and readers
 markdown      Markdown -> first lines of blocks   rst           reStructuredText -> first lines of blocks
 webpage       HTML -> Markdown                    page_tree      what of a page belongs to the text

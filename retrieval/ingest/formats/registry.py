@@ -1,0 +1,103 @@
+"""The registry of file formats: suffix -> parser, which turns a file's bytes into text.
+
+Parsers run in the sandbox (`runtime.sandbox`). A new format is a row of `FORMATS`; its parser imports a large library
+on first use.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import PurePath, PurePosixPath
+
+from retrieval.ingest.chunking import questions
+from retrieval.ingest.chunking.definitions import GRAMMARS
+from retrieval.ingest.formats import front_matter, markdown, rst
+from retrieval.ingest.formats.decode import decode
+from retrieval.records.documents import Format
+
+# The line ends of Unicode besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
+_LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
+_TITLE_WITHIN_CHARS = 20_000  # a heading further down is not the document's title
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """The text of a file, and what the file says about it."""
+
+    text: str
+    title: str = ""
+    front: front_matter.Front = field(default_factory=front_matter.Front)
+
+
+# Content, source, and whether the content may name the readers. Raises Unreadable; UnreadableRights if the content does
+# not clearly state who may read the document.
+Parser = Callable[[bytes, PurePosixPath, bool], ParsedFile]
+
+
+def _decoded(data: bytes, rights: bool, *, html: bool = False, prose: bool = True) -> str:
+    """Return the text of a format without front matter."""
+    text = _LINE_ENDS.sub("\n", decode(data, html=html))
+    if rights:
+        front_matter.check_unread(text, prose=prose)
+    return text
+
+
+def _markdown(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    front, text = front_matter.read(_decoded(data, rights=False), rights=rights)
+    return ParsedFile(text, front.title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS]), front)
+
+
+def _rst(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    text = _decoded(data, rights)
+    return ParsedFile(text, rst.first_heading(text[:_TITLE_WITHIN_CHARS]))
+
+
+def _html(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    from retrieval.ingest.formats.webpage import to_markdown  # bs4 and markdownify: only for HTML
+
+    title, text = to_markdown(_decoded(data, rights, html=True))
+    return ParsedFile(text, title)
+
+
+def _text(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    return ParsedFile(_decoded(data, rights))
+
+
+def _csv(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    return ParsedFile(_decoded(data, rights, prose=False))
+
+
+def _code(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
+    """The title is "net/__init__.py": many files share the name alone."""
+    return ParsedFile(_decoded(data, rights, prose=False), "/".join(source.parts[-2:]))
+
+
+def _questions(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    """JSON with questions and answers; a text in JSON may contain any line end."""
+    text = decode(data, html=False)
+    if rights:
+        front_matter.check_unread(text, prose=False)
+    return ParsedFile(questions.pairs_from_json(text, rights=rights))
+
+
+FORMATS: dict[str, tuple[Format, Parser]] = {
+    **dict.fromkeys((".md", ".markdown", ".mdx"), ("markdown", _markdown)),
+    ".rst": ("rst", _rst),
+    **dict.fromkeys((".html", ".htm"), ("html", _html)),
+    **dict.fromkeys((".txt", ".text"), ("text", _text)),
+    **dict.fromkeys((".csv", ".tsv"), ("csv", _csv)),
+    **dict.fromkeys((".json", ".jsonl"), ("text", _questions)),
+    **dict.fromkeys(GRAMMARS, ("code", _code)),
+}
+_OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # the first row of each format
+
+
+def format_of(source: PurePath, path: PurePath, given: Format | None) -> tuple[Format, Parser] | None:
+    """Return format and parser of a file; None if the type is not supported.
+
+    The source decides before the path: a link may have an extension although the target has none.
+    given: the format, if the caller knows it.
+    """
+    rows = [FORMATS.get(name.suffix.lower()) for name in (source, path)]
+    of_suffix = [row for row in rows if row is not None and given in (None, row[0])]
+    return of_suffix[0] if of_suffix else _OF_FORMAT.get(given) if given else None
