@@ -8,11 +8,12 @@ and answers (records, numbers, text, bytes, lists, mappings, `Path`); a paramete
 Light on purpose: the gateway imports only `retrieval.knowledge` and `rpc.client`, without a database or an engine.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from config.sections import IngestSettings, QdrantSettings, RetrievalSettings
 from retrieval.records.documents import CollectionInfo, DocumentInfo, DocumentLocation, FullDocument, Groups, Passage
 from retrieval.records.files import UploadedFile
 from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
@@ -31,23 +32,10 @@ Progress = Callable[[int, int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class SearchOptions:
-    """How to search; every field is a setting of the same name."""
+class SearchOptions(RetrievalSettings):
+    """How to search."""
 
-    rewrite: bool
-    candidates: int
-    rrf_k: int
-    min_relevance: float  # 0 = always inject
-    k: int
     budget_tokens: int
-    mode: Mode
-    rerank_model: str  # "" = none
-    rerank_candidates: int
-    rerank_deadline_s: float
-    recency_half_life_days: float  # 0 = off
-    merge_neighbours: bool
-    neighbours: int
-    whole_document_tokens: int  # 0 = off
     arms: Arms = "both"  # not a setting: for measurements and for explicit requests
 
 
@@ -90,6 +78,10 @@ class ReadingLimits:
     memory_mb: int  # max_read_mb
     chunks: int  # max_chunks
 
+    @classmethod
+    def of(cls, ingest: IngestSettings) -> "ReadingLimits":
+        return cls(ingest.max_read_s, ingest.max_read_mb, ingest.max_chunks)
+
 
 @dataclass(frozen=True, slots=True)
 class Enrichment:
@@ -115,35 +107,23 @@ class EmbedderChoice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole configuration of an index, as plain values; travels as JSON to the index process."""
+    """The whole configuration of an index; travels as JSON to the index process."""
 
     data: str  # folder
     catalog_url: str  # of a PostgreSQL database; "" = SQLite in the data folder
     model: str
     backend: Backend
     threads: int
-    chunk_tokens: int
-    overlap_tokens: int
-    chunking: Chunking
-    neighbour_weight: float  # of the vectors beside a chunk's own
-    max_file_bytes: int
-    follow_links: bool  # out of the ingested folders
-    reading: ReadingLimits
-    qdrant_urls: tuple[str, ...]  # of one cluster; () = the embedded engine
+    ingest: IngestSettings
+    qdrant: QdrantSettings  # without a URL: the embedded engine
     qdrant_api_key: str
-    qdrant_ca_file: str  # "" = the usual authorities
-    qdrant_collection: str
-    qdrant_timeout_s: float
-    qdrant_shards: int
-    qdrant_replicas: int
-    qdrant_quantisation: Literal["none", "int8", "binary"]
-    lexical: Literal["bm25", "okapi"]
-    language: str  # of collections: auto, or a code of `language`
-    languages: Mapping[str, str]  # collection -> language, for exceptions from `language`
     enrichments: tuple[Enrichment, ...]
-    context_tokens: int  # per chunk, for all enrichments together
     search: SearchOptions
     embedding: EmbedderOptions
+
+    @property
+    def max_file_bytes(self) -> int:
+        return self.ingest.max_file_mb * 2**20
 
 
 class Search(Protocol):

@@ -134,7 +134,7 @@ def chunkers(tokens: EmbedderTokenizer) -> dict[str, tuple[Cut, float]]:
     found |= {f"recursive {size}/0": ours(tokens, "recursive", size, 0) for size in (200, 400)}
     found |= {f"fixed {size}/0": ours(tokens, "fixed", size, 0) for size in (200,)}
     found |= {f"structure {size}/0": ours(tokens, "structure", size, 0) for size in (254, 200, 160, 128)}
-    made = plan(load(environ={}), {})
+    made = load(environ={}).ingest
     title = f"{made.chunking} {made.chunk_tokens}/{made.overlap_tokens}"
     default = found[title] = ours(tokens, made.chunking, made.chunk_tokens, made.overlap_tokens)
     alone = {name: (cut, 0.0) for name, cut in found.items()}

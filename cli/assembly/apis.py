@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from cli.assembly.index import reading_limits
 from cli.assembly.stores import accounts, history_store, key_credentials
 from cli.common import knowledge as opened_knowledge
 from config.settings import ActionsApi, Settings, SettingsError
@@ -30,7 +29,7 @@ from proxy.apis.specs import SpecReader
 from proxy.apis.store import ActionSet, ActionStore
 from proxy.observe.metrics import Metrics
 from proxy.upstream.bridges.lacking import Lacking
-from retrieval.knowledge import Knowledge
+from retrieval.knowledge import Knowledge, ReadingLimits
 
 _SEARCH_SHARE = 0.7  # of the time for an offer, so that a slow search leaves the conversation's operations
 _WITH_USER = ("basic", "digest", "oauth2")
@@ -100,7 +99,7 @@ async def action_library(settings: Settings, *, make: bool = False) -> AsyncIter
 
 def spec_reader(settings: Settings) -> SpecReader:
     """Reads OpenAPI documents, within the limits for documents."""
-    return SpecReader(reading_limits(settings))
+    return SpecReader(ReadingLimits.of(settings.ingest))
 
 
 def action_store(settings: Settings) -> ActionStore:

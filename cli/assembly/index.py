@@ -2,64 +2,28 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
 from config.settings import PROMPTS, Settings, SettingsError, check_address
-from retrieval.knowledge import EmbedderOptions, Enrichment, Plan, ReadingLimits, SearchOptions
-
-
-def reading_limits(settings: Settings) -> ReadingLimits:
-    """The limits for reading one document."""
-    row = settings.ingest
-    return ReadingLimits(row.max_read_s, row.max_read_mb, row.max_chunks)
+from retrieval.knowledge import EmbedderOptions, Enrichment, Plan, SearchOptions
 
 
 def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
-    """The settings of the index, as plain values."""
+    """The settings of the index."""
     environ = os.environ if environ is None else environ
-    retrieval, qdrant = settings.retrieval, settings.qdrant
+    retrieval = {field.name: getattr(settings.retrieval, field.name) for field in fields(settings.retrieval)}
     return Plan(
         data=str(Path(settings.data).absolute()),
         catalog_url=settings.catalog.url,
         model=settings.embedder.model,
         backend=settings.embedder.backend,
         threads=settings.embedder.threads,
-        chunk_tokens=settings.ingest.chunk_tokens,
-        overlap_tokens=settings.ingest.overlap_tokens,
-        chunking=settings.ingest.chunking,
-        neighbour_weight=settings.ingest.neighbour_weight,
-        max_file_bytes=settings.ingest.max_file_mb * 2**20,
-        follow_links=settings.ingest.follow_links,
-        reading=reading_limits(settings),
-        language=settings.ingest.language,
-        languages=settings.ingest.languages,
+        ingest=settings.ingest,
+        qdrant=settings.qdrant,
+        qdrant_api_key=environ.get(settings.qdrant.api_key_env, ""),
         enrichments=enrichments(settings),
-        context_tokens=settings.ingest.context_tokens,
-        qdrant_urls=qdrant.url,
-        qdrant_api_key=environ.get(qdrant.api_key_env, ""),
-        qdrant_ca_file=qdrant.ca_file,
-        qdrant_collection=qdrant.collection,
-        qdrant_timeout_s=qdrant.timeout_s,
-        qdrant_shards=qdrant.shards,
-        qdrant_replicas=qdrant.replicas,
-        qdrant_quantisation=qdrant.quantisation,
-        lexical=retrieval.lexical,
-        search=SearchOptions(
-            rewrite=retrieval.rewrite != "off",
-            candidates=retrieval.candidates,
-            rrf_k=retrieval.rrf_k,
-            min_relevance=retrieval.min_relevance,
-            k=retrieval.k,
-            budget_tokens=settings.inject.budget_tokens,
-            mode=retrieval.mode,
-            rerank_model=retrieval.rerank_model,
-            rerank_candidates=retrieval.rerank_candidates,
-            rerank_deadline_s=retrieval.rerank_deadline_s,
-            recency_half_life_days=retrieval.recency_half_life_days,
-            merge_neighbours=retrieval.merge_neighbours,
-            neighbours=retrieval.neighbours,
-            whole_document_tokens=retrieval.whole_document_tokens,
-        ),
+        search=SearchOptions(**retrieval, budget_tokens=settings.inject.budget_tokens),
         embedding=_embedding(settings, environ),
     )
 

@@ -44,7 +44,7 @@ def ladder(configured: SearchOptions, *, okapi: bool, human: bool) -> list[Rung]
         Rung("hybrid", "hybrid", bare, okapi=okapi),
     ]
     above = bare
-    if configured.rewrite:
+    if configured.rewrite != "off":
         above = replace(above, rewrite=configured.rewrite)
         rungs.append(Rung("rewriting", "+ rewriting", above, okapi=okapi, asking="conversation"))
     if human:
@@ -66,7 +66,7 @@ def _bare(configured: SearchOptions) -> SearchOptions:
     return replace(
         configured,
         arms="both",
-        rewrite=False,
+        rewrite="off",
         mode="hybrid",
         min_relevance=0.0,
         rerank_model="",

@@ -48,7 +48,7 @@ async def measure(judged: JudgedSet, how: MeasureOptions, progress: Callable[[st
 
     Raises RetrievalError: from the documents, the index, or because no rung has a requested name.
     """
-    rungs = ladder(how.plan.search, okapi=how.plan.lexical == "okapi", human=judged.rewritten)
+    rungs = ladder(how.plan.search, okapi=how.plan.search.lexical == "okapi", human=judged.rewritten)
     rungs = [rung for rung in rungs if not how.rungs or rung.name in how.rungs]
     load_before = os.getloadavg()[0]
     async with _subject(judged, how, progress) as subject:

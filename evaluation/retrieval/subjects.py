@@ -111,4 +111,6 @@ def scratch_plan(plan: Plan, folder: Path) -> Plan:
     models = Path(plan.data) / "models"
     models.mkdir(parents=True, exist_ok=True)
     (folder / "models").symlink_to(models)
-    return replace(plan, data=str(folder), qdrant_urls=(), lexical="bm25")
+    return replace(
+        plan, data=str(folder), qdrant=replace(plan.qdrant, url=()), search=replace(plan.search, lexical="bm25")
+    )

@@ -39,17 +39,18 @@ async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool
     """
     data = Path(plan.data)
     shard, vectors = shard_name(embedder, dimension), {DENSE: dimension}
-    if plan.qdrant_urls:
+    qdrant = plan.qdrant
+    if qdrant.url:
         from retrieval.stores.qdrant import Layout, QdrantStore
 
         return await QdrantStore.connect(
-            *plan.qdrant_urls,
+            *qdrant.url,
             api_key=plan.qdrant_api_key,
-            ca_file=plan.qdrant_ca_file,
-            collection=f"{plan.qdrant_collection}-{shard}",
+            ca_file=qdrant.ca_file,
+            collection=f"{qdrant.collection}-{shard}",
             vectors=vectors,
-            timeout_s=plan.qdrant_timeout_s,
-            layout=Layout(plan.qdrant_shards, plan.qdrant_replicas, plan.qdrant_quantisation),
+            timeout_s=qdrant.timeout_s,
+            layout=Layout(qdrant.shards, qdrant.replicas, qdrant.quantisation),
         )
     store = open_shard(data / "index" / shard, vectors)
     if serving:

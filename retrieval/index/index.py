@@ -50,7 +50,7 @@ class Index:
         self._spaces = spaces
         self.writing = IndexWriting(plan, catalog, spaces, opener.shared, opener.removal)
         self.search = IndexSearch(catalog, spaces, plan.search)
-        completeness = Completeness(catalog, spaces, on_server=bool(plan.qdrant_urls))
+        completeness = Completeness(catalog, spaces, on_server=bool(plan.qdrant.url))
         self.library = IndexLibrary(
             catalog, self.writing.jobs, self.writing.job_runner, completeness.problems, self._audit
         )
@@ -76,7 +76,7 @@ class Index:
             replicas = Replicas(catalog)
             writers = Writers(catalog, replicas)
             undone.callback(writers.close)
-            writers.declare_index(shared=bool(plan.qdrant_urls))
+            writers.declare_index(shared=bool(plan.qdrant.url))
             reranker = await open_reranker(plan.search.rerank_model)
             opener = Opener(plan, catalog, writers, reranker, serving=serving, scratch=scratch)
             spaces = VectorSpaces(opener, catalog, await opener.open(choice_of(plan)), pairing)
@@ -86,7 +86,7 @@ class Index:
             undone.pop_all()
         await opener.removal.recover_all()
         spool.sweep(data)
-        alone = not (catalog.shared and plan.qdrant_urls)
+        alone = not (catalog.shared and plan.qdrant.url)
         jobs, job_runner = index.writing.jobs, index.writing.job_runner
         for collection in jobs.recover(only_process=alone) if serving else ():
             job_runner.schedule(collection)

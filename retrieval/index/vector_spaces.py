@@ -29,7 +29,7 @@ from retrieval.ingest.load import Reach
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.removal import Removal, WriteContext
 from retrieval.ingest.splitting import EmbedderLimits, Recipe
-from retrieval.knowledge import EmbedderChoice, Plan
+from retrieval.knowledge import EmbedderChoice, Plan, ReadingLimits
 from retrieval.search.okapi import OkapiArm
 from retrieval.search.rerank import Reranker
 from retrieval.search.retriever import Retriever
@@ -87,7 +87,8 @@ class Opener:
         )
         probes = await asyncio.to_thread(probe, embedder)
         store = await open_store(plan, label(embedder), embedder.dimension, serving=self._serving)
-        preparation = Preparation(recipe, EmbedderLimits.of(embedder), plan.reading, serving=self._serving)
+        reading = ReadingLimits.of(plan.ingest)
+        preparation = Preparation(recipe, EmbedderLimits.of(embedder), reading, serving=self._serving)
         self.shared.stores.append(store)
         ingester = Ingester(
             catalog,
@@ -95,11 +96,11 @@ class Opener:
             preparation,
             model=EmbedderIdentity(label(embedder), probes, key),
             recipe=recipe,
-            reach=Reach(plan.max_file_bytes, plan.follow_links),
+            reach=Reach(plan.max_file_bytes, plan.ingest.follow_links),
             shared=self.shared,
         )
         document_writer = DocumentWriter(catalog, ingester, preparation, recipe=recipe, max_bytes=plan.max_file_bytes)
-        okapi = OkapiArm(catalog, store) if plan.lexical == "okapi" else None
+        okapi = OkapiArm(catalog, store) if plan.search.lexical == "okapi" else None
         retriever = Retriever(
             catalog, store, embedder, plan.search, probes=probes, reranker=self._reranker, okapi=okapi
         )
@@ -175,22 +176,22 @@ class VectorSpaces:
 
 def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:
     """The plan's way from documents to points."""
-    data = Path(plan.data)
+    data, ingest = Path(plan.data), plan.ingest
     return Recipe(
         plan.model,
         plan.backend,
         data / "models",
-        plan.chunk_tokens,
-        plan.overlap_tokens,
-        plan.chunking,
+        ingest.chunk_tokens,
+        ingest.overlap_tokens,
+        ingest.chunking,
         scratch,
         plan.enrichments,
-        plan.context_tokens,
+        ingest.context_tokens,
         data / CONTEXTS,
-        plan.language,
-        plan.languages,
+        ingest.language,
+        ingest.languages,
         plan.embedding,
-        plan.neighbour_weight,
+        ingest.neighbour_weight,
     )
 
 

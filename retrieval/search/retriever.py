@@ -232,7 +232,7 @@ class Retriever:
         self, turns: Sequence[Turn], scope: "_Scope", clock: "_StageClock"
     ) -> tuple[Query, RelevantCandidates]:
         """The latest question, rewritten if the setting asks and the question needs history, with its candidates."""
-        if not self._options.rewrite:
+        if self._options.rewrite == "off":
             query = verbatim(turns, reason="rewriting is off")
             return query, await self._candidates(query, scope, clock)
         latest = latest_question(turns)

@@ -49,7 +49,7 @@ def test_a_collection_goes_at_once() -> None:
 
 @pytest.mark.models
 async def test_a_search_that_misses_a_passage_is_seen(data_with_model: Path) -> None:
-    plan = plan_for(data_with_model, model=DEFAULT_MODEL, chunk_tokens=40)
+    plan = plan_for(data_with_model, {"ingest.chunk_tokens": 40, "ingest.context_tokens": 16}, model=DEFAULT_MODEL)
     index = await Index.open(plan, serving=False)
     act = Oracle(Random(1)).ingest("alpha")
     folder = data_with_model.with_name("files")

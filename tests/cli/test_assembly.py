@@ -249,15 +249,15 @@ def test_the_index_is_told_everything_in_its_own_units(tmp_path: Path) -> None:
     """
     found = plan(settings_of(tmp_path, text), {"MY_QDRANT_KEY": "qk", "QDRANT_API_KEY": "other"})
     assert found.data == str(Path.cwd() / "relative")
-    assert (found.search.rewrite, found.search.k, found.search.budget_tokens) == (False, 3, 77)
-    assert (found.lexical, found.max_file_bytes) == ("okapi", 2 * 2**20)
-    assert (found.qdrant_urls, found.qdrant_api_key) == (("http://q:6333",), "qk")
+    assert (found.search.rewrite, found.search.k, found.search.budget_tokens) == ("off", 3, 77)
+    assert (found.search.lexical, found.max_file_bytes) == ("okapi", 2 * 2**20)
+    assert (found.qdrant.url, found.qdrant_api_key) == (("http://q:6333",), "qk")
 
 
 def test_by_default_the_index_rewrites_and_needs_no_server(tmp_path: Path) -> None:
     found = plan(settings_of(tmp_path), {})
-    assert found.search.rewrite
-    assert (found.qdrant_urls, found.qdrant_api_key) == ((), "")
+    assert found.search.rewrite == "local"
+    assert (found.qdrant.url, found.qdrant_api_key) == ((), "")
 
 
 def test_a_models_window_is_its_setting_else_what_litellm_knows(tmp_path: Path) -> None:

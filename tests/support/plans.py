@@ -1,5 +1,6 @@
 """Plans for tests: an index with the default settings, but for the embedder, on a data folder of one test."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from retrieval.knowledge import Plan, ReadingLimits
 READING = ReadingLimits(seconds=300, memory_mb=2048, chunks=50_000)
 
 
-def plan_for(data: Path, **changes: Any) -> Plan:
-    """The default plan on this data folder, with some fields changed. model: the embedder, by default `hash`."""
-    return replace(plan(load(environ={}, flags={"data": str(data)}), environ={}), **{"model": HASH, **changes})
+def plan_for(data: Path, flags: Mapping[str, Any] | None = None, *, model: str = HASH) -> Plan:
+    """The default plan on this data folder, with some settings changed. model: the embedder."""
+    return replace(plan(load(environ={}, flags={"data": str(data), **(flags or {})}), environ={}), model=model)
 
 
 def silent(_done: int, _total: int, _chunks: int, _source: str = "") -> None:

@@ -98,7 +98,7 @@ def qdrant(server: Recorder) -> Iterator[Qdrant]:
 @contextlib.asynccontextmanager
 async def searching(data: Path, corpus: Path, url: str) -> AsyncIterator[Gates]:
     """Gateways over an index process's index whose points are on the server at `url`."""
-    index = await Index.open(plan_for(data, qdrant_urls=(url,), qdrant_timeout_s=3.0), serving=False)
+    index = await Index.open(plan_for(data, {"qdrant.url": url, "qdrant.timeout_s": 3.0}), serving=False)
     try:
         await index.writing.ingest([corpus], "docs", silent)
         async with IndexServer(index).listening(data), gates(data, deadline_s=DEADLINE_S) as both:
@@ -138,7 +138,7 @@ async def test_a_qdrant_that_is_gone_costs_the_context_alone(data: Path, corpus:
     qdrant = Qdrant()
     with recording() as recorder:
         recorder.answer = qdrant.answer
-        index = await Index.open(plan_for(data, qdrant_urls=(recorder.url,)), serving=False)
+        index = await Index.open(plan_for(data, {"qdrant.url": recorder.url}), serving=False)
         await index.writing.ingest([corpus], "docs", silent)
     async with IndexServer(index).listening(data), gates(data, deadline_s=DEADLINE_S) as both:
         await both.degraded("index is down")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.embedding.embed import PROBES, Embedder, Matrix
+from retrieval.embedding.hashing import HASH
 from retrieval.index.index import Index
 from retrieval.rpc.client import SOCKET
 from retrieval.rpc.protocol import encode, framed
@@ -240,9 +241,9 @@ def docs(kept: Path, tmp_path: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def answering(data: Path, **changes: str) -> AsyncIterator[Index]:
+async def answering(data: Path, *, model: str = HASH) -> AsyncIterator[Index]:
     """The index of a data folder behind its socket."""
-    index = await Index.open(plan_for(data, **changes), serving=False)
+    index = await Index.open(plan_for(data, model=model), serving=False)
     try:
         async with IndexServer(index).listening(data):
             yield index

@@ -32,7 +32,7 @@ def test_begins_with_rank_bm25_and_ends_with_the_settings_as_they_are(configured
 
 def test_has_a_rung_for_what_is_there_alone(configured: SearchOptions) -> None:
     assert "human" not in names(ladder(configured, okapi=False, human=False))
-    assert "rewriting" not in names(ladder(replace(configured, rewrite=False), okapi=False, human=False))
+    assert "rewriting" not in names(ladder(replace(configured, rewrite="off"), okapi=False, human=False))
     reranking = ladder(replace(configured, rerank_model="some/model"), okapi=False, human=True)
     assert names(reranking)[-3:] == ["human", "rerank", "configured"]
 

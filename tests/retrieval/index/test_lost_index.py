@@ -29,7 +29,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 async def index(tmp_path: Path, server: str) -> AsyncIterator[Index]:
-    opened = await Index.open(plan_for(tmp_path, qdrant_urls=(server,)), serving=False)
+    opened = await Index.open(plan_for(tmp_path, {"qdrant.url": server}), serving=False)
     for name in ("docs", "wiki"):
         page = tmp_path / f"{name}.md"
         page.write_text(f"# Pumps of {name}\n\nThe blue pump is called Zephyr.\n")

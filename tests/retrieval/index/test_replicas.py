@@ -38,9 +38,9 @@ def address() -> Iterator[Callable[[], str]]:
 @pytest.fixture
 def plans(tmp_path: Path, tiny_model: Path, postgres: Postgres, address: Callable[[], str]) -> list[Plan]:
     """Two gateways that share everything but their data folders."""
-    shared = {"catalog_url": postgres.database(), "qdrant_urls": (address(),), "model": str(tiny_model)}
-    made = [plan_for(tmp_path / name, **shared) for name in ("one", "two")]
-    return [replace(plan, search=replace(plan.search, min_relevance=0.0)) for plan in made]  # the model knows nothing
+    # No bound of relevance: the model knows nothing.
+    shared = {"catalog.url": postgres.database(), "qdrant.url": address(), "retrieval.min_relevance": 0.0}
+    return [plan_for(tmp_path / name, shared, model=str(tiny_model)) for name in ("one", "two")]
 
 
 @contextlib.asynccontextmanager
@@ -372,7 +372,7 @@ async def test_a_writer_that_lost_its_lock_writes_no_more(plans: list[Plan]) -> 
 
 
 async def test_an_index_in_a_data_folder_is_no_replica(plans: list[Plan]) -> None:
-    alone = replace(plans[1], qdrant_urls=())
+    alone = replace(plans[1], qdrant=replace(plans[1].qdrant, url=()))
     async with opened(plans[0]):
         with pytest.raises(RetrievalError, match="set the same qdrant.url for both gateways"):
             await Index.open(alone, serving=False)

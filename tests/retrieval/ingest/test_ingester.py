@@ -5,7 +5,6 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -147,7 +146,7 @@ async def test_what_came_by_a_link_goes_once_links_are_not_followed(data: Path, 
         (outside / name).write_text(f"The {name} is secret.")
     (corpus / "users.md").symlink_to(outside / "one.md")
     (corpus / "shared").symlink_to(outside)
-    async with opened(replace(plan_for(data), follow_links=True)) as index:
+    async with opened(plan_for(data, {"ingest.follow_links": True})) as index:
         assert (await index.writing.ingest([corpus], "docs", silent)).added == 7
     async with opened(plan_for(data)) as index:
         await index.writing.ingest([outside / "two.md"], "others", silent)
@@ -217,7 +216,7 @@ async def test_ingest_mends_a_lost_index(data: Path, corpus: Path) -> None:
 async def test_another_chunk_size_writes_the_documents_again(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
         await index.writing.ingest([corpus], "docs", silent)
-    async with opened(plan_for(data, chunk_tokens=64, overlap_tokens=0)) as index:
+    async with opened(plan_for(data, {"ingest.chunk_tokens": 64, "ingest.context_tokens": 32})) as index:
         report = await index.writing.ingest([corpus], "docs", silent)
     assert (report.changed, report.unchanged) == (5, 0)
 
@@ -253,7 +252,7 @@ async def test_an_interrupted_ingest_leaves_whole_documents_and_goes_on(data: Pa
 
 
 async def test_the_okapi_arm_answers_too(data: Path, corpus: Path) -> None:
-    async with opened(plan_for(data, lexical="okapi")) as index:
+    async with opened(plan_for(data, {"retrieval.lexical": "okapi"})) as index:
         await index.writing.ingest([corpus], "docs", silent)
         assert (await sources(index, "EADDRNOTAVAIL (99)"))[0] == "handbook/errors.txt"
 

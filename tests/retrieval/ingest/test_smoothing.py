@@ -78,7 +78,8 @@ async def test_an_ingest_leans_within_documents_but_not_in_tables(data: Path, tm
 async def vectors_of(data: Path, folder: Path, weight: float) -> dict[str, Matrix]:
     """Source -> the vectors of its chunks in order, as an ingest with this weight has written them."""
     name = f"by-{weight}"
-    index = await Index.open(plan_for(data, chunk_tokens=32, neighbour_weight=weight), serving=False)
+    flags = {"ingest.chunk_tokens": 32, "ingest.context_tokens": 16, "ingest.neighbour_weight": weight}
+    index = await Index.open(plan_for(data, flags), serving=False)
     await index.writing.ingest([folder], name, silent)
     await index.close()
     store = EdgeStore.open(data / "index" / "hash-256", vectors={"dense": 256})

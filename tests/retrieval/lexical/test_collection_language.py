@@ -32,7 +32,7 @@ async def test_it_is_told_kept_and_changed_by_a_rebuild(lexical: str, tmp_path: 
     (data / "models").symlink_to(models)
     for name, text in PAGES.items():
         (folder / name).write_text(text, "utf-8")
-    index = await Index.open(plan_for(data, model=DEFAULT_MODEL, lexical=lexical), serving=False)
+    index = await Index.open(plan_for(data, {"retrieval.lexical": lexical}, model=DEFAULT_MODEL), serving=False)
     await index.writing.ingest([folder], "docs", silent)
     assert [row.language for row in await index.library.collections()] == ["de"]
     assert await by_words(index, "Haus") == ["haus.md"]  # an umlaut and an ending apart
@@ -40,7 +40,8 @@ async def test_it_is_told_kept_and_changed_by_a_rebuild(lexical: str, tmp_path: 
     await index.close()
 
     index = await Index.open(
-        plan_for(data, model=DEFAULT_MODEL, lexical=lexical, languages={"docs": "none"}), serving=False
+        plan_for(data, {"retrieval.lexical": lexical, "ingest.languages": {"docs": "none"}}, model=DEFAULT_MODEL),
+        serving=False,
     )
     await index.writing.ingest([folder], "docs", silent)
     assert [row.language for row in await index.library.collections()] == ["de"]

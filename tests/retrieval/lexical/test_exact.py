@@ -66,7 +66,7 @@ async def test_what_was_asked_for_literally_is_found_first(lexical: str, tmp_pat
     data.mkdir()
     for name, text in PAGES.items():
         (folder / name).write_text(text, "utf-8")
-    index = await Index.open(plan_for(data, lexical=lexical), serving=False)
+    index = await Index.open(plan_for(data, {"retrieval.lexical": lexical}), serving=False)
     try:
         report = await index.writing.ingest([folder], "docs", silent)
         assert (report.added, report.failures) == (len(PAGES), ())

@@ -1,6 +1,5 @@
 """Word statistics are a collection's own: how rare a word is elsewhere changes no score."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,8 +26,8 @@ async def scores(index: Index, hit_options: HitOptions) -> list[tuple[str, float
 
 @pytest.mark.parametrize("lexical", ["bm25", "okapi"])
 async def test_scores_do_not_move_with_documents_of_another_collection(data: Path, lexical: str) -> None:
-    search = replace(plan_for(data).search, min_relevance=0.0)
-    index = await Index.open(plan_for(data, lexical=lexical, search=search), serving=False)
+    flags = {"retrieval.lexical": lexical, "retrieval.min_relevance": 0.0}
+    index = await Index.open(plan_for(data, flags), serving=False)
     ours = ["Oskar oils the red valve.", "The blue valve leaks.", "Wilma paints the hose.", "Oskar sleeps."]
     await index.writing.learn([page(i, text) for i, text in enumerate(ours)], "docs", silent)
     before = {asked: await scores(index, asked) for asked in (WORDS, BOTH)}

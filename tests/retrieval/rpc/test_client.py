@@ -97,7 +97,7 @@ def test_numbers_and_attributes_arrive_with_their_types() -> None:
 
 
 def test_a_plan_arrives_equal(tmp_path: Path) -> None:
-    plan = plan_for(tmp_path, qdrant_urls=("http://q:6333",))
+    plan = plan_for(tmp_path, {"qdrant.url": "http://q:6333"})
     assert msgspec.json.decode(orjson.dumps(plan), type=Plan) == plan
 
 

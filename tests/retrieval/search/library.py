@@ -10,7 +10,7 @@ import numpy as np
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, point_id
 from retrieval.embedding.embed import Embedder, probe
-from retrieval.knowledge import HitOptions, SearchOptions
+from retrieval.knowledge import HitOptions
 from retrieval.lexical.terms import document_vector
 from retrieval.records.documents import Document, Passage
 from retrieval.records.points import Point
@@ -18,11 +18,12 @@ from retrieval.records.search import Hit, Retrieved, Turn
 from retrieval.search.rerank import Reranker
 from retrieval.search.retriever import Retriever
 from retrieval.stores.edge import EdgeStore
+from tests.support.plans import plan_for
 
-OPTIONS = SearchOptions(
-    rewrite=False, candidates=50, rrf_k=60, min_relevance=0.0, k=3, budget_tokens=1000,
-    mode="hybrid", rerank_model="", rerank_candidates=20, rerank_deadline_s=60.0, recency_half_life_days=0.0,
-    merge_neighbours=False, neighbours=0, whole_document_tokens=0,
+OPTIONS = replace(
+    plan_for(Path("nowhere")).search, rewrite="off", candidates=50, rrf_k=60, min_relevance=0.0, k=3,
+    budget_tokens=1000, mode="hybrid", rerank_model="", rerank_candidates=20, rerank_deadline_s=60.0,
+    recency_half_life_days=0.0, merge_neighbours=False, neighbours=0, whole_document_tokens=0,
 )  # fmt: skip
 
 
