@@ -19,7 +19,7 @@ from cli.assembly.index import enrichments
 from cli.assembly.models import model_calls
 from cli.common import confirm, echo, progress_bar
 from config.settings import Settings, SettingsError
-from proxy.access.rights import EVERYTHING
+from proxy.caller import EVERYTHING
 from proxy.dialects.errors import ApiError
 from proxy.model_calls import COMMAND_LINE, NoAnswer
 from retrieval.errors import RetrievalError, Unreadable

@@ -14,7 +14,8 @@ from cli.common import echo, echo_json, opened_accounts
 from cli.options import Commands, options
 from proxy.access.grants import BadGrant, duration_s, grant_of, key_json
 from proxy.access.keys import Key
-from proxy.access.limits import MEASURES, WORDS, limits_of
+from proxy.access.limits import WORDS, limits_of
+from proxy.caller import MEASURES
 
 _NONE = "none"
 

@@ -11,9 +11,9 @@ from cli.common import knowledge, run, settings_of
 from cli.options import options
 from config.settings import KEY, Settings
 from proxy.access.keys import Keyring
-from proxy.access.rights import EVERYTHING, Rights
 from proxy.api.mcp import server
 from proxy.api.tools import Tools
+from proxy.caller import EVERYTHING, Rights
 from proxy.dialects.errors import ApiError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from cli.common import arms_text, echo, echo_json, knowledge, must_exist, run, s
 from cli.options import options
 from config.settings import Settings
 from proxy.access.permitted import PermittedSearch, search
-from proxy.access.rights import Names, Rights
 from proxy.access.usage import OPERATOR
 from proxy.augment.rewrite import has_history
+from proxy.caller import Names, Rights
 from proxy.exchange import Exchange
 from proxy.observe.receipts.replay import Outcome, differences, outcome, today
 from retrieval.errors import RetrievalError

@@ -18,14 +18,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from proxy.access import admin
-from proxy.access.admin import Admin
 from proxy.access.auth import Guard, must_be_no_page, origin_refused
 from proxy.access.keys import Keyring, secret_of
 from proxy.access.ledger import Ledger
 from proxy.access.metering import Metering, Record
-from proxy.access.rights import Rights
-from proxy.api import mcp
+from proxy.api import admin, mcp
+from proxy.api.admin import Admin
 from proxy.api.advice import Advice
 from proxy.api.knowledge import files, stores
 from proxy.api.knowledge.access import ACTIONS
@@ -34,6 +32,7 @@ from proxy.api.models import CheckSets, Models
 from proxy.api.passthrough import relayed_kind
 from proxy.api.paths import ACCOUNT, EXACT, MODEL_CALLS, WITH_MODEL, rewrite
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
+from proxy.caller import Rights
 from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.dialects.messages import COUNT_PATH, MESSAGES
 from proxy.dialects.paths import BY_PATH

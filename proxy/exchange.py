@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from proxy.access.limits import UNLIMITED, Limits
-from proxy.access.rights import NOTHING, Rights
 from proxy.action_trace import ActionTrace
 from proxy.asgi import App, Scope
+from proxy.caller import NOTHING, UNLIMITED, Limits, Rights
 from proxy.dialects.base import Dialect, Position
 from proxy.dialects.chat import CHAT
 from proxy.dialects.token_counts import Tokens

@@ -16,10 +16,10 @@ from urllib.parse import quote
 import orjson
 
 from proxy.access.ledger import Ledger
-from proxy.access.limits import UNLIMITED, Limits
 from proxy.access.metering import Metering, Record
 from proxy.access.usage import OPERATOR
 from proxy.asgi import App, Message, Receive, Scope, Send
+from proxy.caller import UNLIMITED, Limits
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers

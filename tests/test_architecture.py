@@ -159,6 +159,15 @@ def test_the_apis_know_no_chat_and_no_server() -> None:
     assert [str(i) for i in seen if not within(i.of, "proxy.apis", "proxy.dialects")] == []
 
 
+def test_access_knows_no_route_and_no_metrics() -> None:
+    assert offending(("proxy.access",), ("proxy.api", "proxy.augment", "proxy.observe", "proxy.upstream")) == []
+
+
+def test_the_ways_to_a_model_know_no_keys_and_no_passages() -> None:
+    above = ("proxy.access", "proxy.actions", "proxy.api", "proxy.augment", "proxy.observe", "proxy.server")
+    assert offending(("proxy.upstream",), above) == []
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
     """Imports for typing and inside functions count: a circle of files can only be understood as a whole."""
     below = {name: {i.of for i in IMPORTS if i.by == name and i.of in NAMES} - {name} for name in NAMES}

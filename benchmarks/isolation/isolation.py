@@ -38,8 +38,8 @@ from benchmarks.common.processes import ROOT, Running, printed_port, start
 from benchmarks.isolation.writes import Form, Shelf, Shelving
 from cli.assembly.index import plan
 from config.settings import load
-from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
+from proxy.caller import Names, Rights
 from retrieval.index.index import Index
 from retrieval.records.documents import Document
 

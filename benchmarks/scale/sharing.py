@@ -36,8 +36,8 @@ from benchmarks.common.output import say, table
 from benchmarks.common.processes import ROOT, Running, Unmeasurable, printed_port, refusal, start
 from benchmarks.scale import grown
 from benchmarks.scale.shelves import name_of, shelf
-from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
+from proxy.caller import Names, Rights
 
 _BASES, _QUESTIONS, _KEYS = 6000, 500, 20
 _AT_ONCE = (1, 16, 64)

@@ -10,8 +10,6 @@ from cli.assembly.models import upstreams
 from cli.assembly.stores import comparison_store
 from config.settings import PROMPTS, SMALL_TALK, UTILITY_REQUESTS, Settings, SettingsError
 from proxy.access.ledger import Ledger
-from proxy.access.limits import Limits
-from proxy.access.rights import EVERYTHING
 from proxy.asgi import App
 from proxy.augment.history import Histories
 from proxy.augment.inject import Template, TemplateError
@@ -19,6 +17,7 @@ from proxy.augment.middleware import AugmentOptions, Shadow
 from proxy.augment.rewrite import Prompt, PromptError, Rewriter
 from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import PromptsError, UtilityPrompts
+from proxy.caller import EVERYTHING, Limits
 from proxy.dialects.errors import ApiError
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics

@@ -18,9 +18,9 @@ from cli.assembly.chats import (
 from cli.assembly.models import Upstreams, targets, upstream_names, upstreams
 from cli.assembly.stores import accounts, history_store, key_credentials, ledger_of, receipt_store
 from config.settings import Settings
-from proxy.access.admin import Admin
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
+from proxy.api.admin import Admin
 from proxy.api.count_tokens import CountTokens
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions

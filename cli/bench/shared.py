@@ -16,7 +16,7 @@ from cli.assembly.models import targets
 from cli.common import Number, WholeNumber
 from config.settings import BENCH_KEY, Settings
 from proxy.access.prices import Price, Size, price_of, size_of
-from proxy.access.rights import EVERYTHING
+from proxy.caller import EVERYTHING
 from proxy.dialects.errors import ApiError
 from proxy.exchange import Target
 from proxy.upstream.routes import Routes

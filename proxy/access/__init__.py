@@ -1,7 +1,7 @@
 """Access: who may do what, within which limits, and how much each caller used.
 
 auth       the caller's key; without keys, only programs on this machine and no web page
-rights     what a caller may do                       permitted  searches within the caller's rights
+permitted  searches within the caller's rights
 keys       all valid keys, in memory                  grants     the properties of a new key
 sql        stored keys                                tables     the tables
 key_credentials  of keys, for APIs of actions
@@ -11,5 +11,4 @@ metering   the middleware of the limits               limits     the counters, i
 ledger     synchronises limits and usage each second  shares     leases of limits, in SQL
 usage      rows of usage, and sums                    prices     of tokens
 usage_tap  counts a reply's tokens as the reply passes
-admin      keys, credentials and usage over HTTP
 """

@@ -17,9 +17,9 @@ import ipaddress
 import re
 from collections.abc import Awaitable, Collection
 
-from proxy.access.keys import PREFIX, Keyring, secret_of
-from proxy.access.rights import EVERYTHING
+from proxy.access.keys import Keyring, secret_of
 from proxy.asgi import App, Receive, Scope, Send
+from proxy.caller import EVERYTHING, PREFIX
 from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
 

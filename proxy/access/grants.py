@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from proxy.access.keys import Key
-from proxy.access.limits import Limits, limits_of
-from proxy.access.rights import Names, Rights
+from proxy.access.limits import limits_of
 from proxy.access.sql import SqlAccounts
+from proxy.caller import Limits, Names, Rights
 from retrieval.attributes import checked_groups
 
 _MOST_NAME_CHARS = 200

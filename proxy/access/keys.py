@@ -14,14 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from proxy.access.limits import UNLIMITED, Limits
-from proxy.access.rights import Rights
-from proxy.dialects.base import X_API_KEY
+from proxy.caller import PREFIX, UNLIMITED, Limits, Rights, carries_key
 from proxy.dialects.errors import ApiError, Headers
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
-PREFIX = "sk-rag-"  # of every key of this gateway
 _SECRET_BYTES = 32  # random: a key cannot be derived or guessed
 _LOOK_S = 1.0  # between two refreshes; a revocation counts within 5 s
 
@@ -79,11 +76,6 @@ def bearer(headers: Headers) -> str:
     scheme, _, secret = given[0].strip().partition(b" ")
     secret = secret.strip()
     return secret.decode("ascii") if scheme.lower() == b"bearer" and secret.isascii() else ""
-
-
-def carries_key(name: bytes, value: bytes) -> bool:
-    """Whether a header is an `x-api-key` with a key of this gateway: Anthropic's clients send a key in this header."""
-    return name == X_API_KEY and PREFIX.encode() in value
 
 
 def secret_of(headers: Headers) -> str:

@@ -17,12 +17,12 @@ from dataclasses import replace
 from math import inf
 from typing import Protocol
 
-from proxy.access.limits import UNLIMITED, Admission, Claim, LeaseGrant, Meter, Share, refusal
+from proxy.access.limits import Admission, Claim, LeaseGrant, Meter, Share, refusal
 from proxy.access.usage import UsageRow, row_of
+from proxy.caller import UNLIMITED
 from proxy.dialects.errors import ApiError
 from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange
-from proxy.observe.metrics import Metrics
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
@@ -49,6 +49,12 @@ class UsageStore(Protocol):
         ...
 
 
+class Counts(Protocol):
+    """Counts rows of usage."""
+
+    def usage_rows(self, *, written: int = 0, lost: int = 0) -> None: ...
+
+
 class Ledger:
     """The meters and the unwritten rows of this process. All methods run in the event loop."""
 
@@ -56,7 +62,7 @@ class Ledger:
         self,
         book: UsageStore,
         *,
-        metrics: Metrics,
+        metrics: Counts,
         now_s: Callable[[], float] = time.time,
         clock_s: Callable[[], float] = time.monotonic,
         patience_s: float = _PATIENCE_S,

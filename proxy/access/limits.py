@@ -9,16 +9,13 @@ The module never waits, reads no clock and uses no database.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import ceil, inf
-from typing import Literal
 
+from proxy.caller import MEASURES, UNLIMITED, Limits, Period
 from proxy.dialects.errors import ApiError
 from proxy.dialects.token_counts import Tokens
-
-Period = Literal["minute", "day", "month", "at once"]
-Unit = Literal["requests", "tokens", "dollars"]
 
 NANO = 1_000_000_000  # billionths of a dollar: a token costs some hundred
 _FOR_EVER_S = 2**40
@@ -26,41 +23,6 @@ _NO_TOKENS = Tokens(0, 0)
 _MOST = 10**15  # largest limit: sums fit into 64 bits
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a key; None: no limit."""
-
-    rpm: int | None = None
-    tpm: int | None = None
-    concurrency: int | None = None
-    tokens_per_day: int | None = None
-    tokens_per_month: int | None = None
-    usd_per_day: float | None = None
-    usd_per_month: float | None = None
-
-    def given(self) -> dict[str, int | float]:
-        """Name -> limit, without the limits that are None."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: value for name, value in found.items() if value is not None}
-
-    @property
-    def of_use(self) -> bool:
-        """Whether tokens or dollars are limited, and not only requests."""
-        return any(MEASURES[name][0] != "requests" for name in self.given())
-
-
-UNLIMITED = Limits()
-
-# Name of a limit -> the counted unit, the window.
-MEASURES: Mapping[str, tuple[Unit, Period]] = {
-    "rpm": ("requests", "minute"),
-    "tpm": ("tokens", "minute"),
-    "concurrency": ("requests", "at once"),
-    "tokens_per_day": ("tokens", "day"),
-    "tokens_per_month": ("tokens", "month"),
-    "usd_per_day": ("dollars", "day"),
-    "usd_per_month": ("dollars", "month"),
-}
 WORDS = {
     "rpm": "requests a minute", "tpm": "tokens a minute", "concurrency": "requests at once",
     "tokens_per_day": "tokens a day", "tokens_per_month": "tokens a month", "usd_per_day": "dollars a day",

@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from proxy.access.ledger import Ledger
-from proxy.access.limits import UNLIMITED, Admission
+from proxy.access.limits import Admission
 from proxy.access.usage_tap import UsageTap
 from proxy.asgi import App, Receive, Scope, Send, covers
+from proxy.caller import UNLIMITED
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import LENGTHS, by_size, values_of
 from proxy.dialects.paths import BY_PATH

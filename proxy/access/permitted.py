@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from proxy.access.rights import Rights
+from proxy.caller import Rights
 from retrieval.errors import UnknownCollection
 from retrieval.knowledge import HitOptions, Knowledge
 from retrieval.records.documents import CollectionInfo, FullDocument

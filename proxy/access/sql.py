@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from proxy.access.keys import Key, KeyHash, hash_of, new_secret
-from proxy.access.limits import UNLIMITED, Limits, limits_of
-from proxy.access.rights import Names, Rights, groups_of
+from proxy.access.limits import limits_of
+from proxy.caller import UNLIMITED, Limits, Names, Rights, groups_of
 from retrieval.errors import RetrievalError
 from runtime.lazy_database import Database
 

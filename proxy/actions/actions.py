@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from proxy.access.key_apis import KeyApis
-from proxy.access.rights import Rights
 from proxy.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
 from proxy.actions.find_actions import FindActions
 from proxy.actions.memory import ActionMemory, Conversation, has_results
@@ -27,6 +26,7 @@ from proxy.apis.call import Api
 from proxy.apis.library import ActionLibrary, FoundAction, whole_groups
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, collection_of
+from proxy.caller import Rights
 from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError

@@ -2,6 +2,7 @@
 
 knowledge/   collections, documents and searches without a chat
 mcp          the Model Context Protocol              tools    the MCP tools: `search` and `fetch`
+admin        keys, credentials and usage over HTTP
 models       the models that a caller may call
 passthrough  other paths under /v1, relayed          named    the model in the body of a relayed path
 count_tokens the tokens of a request for a message

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from proxy.access.rights import Rights
 from proxy.api.knowledge.access import no_index
 from proxy.api.knowledge.declarations import Open
 from proxy.api.tools import Tools, tool_schemas
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.body import whole_body
+from proxy.caller import Rights
 from proxy.dialects.content_encoding import content_encoding
 from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of

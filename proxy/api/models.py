@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from proxy.access.rights import Rights
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.augment.gate import collection_names, split_model, split_sets
+from proxy.caller import Rights
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.exchange import Target, exchange_of
 from proxy.model_calls import NoAnswer, find_model, list_models

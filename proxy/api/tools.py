@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from proxy.access import permitted
-from proxy.access.rights import Rights
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import (
     CollectionNames,
@@ -23,6 +22,7 @@ from proxy.api.knowledge.parameters import (
     read_as,
 )
 from proxy.api.knowledge.schemas import Schemas
+from proxy.caller import Rights
 from proxy.dialects.quoting import quoted, quoted_label
 from retrieval.knowledge import DEFAULT_HIT_OPTIONS, Knowledge
 from retrieval.records.search import Hit, Turn

@@ -14,10 +14,10 @@ off, too, unless the header is `on`: to compare answers with and without passage
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Scope
 from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
+from proxy.caller import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.dialects.base import ConversationMessage, ModelRequest, without_program_text
 from proxy.dialects.errors import ApiError, Headers
 from proxy.exchange import RagStatus

@@ -17,7 +17,6 @@ import orjson
 
 from proxy.access import permitted
 from proxy.access.metering import within
-from proxy.access.rights import Rights
 from proxy.action_trace import ActionTrace
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
@@ -28,6 +27,7 @@ from proxy.augment.rewrite import Rewriter, has_history
 from proxy.augment.small_talk import NO_LISTS, SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.body import whole_body
+from proxy.caller import Rights
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.json_body import Edit, by_size

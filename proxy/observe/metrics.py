@@ -17,9 +17,9 @@ from typing import TypeVar, get_args
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from proxy.access.limits import MEASURES
 from proxy.action_trace import ActionTrace, CallOutcome, OfferResult
 from proxy.asgi import CLIENT_LEFT
+from proxy.caller import MEASURES
 from proxy.exchange import DegradedReason, Exchange, Lane, RagStatus, durations_ms
 from proxy.observe.processes import Processes
 

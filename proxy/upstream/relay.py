@@ -13,9 +13,9 @@ import re
 import time
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-from proxy.access.keys import carries_key
 from proxy.asgi import Receive, Scope, Send
 from proxy.body import read_body
+from proxy.caller import carries_key
 from proxy.dialects.base import X_API_KEY, KeyHeader
 from proxy.dialects.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of

@@ -4,8 +4,8 @@ import unicodedata
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 
-from proxy.access.rights import EVERYTHING, Rights
 from proxy.asgi import App, Receive, Scope, Send
+from proxy.caller import EVERYTHING, Rights
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers
 from proxy.exchange import Lane, Target, exchange_of

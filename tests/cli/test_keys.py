@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from cli.keys import command as keys_command
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
-from proxy.access.rights import Rights
 from proxy.access.sql import SqlAccounts
+from proxy.caller import Rights
 from runtime.sealing import MasterKey
 from tests.support.gateway import ragway, refused
 

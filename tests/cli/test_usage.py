@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import UsageRow, write
+from proxy.caller import EVERYTHING
 from proxy.dialects.token_counts import Tokens
 from tests.support.gateway import ragway, refused
 

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from proxy.access.admin import Admin
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
+from proxy.api.admin import Admin
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.searches import SearchSettings

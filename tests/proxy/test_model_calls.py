@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from proxy.access.ledger import Ledger
-from proxy.access.limits import UNLIMITED, Limits
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, usage_query
+from proxy.caller import UNLIMITED, Limits
 from proxy.exchange import Exchange, Target
 from proxy.model_calls import COMMAND_LINE, ModelCalls, NoAnswer, Owner, owner_of
 from proxy.observe.metrics import Metrics

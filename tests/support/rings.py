@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import inf
 
 from proxy.access.keys import Key, KeyHash, Keyring, hash_of
-from proxy.access.rights import Rights
+from proxy.caller import Rights
 
 
 class Held:

@@ -18,8 +18,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
+from proxy.caller import EVERYTHING, Names, Rights
 from tests.support.action_team import serving_sets
 from tests.support.canaries import Canaries
 from tests.support.gateway import Served, ragway

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
 from proxy.access.limits import NANO, limits_of
-from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
+from proxy.caller import EVERYTHING, Names, Rights
 from tests.support.action_team import ANSWER, ORGS, QUESTION, SECRETS, USERS, serving_sets
 from tests.support.atlas_api import GROUP, ORG, PASSWORD, AtlasApi, atlas_api, document
 from tests.support.described import described

@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
-from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
 from proxy.api.knowledge.description import PATH
+from proxy.caller import EVERYTHING
 from tests.support.gateway import serving
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "generators"

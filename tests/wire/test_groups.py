@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
+from proxy.caller import Names, Rights
 from tests.support.gateway import Served, ragway, serving
 
 GROUPS = ("hr", "legal", "ops")

@@ -10,8 +10,8 @@ import httpx
 import openai
 import pytest
 
-from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
+from proxy.caller import EVERYTHING
 from tests.support.gateway import Served, serving
 
 SETTINGS = """

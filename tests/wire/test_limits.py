@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import text
 
 from proxy.access.limits import limits_of
-from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, usage_query
+from proxy.caller import Names, Rights
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 from tests.support.completions import refusal
 from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, CLIENTS, DialectClient

@@ -13,8 +13,8 @@ import httpx
 import orjson
 import pytest
 
-from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
+from proxy.caller import EVERYTHING, Names, Rights
 from proxy.dialects.token_counts import Tokens
 from proxy.observe.shadow.comparison import Comparison, comparison_from
 from runtime.record_store import RecordStore

@@ -19,8 +19,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, TextContent
 
 from config.settings import KEY
-from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
+from proxy.caller import Names, Rights
 from tests.support.gateway import ROOT, Served, environment, ragway, refused, serving
 from tests.support.postgres_server import Postgres
 

@@ -13,18 +13,18 @@ import httpx
 import pytest
 from openapi_spec_validator import validate
 
-from proxy.access.admin import Admin
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
-from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
 from proxy.actions.actions import Actions
+from proxy.api.admin import Admin
 from proxy.api.knowledge.access import ACTIONS
 from proxy.api.knowledge.action_sets import ActionSets
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.description import PATH
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.searches import SearchSettings
+from proxy.caller import EVERYTHING
 from runtime.sealing import MasterKey
 from tests.support.described import described
 from tests.support.gateway import serving

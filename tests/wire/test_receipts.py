@@ -20,9 +20,9 @@ import httpx
 import orjson
 import pytest
 
-from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
 from proxy.access.tables import keys as keys_table
+from proxy.caller import EVERYTHING, Names, Rights
 from runtime.record_store import RecordStore
 from tests.support.described import described
 from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, DialectClient, Turn

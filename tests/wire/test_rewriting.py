@@ -16,10 +16,9 @@ import pytest
 
 from cli.assembly.gateway import Gateway, gateway
 from config.settings import load
-from proxy.access.limits import Limits
-from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, usage_query
+from proxy.caller import EVERYTHING, Limits
 from retrieval.errors import IndexDown
 from retrieval.index.index import Index
 from retrieval.knowledge import Search

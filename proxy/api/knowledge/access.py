@@ -11,11 +11,11 @@ from msgspec import Struct
 from starlette.routing import Route
 
 from proxy.access import permitted
-from proxy.access.rights import Rights
 from proxy.api.knowledge.declarations import Closed, Declaration, Open, doc, handlers_of
 from proxy.api.knowledge.parameters import fields_of, invalid, read_as
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.body import whole_body
+from proxy.caller import Rights
 from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from retrieval.errors import (

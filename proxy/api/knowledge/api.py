@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from proxy.access.rights import Rights
 from proxy.api.knowledge.access import ACTIONS, Access
 from proxy.api.knowledge.attachments import Attachments
 from proxy.api.knowledge.description import Description
@@ -19,6 +18,7 @@ from proxy.api.knowledge.searches import Searches, SearchSettings
 from proxy.api.knowledge.stores import PATH as STORES
 from proxy.api.knowledge.stores import Stores
 from proxy.api.knowledge.uploads import Uploads
+from proxy.caller import Rights
 from proxy.observe.receipts.receipt import Receipts
 from retrieval.knowledge import Knowledge
 

@@ -95,7 +95,7 @@ class Description:
 @cache
 def whole_document() -> dict[str, Any]:
     """The document with all paths, relayed or not."""
-    from proxy.access.admin import Admin
+    from proxy.api.admin import Admin
     from proxy.api.knowledge.action_sets import ActionSetsApi
     from proxy.api.knowledge.attachments import Attachments
     from proxy.api.knowledge.documents import Documents

@@ -8,7 +8,6 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.routing import Route
 
 from proxy.access import permitted
-from proxy.access.rights import Rights
 from proxy.api.knowledge.access import Access, ApiReply, Deleted, Page, ends, must_make, must_write, rights_of
 from proxy.api.knowledge.declarations import Closed, Open, doc, operation
 from proxy.api.knowledge.filters import Attributes, Groups
@@ -16,6 +15,7 @@ from proxy.api.knowledge.filters import Filter as FilterType
 from proxy.api.knowledge.parameters import After, invalid, query_of
 from proxy.api.knowledge.puts import BY_KEY, COLLECTION, Puts
 from proxy.asgi import Receive, Scope, Send
+from proxy.caller import Rights
 from retrieval.errors import UnknownDocument
 from retrieval.filters import Filter, filter_of, matches
 from retrieval.records.documents import CollectionInfo, DocumentInfo

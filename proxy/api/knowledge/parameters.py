@@ -8,10 +8,10 @@ from urllib.parse import parse_qs
 import msgspec
 from msgspec import Meta, Struct
 
-from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.api.knowledge.declarations import choices_of, doc, must
 from proxy.asgi import Receive, Scope
 from proxy.body import json_body
+from proxy.caller import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
 from retrieval.filters import checked_filter

@@ -13,7 +13,6 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.routing import Route
 
 from proxy.access import permitted
-from proxy.access.rights import Rights
 from proxy.api.knowledge.access import Access, ApiReply, Page, ends, rights_of
 from proxy.api.knowledge.declarations import Closed, Open, doc, named, operation
 from proxy.api.knowledge.filters import Attributes, Groups
@@ -21,6 +20,7 @@ from proxy.api.knowledge.forms import BINARY, File, Form, UploadOptions, receive
 from proxy.api.knowledge.parameters import After, clean, invalid, none_but, query_of
 from proxy.api.knowledge.puts import COLLECTION, Placed, PutList, Puts, from_caller, placed_row, said_of
 from proxy.asgi import Receive, Scope
+from proxy.caller import Rights
 from retrieval.errors import UnknownJob
 from retrieval.records.documents import Format
 from retrieval.records.jobs import DocumentInput

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import orjson
 
-from proxy.access.rights import Rights
 from proxy.action_trace import ActionTrace
 from proxy.augment.gate import Decision
 from proxy.augment.inject import Order, in_order
+from proxy.caller import Rights
 from proxy.dialects.base import Position
 from proxy.exchange import Exchange, Target, durations_ms
 from retrieval.records.documents import Groups

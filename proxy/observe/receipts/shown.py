@@ -10,7 +10,7 @@ an API may answer another key of the team with less.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.access.rights import Rights
+from proxy.caller import Rights
 from proxy.observe.receipts.receipt import allowed
 from retrieval.knowledge import Knowledge
 from retrieval.records.documents import DocumentLocation

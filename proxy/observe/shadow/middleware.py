@@ -17,10 +17,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from proxy.access.limits import Limits
 from proxy.access.usage import COMPARISONS
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.augment.middleware import CHAT, Chat
+from proxy.caller import Limits
 from proxy.dialects.errors import ApiError, Headers
 from proxy.exchange import Exchange, exchange_of
 from proxy.model_calls import ModelCalls, Owner

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proxy.access.keys import carries_key
 from proxy.asgi import App, Message, Receive, Scope, Send, send_json
 from proxy.body import read_body
+from proxy.caller import carries_key
 from proxy.dialects import sse
 from proxy.dialects.base import X_API_KEY, Dialect
 from proxy.dialects.chat import CHAT

@@ -22,8 +22,8 @@ from evaluation.shadow.preferences import ShadowJudgeRunner, judgements, left, t
 from evaluation.shadow.summary import ShadowReport, as_json, shadow_report
 from evaluation.shadow.text import comparison_text, text
 from proxy.access.prices import Price
-from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
+from proxy.caller import EVERYTHING
 from proxy.dialects.token_counts import Tokens
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, serialize_comparison
 from retrieval.records.search import Turn

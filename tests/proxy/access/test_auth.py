@@ -5,8 +5,8 @@ import json
 import pytest
 
 from proxy.access.auth import Guard, is_loopback, must_be_no_page
-from proxy.access.rights import EVERYTHING, NOTHING
 from proxy.asgi import Message, Receive, Scope, Send
+from proxy.caller import EVERYTHING, NOTHING
 from proxy.dialects.errors import ApiError
 from proxy.exchange import KEY, Exchange
 from tests.support.rings import key_hash_of, ring

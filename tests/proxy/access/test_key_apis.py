@@ -12,11 +12,11 @@ import pytest
 
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import KeyCredentials
-from proxy.access.rights import Rights
 from proxy.access.sql import SqlAccounts
 from proxy.apis.call import Api
 from proxy.apis.credentials import Bearer
 from proxy.apis.store import ActionSet
+from proxy.caller import Rights
 from runtime.sealing import MasterKey
 from tests.proxy.apis.calling import LOOPBACK, accepts, called, operation
 from tests.support.api_server import ApiServer, api_server

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from proxy.access.key_credentials import BadCredential, CredentialName, KeyCredentials
-from proxy.access.rights import Rights
 from proxy.access.sql import SqlAccounts, UnknownKey
+from proxy.caller import Rights
 from runtime.sealing import MasterKey, SealingError
 
 KEY, OTHER = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))

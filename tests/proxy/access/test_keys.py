@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from proxy.access.auth import Guard
 from proxy.access.keys import KeyHash, Keyring, bearer, hash_of, new_secret
-from proxy.access.rights import EVERYTHING, NOTHING, Names, Rights
 from proxy.asgi import Message, Receive, Scope, Send
+from proxy.caller import EVERYTHING, NOTHING, Names, Rights
 from proxy.dialects.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange
 from retrieval.errors import RetrievalError

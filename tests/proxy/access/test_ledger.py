@@ -9,13 +9,12 @@ import pytest
 from sqlalchemy import text
 
 from proxy.access.ledger import LEASE_S, Ledger
-from proxy.access.limits import UNLIMITED, Limits
 from proxy.access.metering import Metering, Record
-from proxy.access.rights import EVERYTHING
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import COMPARISONS, UsageQuery, sums
 from proxy.asgi import Receive, Scope, Send
+from proxy.caller import EVERYTHING, UNLIMITED, Limits
 from proxy.dialects.errors import ApiError
 from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange, Target

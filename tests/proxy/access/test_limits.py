@@ -7,20 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.access.limits import (
-    MEASURES,
-    NANO,
-    UNLIMITED,
-    Claim,
-    LeaseGrant,
-    Limits,
-    Meter,
-    Share,
-    granted,
-    limits_of,
-    refusal,
-    window,
-)
+from proxy.access.limits import NANO, Claim, LeaseGrant, Meter, Share, granted, limits_of, refusal, window
+from proxy.caller import MEASURES, UNLIMITED, Limits
 
 NOON_S = datetime(2026, 11, 22, 12, 0, 30, tzinfo=UTC).timestamp()
 

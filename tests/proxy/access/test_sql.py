@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from proxy.access.keys import Keyring
-from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts, UnknownKey
+from proxy.caller import Names, Rights
 from retrieval.errors import RetrievalError
 from runtime.database import open_server
 from tests.support.postgres_server import Postgres, running

@@ -7,11 +7,11 @@ from typing import NoReturn
 
 import pytest
 
-from proxy.access.rights import EVERYTHING
 from proxy.actions.actions import Actions
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, ActionStore, stored
+from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import Exchange, Target
 from retrieval.errors import RetrievalError

@@ -11,11 +11,11 @@ import pytest
 from cli.assembly.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
-from proxy.access.rights import EVERYTHING
 from proxy.actions.toolbox import Toolbox
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, ActionStore, stored
+from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
 from proxy.exchange import Exchange, Target, ToolsWay
 from retrieval.records.documents import Passage

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.access.rights import EVERYTHING
 from proxy.actions.bridged import client_chat
 from proxy.actions.memory import ActionMemory, Conversation, HiddenMessages, WaitingCall, edits_of, resumed, row_id
+from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError
 from proxy.dialects.responses import RESPONSES

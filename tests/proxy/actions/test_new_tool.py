@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from proxy.access.rights import EVERYTHING
 from proxy.actions.execution import Execution
 from proxy.actions.toolbox import Calling, Done, NeedsPerson, Tool, Toolbox, ToolResult, arguments_schema
 from proxy.apis.library import ActionLibrary
 from proxy.apis.store import ActionStore
+from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.replies import ToolCall
 from proxy.exchange import Exchange, Target

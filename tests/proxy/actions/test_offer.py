@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 import pytest
 
-from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.actions.find_actions import FindActions
 from proxy.actions.operation_tool import OperationTool
 from proxy.actions.toolbox import Toolbox, member_edit
@@ -17,6 +16,7 @@ from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.operations import operations_of
 from proxy.apis.store import ActionStore
+from proxy.caller import EVERYTHING, Names, Rights
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError
 from retrieval.records.search import Turn

@@ -14,9 +14,9 @@ import pytest
 from cli.assembly.gateway import gateway
 from cli.assembly.stores import accounts
 from config.settings import load
-from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.api.models import Models
 from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.caller import EVERYTHING, Names, Rights
 from proxy.dialects.errors import ApiError
 from proxy.exchange import Exchange, Target
 from proxy.upstream.routes import Routes

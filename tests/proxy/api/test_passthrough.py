@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.access.limits import UNLIMITED, Limits
-from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.api.passthrough import Passthrough, relayed_kind
 from proxy.api.paths import ACCOUNT, MODEL_CALLS
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.body import DEPLOYMENT
+from proxy.caller import EVERYTHING, UNLIMITED, Limits, Names, Rights
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import _READ
 from proxy.dialects.token_counts import Tokens

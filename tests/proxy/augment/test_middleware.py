@@ -11,13 +11,13 @@ import orjson
 import pytest
 
 from config.settings import SMALL_TALK
-from proxy.access.rights import EVERYTHING
 from proxy.asgi import Receive, Scope, Send
 from proxy.augment.history import Histories, row_id
 from proxy.augment.inject import Order, Template
 from proxy.augment.middleware import Augment, AugmentOptions, already
 from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
+from proxy.caller import EVERYTHING
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.responses import RESPONSES

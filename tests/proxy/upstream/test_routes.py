@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.asgi import Message, Receive, Scope, Send
+from proxy.caller import EVERYTHING, Names, Rights
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES

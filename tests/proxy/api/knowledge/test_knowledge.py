@@ -9,11 +9,11 @@ import httpx
 import pytest
 from starlette.routing import Router
 
-from proxy.access.rights import EVERYTHING
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.searches import SearchSettings
 from proxy.asgi import App, Receive, Scope, Send
+from proxy.caller import EVERYTHING
 from proxy.exchange import exchange_of
 from proxy.observe.metrics import Metrics
 from proxy.observe.middleware import Observe

@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from proxy.access.rights import EVERYTHING
 from proxy.augment.gate import Decision
+from proxy.caller import EVERYTHING
 from proxy.exchange import Exchange, Target
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Receipt, Receipts, Versions, receipt_of

@@ -9,8 +9,6 @@ import orjson
 import pytest
 
 from proxy.access.ledger import Ledger
-from proxy.access.limits import Limits
-from proxy.access.rights import EVERYTHING, NOTHING, Names, Rights
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, usage_query
@@ -19,6 +17,7 @@ from proxy.augment.gate import decide
 from proxy.augment.middleware import CHAT as CHAT_KEY
 from proxy.augment.middleware import Chat, Shadow
 from proxy.augment.utility_requests import UtilityPrompts
+from proxy.caller import EVERYTHING, NOTHING, Limits, Names, Rights
 from proxy.dialects.chat import CHAT
 from proxy.exchange import Exchange, RagStatus, Target
 from proxy.model_calls import ModelCalls

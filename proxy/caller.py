@@ -1,14 +1,19 @@
-"""The rights of a caller: collections to read and to write, groups, models to call. Rights not granted are denied."""
+"""A caller as values: the rights, the limits, and how a header carries a key. Rights not granted are denied.
+
+The rights name collections to read and to write, groups, and models to call.
+"""
 
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
+from proxy.dialects.base import X_API_KEY
 from proxy.dialects.errors import ApiError
 from retrieval.records.documents import is_reserved
 
+PREFIX = "sk-rag-"  # of every key of this gateway
 MAX_COLLECTIONS = 1000  # in one request
 MAX_COLLECTION_CHARS = 1000  # of one name
 # Members by which a request names models beside `model`: OpenRouter's `models`, LiteLLM's `fallbacks`,
@@ -97,3 +102,48 @@ def groups_of(names: Sequence[str]) -> tuple[str, ...] | None:
 NOTHING = Rights()
 _ALL = Names(["*"])
 EVERYTHING = Rights(_ALL, _ALL, _ALL, groups=None, admin=True)
+
+Period = Literal["minute", "day", "month", "at once"]
+Unit = Literal["requests", "tokens", "dollars"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a key; None: no limit."""
+
+    rpm: int | None = None
+    tpm: int | None = None
+    concurrency: int | None = None
+    tokens_per_day: int | None = None
+    tokens_per_month: int | None = None
+    usd_per_day: float | None = None
+    usd_per_month: float | None = None
+
+    def given(self) -> dict[str, int | float]:
+        """Name -> limit, without the limits that are None."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def of_use(self) -> bool:
+        """Whether tokens or dollars are limited, and not only requests."""
+        return any(MEASURES[name][0] != "requests" for name in self.given())
+
+
+UNLIMITED = Limits()
+
+# Name of a limit -> the counted unit, the window.
+MEASURES: Mapping[str, tuple[Unit, Period]] = {
+    "rpm": ("requests", "minute"),
+    "tpm": ("tokens", "minute"),
+    "concurrency": ("requests", "at once"),
+    "tokens_per_day": ("tokens", "day"),
+    "tokens_per_month": ("tokens", "month"),
+    "usd_per_day": ("dollars", "day"),
+    "usd_per_month": ("dollars", "month"),
+}
+
+
+def carries_key(name: bytes, value: bytes) -> bool:
+    """Whether a header is an `x-api-key` with a key of this gateway: Anthropic's clients send a key in this header."""
+    return name == X_API_KEY and PREFIX.encode() in value
