@@ -1,7 +1,7 @@
 """The counters of `/metrics`: requests, degraded chats, upstream errors, refusals by limits, usage rows, stages, more.
 
 Every label has a closed set of values, none from a client: models and upstreams are those of the settings. So each
-number has a fixed cell in one block of memory, and counting is an addition: 6 µs a request, where prometheus_client's
+number has a fixed cell in one block of memory, and counting is an addition: 7 µs a request, where prometheus_client's
 own counters take 60. The library only writes the text. Each worker has a block in a file of a shared folder, and the
 worker that answers `/metrics` adds all blocks up: the numbers are those of the gateway. A worker that replaces a dead
 worker continues the dead worker's block, so no counter falls.
@@ -11,8 +11,9 @@ import itertools
 import mmap
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -50,51 +51,111 @@ OFFERS = get_args(OfferResult)
 OUTCOMES = get_args(CallOutcome)
 ROUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 15)  # bounds of the histogram
 BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
-
-_Name = TypeVar("_Name")
-
-
-class _Layout:
-    """Hands out consecutive cells of the block."""
-
-    def __init__(self, cells: int = 0) -> None:
-        self.cells = cells
-
-    def place(self, names: Iterable[_Name], cells_each: int = 1) -> Mapping[_Name, int]:
-        """Name -> the first of its cells."""
-        places = {name: self.cells + at * cells_each for at, name in enumerate(names)}
-        self.cells += len(places) * cells_each
-        return places
-
-
-_STAGE_CELLS = len(BOUNDS_MS) + 2  # a cell for each bucket, +Inf included, and the sum in microseconds
-_layout = _Layout()
-_REQUESTS = _layout.place(itertools.product(LANES, STATUSES, CLASSES))
-_REASON = _layout.place(REASONS)
-_ERROR = _layout.place(UPSTREAM_ERRORS)
-_STAGE = _layout.place(STAGES, _STAGE_CELLS)
-_LIMITED = _layout.place(LIMITED)
-_ROWS = _layout.place(ROWS)
-_RECEIPTS = _layout.place(ROWS)
-_HISTORIES = _layout.place(ROWS)
-_COMPARISONS = _layout.place(COMPARISONS)
-_OFFERS = _layout.place(OFFERS)
-_ROUNDS = _layout.place(("rounds",), len(ROUNDS) + 2)["rounds"]
-_CALL = _layout.place(("call",), _STAGE_CELLS)["call"]
-_SINGLE = _layout.place(("client left", "in flight"))
-_LEFT, _IN_FLIGHT = _SINGLE["client left"], _SINGLE["in flight"]
-CELLS = _layout.cells
 _CELL_BYTES = 8
-_LABELLED = (  # name, help text, label, value of the label -> cell
-    ("ragway_degraded", "Chats for which retrieval failed, by x-rag-reason.", "reason", _REASON),
-    ("ragway_upstream_errors", "Upstreams that gave no reply or not all of it.", "code", _ERROR),
-    ("ragway_limited", "Requests refused for a limit of their key.", "limit", _LIMITED),
-    ("ragway_usage_rows", "Rows of usage, by what became of them.", "outcome", _ROWS),
-    ("ragway_receipts", "Receipts, by what became of them.", "outcome", _RECEIPTS),
-    ("ragway_histories", "Histories of stored conversations, by what became of them.", "outcome", _HISTORIES),
-    ("ragway_comparisons", "Shadow comparisons, by outcome.", "outcome", _COMPARISONS),
-    ("ragway_action_offers", "Chats with action sets, by whether operations were offered.", "result", _OFFERS),
-)
+
+
+class _Counter:
+    """A metric: the cells of each combination of values of its labels."""
+
+    width = 1  # cells of a combination
+
+    def __init__(
+        self, name: str, text: str, labels: str = "", keys: Iterable[tuple[str, ...]] = ((),), *, sparse: bool = False
+    ) -> None:
+        """labels: with spaces between. sparse: write no combination that was never counted."""
+        self.name, self.text, self.labels, self.keys, self._sparse = name, text, labels.split(), list(keys), sparse
+        self.places: Mapping[tuple[str, ...], int] = {}
+
+    def place(self, at: int) -> int:
+        """Give the cells from `at` on to the combinations; returns the first cell behind."""
+        self.places = {key: at + number * self.width for number, key in enumerate(self.keys)}
+        return at + len(self.keys) * self.width
+
+    def collect(self, cells: Sequence[int]) -> Metric:
+        family = CounterMetricFamily(self.name, self.text, labels=self.labels)
+        for key, (value,) in self._written(cells):
+            family.add_metric(key, value)
+        return family
+
+    def _written(self, cells: Sequence[int]) -> Iterator[tuple[tuple[str, ...], Sequence[int]]]:
+        for key, at in self.places.items():
+            values = cells[at : at + self.width]
+            if any(values) or not self._sparse:
+                yield key, values
+
+
+class _Histogram(_Counter):
+    """A cell for each bucket, +Inf included, and the sum, of times in microseconds."""
+
+    bounds = tuple(f"{bound / 1000:g}" for bound in BOUNDS_MS)
+    unit = 1_000_000  # of the sum, in one of the bounds
+    width = len(bounds) + 2
+
+    def collect(self, cells: Sequence[int]) -> Metric:
+        family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
+        names = [*self.bounds, "+Inf"]
+        for key, values in self._written(cells):
+            counts = map(float, itertools.accumulate(values[:-1]))
+            family.add_metric(key, [*zip(names, counts, strict=True)], values[-1] / self.unit)
+        return family
+
+
+_SUM = _Histogram.width - 1
+
+
+class _Rounds(_Histogram):
+    bounds = tuple(map(str, ROUNDS))
+    unit = 1
+    width = len(bounds) + 2
+
+
+class _InFlight(_Counter):
+    def collect(self, cells: Sequence[int]) -> Metric:
+        return GaugeMetricFamily(self.name, self.text, cells[self.places[()]])
+
+
+def _metrics(sets: Iterable[str], upstreams: Mapping[str, str]) -> Iterator[_Counter]:
+    """All metrics. upstreams: row of `models` -> host or provider."""
+
+    def each(names: Iterable[str]) -> list[tuple[str]]:
+        return [(name,) for name in names]
+
+    requests = itertools.product(LANES, STATUSES, CLASSES)
+    yield _Counter(
+        "ragway_requests", "Requests under /v1/ that are over.", "lane rag_status status", requests, sparse=True
+    )
+    yield _Counter("ragway_degraded", "Chats for which retrieval failed, by x-rag-reason.", "reason", each(REASONS))
+    yield _Counter(
+        "ragway_upstream_errors", "Upstreams that gave no reply or not all of it.", "code", each(UPSTREAM_ERRORS)
+    )
+    yield _Counter("ragway_limited", "Requests refused for a limit of their key.", "limit", each(LIMITED))
+    yield _Counter("ragway_usage_rows", "Rows of usage, by what became of them.", "outcome", each(ROWS))
+    yield _Counter("ragway_receipts", "Receipts, by what became of them.", "outcome", each(ROWS))
+    yield _Counter(
+        "ragway_histories", "Histories of stored conversations, by what became of them.", "outcome", each(ROWS)
+    )
+    yield _Counter("ragway_comparisons", "Shadow comparisons, by outcome.", "outcome", each(COMPARISONS))
+    yield _Counter(
+        "ragway_action_offers", "Chats with action sets, by whether operations were offered.", "result", each(OFFERS)
+    )
+    yield _Counter("ragway_client_disconnects", "Clients that left before their reply was whole.")
+    yield _Histogram("ragway_stage_seconds", "Time spent in each stage of a request.", "stage", each(STAGES))
+    calls = itertools.product(dict.fromkeys((*sets, "none")), OUTCOMES)  # none: a call of no operation of a set
+    yield _Counter("ragway_action_calls", "Calls of operations, by set and outcome.", "set outcome", calls, sparse=True)
+    yield _Histogram("ragway_action_call_seconds", "Time of a call that was sent, with retries.")
+    yield _Rounds("ragway_action_rounds", "Calls of the model in a chat with operations.")
+    yield _InFlight("ragway_requests_in_flight", "Requests being answered now.")
+    rows = list(upstreams.items())
+    yield _Counter(
+        "ragway_upstream_replies",
+        "Requests for an upstream, by the row of `models` and the status of the last reply.",
+        "model upstream status",
+        [(*row, status) for row in rows for status in UPSTREAM_STATUSES],
+        sparse=True,
+    )
+    yield _Histogram(
+        "ragway_upstream_seconds", "Time until an upstream's reply began.", "model upstream", rows, sparse=True
+    )
 
 
 class Metrics:
@@ -113,42 +174,46 @@ class Metrics:
 
         upstreams: row of `models` -> host or provider. data: the data folder, for the free space.
         """
-        self._folder, self._data = folder, data
-        self._calls = _calls_of(sets)
+        self._folder, self._data, self._sets = folder, data, frozenset(sets)
         rows = dict(list((upstreams or {}).items())[:_MOST_ROWS])
         self._rows = {**rows, "other": "other"} if rows else {}
-        layout = _Layout(CELLS + len(self._calls))
-        self._replies = layout.place(itertools.product(self._rows, UPSTREAM_STATUSES))
-        self._waits = layout.place(self._rows, _STAGE_CELLS)
-        self._size = layout.cells
+        self._metrics = list(_metrics(sets, self._rows))
+        self._size = 0
+        for one in self._metrics:
+            self._size = one.place(self._size)
+        self._places = {one.name.removeprefix("ragway_"): one.places for one in self._metrics}
         self._cells = _block(None if folder is None else folder / f"{worker}.cells", self._size)
-        self._cells[_IN_FLIGHT] = 0
+        self._in_flight = self._places["requests_in_flight"][()]
+        self._requests = self._places["requests"]
+        self._stages = {stage: at for (stage,), at in self._places["stage_seconds"].items()}
+        self._cells[self._in_flight] = 0
+        self.usage_rows = partial(self._kept, "usage_rows")
+        self.receipts = partial(self._kept, "receipts")
+        self.histories = partial(self._kept, "histories")
+        self.comparisons = partial(self._kept, "comparisons")
 
     def begun(self) -> None:
         """Count a request in flight."""
-        self._cells[_IN_FLIGHT] += 1
+        self._cells[self._in_flight] += 1
 
     def ended(self, exchange: Exchange) -> None:
         """Count a request that is over."""
-        cells = self._cells
-        cells[_IN_FLIGHT] -= 1
+        self._cells[self._in_flight] -= 1
         if not exchange.path.startswith("/v1/"):
             return
         lane = exchange.target.lane if exchange.target is not None else "none"
-        kind = exchange.status // 100
-        status_class = CLASSES[kind if kind < len(CLASSES) else 0]
-        cells[_REQUESTS[lane, exchange.rag_status or "none", status_class]] += 1
+        self._cells[self._requests[lane, exchange.rag_status or "none", _class_of(exchange.status)]] += 1
         if exchange.rag_status == "degraded":
-            cells[_REASON.get(exchange.rag_reason, _REASON["internal error"])] += 1
-        if exchange.error:
-            self._fault(exchange.error)
+            self._add("degraded", exchange.rag_reason if exchange.rag_reason in REASONS else "internal error")
+        if (code := exchange.error.partition(":")[0]) and code in UPSTREAM_ERRORS:
+            self._add("upstream_errors", code)
+        elif exchange.error == CLIENT_LEFT:
+            self._add("client_disconnects")
         if exchange.limited:
-            cells[_LIMITED[exchange.limited]] += 1
+            self._add("limited", exchange.limited)
         for stage, ms in (*durations_ms(exchange.steps).items(), ("total", exchange.elapsed_ms())):
-            at = _STAGE.get(stage)
-            if at is not None:
-                cells[at + bisect_left(BOUNDS_MS, ms)] += 1
-                cells[at + _STAGE_CELLS - 1] += int(ms * 1000 + 0.5)
+            if (at := self._stages.get(stage)) is not None:
+                self._time(at, ms)
         if exchange.target is not None and self._rows:
             self._upstream(exchange, exchange.target.row)
         if exchange.action_trace is not None:
@@ -161,65 +226,43 @@ class Metrics:
         if not waits:
             return
         status = str(exchange.upstream_status)
-        if status not in UPSTREAM_STATUSES:
-            kind = exchange.upstream_status // 100
-            status = CLASSES[kind if kind < len(CLASSES) else 0]
-        self._cells[self._replies[row, status]] += 1
+        status = status if status in UPSTREAM_STATUSES else _class_of(exchange.upstream_status)
+        self._add("upstream_replies", row, self._rows[row], status)
         for ms in waits:
-            at = self._waits[row]
-            self._cells[at + bisect_left(BOUNDS_MS, ms)] += 1
-            self._cells[at + _STAGE_CELLS - 1] += int(ms * 1000 + 0.5)
+            self._time(self._places["upstream_seconds"][row, self._rows[row]], ms)
 
     def _actions(self, trace: ActionTrace) -> None:
-        cells, rounds = self._cells, len(trace.rounds)
         if trace.offer:
-            cells[_OFFERS[trace.offer]] += 1
-        if rounds:
-            cells[_ROUNDS + bisect_left(ROUNDS, rounds)] += 1
-            cells[_ROUNDS + len(ROUNDS) + 1] += rounds
+            self._add("action_offers", trace.offer)
+        if trace.rounds:
+            at, rounds = self._places["action_rounds"][()], len(trace.rounds)
+            self._cells[at + bisect_left(ROUNDS, rounds)] += 1
+            self._cells[at + _Rounds.width - 1] += rounds
         for call in trace.calls:
-            place = self._calls.get((call.set, call.outcome))
-            cells[self._calls["none", call.outcome] if place is None else place] += 1
+            self._add("action_calls", call.set if call.set in self._sets else "none", call.outcome)
             if call.sent and call.duration_ms is not None:
-                cells[_CALL + bisect_left(BOUNDS_MS, call.duration_ms)] += 1
-                cells[_CALL + _STAGE_CELLS - 1] += int(call.duration_ms * 1000 + 0.5)
-
-    def _fault(self, error: str) -> None:
-        code = error.partition(":")[0]
-        if code in _ERROR:
-            self._cells[_ERROR[code]] += 1
-        elif error == CLIENT_LEFT:
-            self._cells[_LEFT] += 1
-
-    def usage_rows(self, *, written: int = 0, lost: int = 0) -> None:
-        """Count rows of usage: written to the accounts, or lost."""
-        self._cells[_ROWS["written"]] += written
-        self._cells[_ROWS["lost"]] += lost
-
-    def receipts(self, *, written: int = 0, lost: int = 0) -> None:
-        """Count receipts: stored, or lost."""
-        self._cells[_RECEIPTS["written"]] += written
-        self._cells[_RECEIPTS["lost"]] += lost
-
-    def histories(self, *, written: int = 0, lost: int = 0) -> None:
-        """Count histories: stored, or lost."""
-        self._cells[_HISTORIES["written"]] += written
-        self._cells[_HISTORIES["lost"]] += lost
-
-    def comparisons(self, *, written: int = 0, lost: int = 0) -> None:
-        """Count shadow comparisons: stored, or lost."""
-        self._cells[_COMPARISONS["written"]] += written
-        self._cells[_COMPARISONS["lost"]] += lost
+                self._time(self._places["action_call_seconds"][()], call.duration_ms)
 
     def not_compared(self, why: str) -> None:
         """Count a wanted comparison that was not made, by reason."""
-        self._cells[_COMPARISONS[why]] += 1
+        self._add("comparisons", why)
+
+    def _kept(self, name: str, *, written: int = 0, lost: int = 0) -> None:
+        """Count rows: stored, or lost."""
+        self._add(name, "written", number=written)
+        self._add(name, "lost", number=lost)
+
+    def _add(self, name: str, *labels: str, number: int = 1) -> None:
+        self._cells[self._places[name][labels]] += number
+
+    def _time(self, at: int, ms: float) -> None:
+        self._cells[at + bisect_left(BOUNDS_MS, ms)] += 1
+        self._cells[at + _SUM] += int(ms * 1000 + 0.5)
 
     def text(self, *, ready: bool) -> bytes:
         """Everything in Prometheus' text format."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(self._sums(), self._calls, ready))
-        registry.register(_Upstreams(self._sums(), self._rows, self._replies, self._waits))
+        registry.register(_Collected(self._metrics, self._sums(), ready))
         registry.register(Processes(self._data))
         return generate_latest(registry)
 
@@ -230,9 +273,9 @@ class Metrics:
         return [sum(cells) for cells in zip(*blocks, strict=True)]
 
 
-def _calls_of(sets: Sequence[str]) -> Mapping[tuple[str, CallOutcome], int]:
-    """(set, outcome) -> the cell, after the cells that every gateway has. "none": a call of no operation of a set."""
-    return {pair: CELLS + at for at, pair in enumerate(itertools.product(dict.fromkeys((*sets, "none")), OUTCOMES))}
+def _class_of(status: int) -> str:
+    kind = status // 100
+    return CLASSES[kind if kind < len(CLASSES) else 0]
 
 
 def _block(file: Path | None, cells: int) -> "memoryview[int]":
@@ -248,94 +291,9 @@ def _block(file: Path | None, cells: int) -> "memoryview[int]":
 class _Collected:
     """The cells as metrics of prometheus_client."""
 
-    def __init__(self, cells: Sequence[int], calls: Mapping[tuple[str, CallOutcome], int], ready: bool) -> None:
-        self._cells = cells
-        self._calls = calls
-        self._ready = ready
+    def __init__(self, metrics: Iterable[_Counter], cells: Sequence[int], ready: bool) -> None:
+        self._metrics, self._cells, self._ready = metrics, cells, ready
 
     def collect(self) -> Iterator[Metric]:
-        cells = self._cells
-        requests = CounterMetricFamily(
-            "ragway_requests", "Requests under /v1/ that are over.", labels=["lane", "rag_status", "status"]
-        )
-        for labels, at in _REQUESTS.items():
-            if cells[at]:
-                requests.add_metric(labels, cells[at])
-        yield requests
-        for name, help_text, label, places in _LABELLED:
-            family = CounterMetricFamily(name, help_text, labels=[label])
-            for value, at in places.items():
-                family.add_metric([value], cells[at])
-            yield family
-        yield CounterMetricFamily(
-            "ragway_client_disconnects", "Clients that left before their reply was whole.", cells[_LEFT]
-        )
-        yield self._stages()
-        called = CounterMetricFamily(
-            "ragway_action_calls", "Calls of operations, by set and outcome.", labels=["set", "outcome"]
-        )
-        for names, at in self._calls.items():
-            if cells[at]:
-                called.add_metric(names, cells[at])
-        yield called
-        seconds = HistogramMetricFamily("ragway_action_call_seconds", "Time of a call that was sent, with retries.")
-        seconds.add_metric([], *_histogram(cells, _CALL))
-        yield seconds
-        rounds = HistogramMetricFamily("ragway_action_rounds", "Calls of the model in a chat with operations.")
-        rounds.add_metric([], _buckets(cells, _ROUNDS, map(str, ROUNDS)), cells[_ROUNDS + len(ROUNDS) + 1])
-        yield rounds
-        yield GaugeMetricFamily("ragway_requests_in_flight", "Requests being answered now.", cells[_IN_FLIGHT])
+        yield from (one.collect(self._cells) for one in self._metrics)
         yield GaugeMetricFamily("ragway_ready", "1 where /readyz is 200, else 0.", int(self._ready))
-
-    def _stages(self) -> Metric:
-        stages = HistogramMetricFamily(
-            "ragway_stage_seconds", "Time spent in each stage of a request.", labels=["stage"]
-        )
-        for stage, at in _STAGE.items():
-            stages.add_metric([stage], *_histogram(self._cells, at))
-        return stages
-
-
-class _Upstreams:
-    """The cells of each row of `models`."""
-
-    def __init__(
-        self,
-        cells: Sequence[int],
-        rows: Mapping[str, str],
-        replies: Mapping[tuple[str, str], int],
-        waits: Mapping[str, int],
-    ) -> None:
-        self._cells, self._rows, self._replies, self._waits = cells, rows, replies, waits
-
-    def collect(self) -> Iterator[Metric]:
-        labels = ["model", "upstream"]
-        replies = CounterMetricFamily(
-            "ragway_upstream_replies",
-            "Requests for an upstream, by the row of `models` and the status of the last reply.",
-            labels=[*labels, "status"],
-        )
-        for (row, status), at in self._replies.items():
-            if self._cells[at]:
-                replies.add_metric([row, self._rows[row], status], self._cells[at])
-        yield replies
-        seconds = HistogramMetricFamily(
-            "ragway_upstream_seconds", "Time until an upstream's reply began.", labels=labels
-        )
-        for row, at in self._waits.items():
-            if any(self._cells[at : at + _STAGE_CELLS]):
-                seconds.add_metric([row, self._rows[row]], *_histogram(self._cells, at))
-        yield seconds
-
-
-def _histogram(cells: Sequence[int], at: int) -> tuple[list[tuple[str, float]], float]:
-    """The buckets and the sum, in seconds."""
-    bounds = (f"{bound / 1000:g}" for bound in BOUNDS_MS)
-    return _buckets(cells, at, bounds), cells[at + _STAGE_CELLS - 1] / 1e6
-
-
-def _buckets(cells: Sequence[int], at: int, bounds: Iterable[str]) -> list[tuple[str, float]]:
-    """The upper bounds, +Inf included, each with the number of values up to the bound."""
-    named = [*bounds, "+Inf"]
-    sums = itertools.accumulate(cells[at : at + len(named)])
-    return [(bound, float(count)) for bound, count in zip(named, sums, strict=True)]
