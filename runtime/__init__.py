@@ -4,7 +4,7 @@ logs           log lines without texts of clients, models or documents
 database       opens and migrates SQLite or PostgreSQL      locks  locks in PostgreSQL, bound to a connection
 lazy_database  a database of the gateway, opened on first use
 record_store   records of chats in SQL: receipts, comparisons, histories, rounds, results
-record_tables  their tables                                 migrations/  the changes of the tables
+record_tables  their table                                  migrations/  the changes of the table
 write_behind   the queue of unwritten records
 sealing        values that the master key opens
 scheduling     which process gets a busy core first         garbage  the garbage collector of a serving process

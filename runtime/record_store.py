@@ -1,14 +1,16 @@
-"""The stored receipts, comparisons, histories, rounds and results of actions: in SQL, for a limited time and size.
+"""Records of a kind (receipts, comparisons, histories …): in one table of SQL, for a limited time and size.
+
+The room that makes the records names their kind.
 
 Beside an SQLite catalog, the records have a database of their own (`receipts.db`): no other write waits for receipts,
-and no backup of the keys contains receipts. With PostgreSQL, the records are a table of the catalog's database, which
-all gateways see.
+and no backup of the keys contains receipts. With PostgreSQL, the table is in the catalog's database, which all
+gateways see.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from runtime.lazy_database import Database
 
@@ -24,8 +26,6 @@ _SHARE_OF_MARKS = 0.1  # of the size limit
 _LEFT = 0.9  # of the size limit, after the oldest records are deleted
 _AT_A_TIME = 500  # rows in memory during a complete read
 
-What = Literal["receipts", "comparisons", "histories", "action_rounds", "action_results"]
-
 
 class RecordStore:
     """The records of one kind, of a data folder or of a server. The first record creates the file."""
@@ -38,11 +38,12 @@ class RecordStore:
         keep_s: float,
         max_bytes: int,
         now_s: Callable[[], float] = time,
-        what: What = "receipts",
+        kind: str = "receipts",
     ) -> None:
-        """url: of a PostgreSQL database; "" = the data folder. keep_s: 0 stores nothing. max_bytes: of all records."""
-        self._database = Database(data / _FILE, url, what=f"the {what}", schema=_schema)
-        self.what = what
+        """url: of a PostgreSQL database; "" = the data folder. keep_s: 0 stores nothing. max_bytes: of all records of
+        the kind."""
+        self._database = Database(data / _FILE, url, what=f"the {kind}", schema=_schema)
+        self.kind = kind
         self.keep_s, self._max_bytes = keep_s, max_bytes
         self._now_s = now_s
         self._pruned_s = 0.0
@@ -55,10 +56,10 @@ class RecordStore:
     def put(self, receipts: Iterable[tuple[str, float, bytes]]) -> None:
         """Store records of id, time and JSON. Raises RetrievalError."""
         table = self._table()
-        rows = [_row(*receipt) for receipt in receipts]
+        rows = [self._row(*receipt) for receipt in receipts]
         with self._database.writing() as sql:
             # A write that seemed to fail may have succeeded.
-            sql.execute(table.delete().where(table.c.id.in_([row["id"] for row in rows])))
+            sql.execute(table.delete().where(self._mine(), table.c.id.in_([row["id"] for row in rows])))
             sql.execute(table.insert(), rows)
             if self._now_s() - self._pruned_s > _PRUNE_EVERY_S:
                 self._prune(sql)
@@ -70,11 +71,11 @@ class RecordStore:
         table = self._table()
         if self._database.empty():
             return
-        this = table.c.id == id
+        this = self._mine() & (table.c.id == id)
         with self._database.writing() as sql:
             found = sql.execute(select(table.c.at_s, table.c.content).where(this)).one_or_none()
             if found is not None:
-                row = _row(id, found.at_s, changed(found.content))
+                row = self._row(id, found.at_s, changed(found.content))
                 sql.execute(table.update().where(this).values(row))
 
     def prune(self) -> None:
@@ -90,7 +91,7 @@ class RecordStore:
         from sqlalchemy import select
 
         table, since_s = self._table(), self._now_s() - self.keep_s
-        query = select(table.c.content).where(table.c.id == id, table.c.at_s > since_s)
+        query = select(table.c.content).where(self._mine(), table.c.id == id, table.c.at_s > since_s)
         with self._database.reading() as sql:
             content: bytes | None = sql.scalar(query)
         return content
@@ -102,7 +103,7 @@ class RecordStore:
         from sqlalchemy import exists, select
 
         table, since_s = self._table(), self._now_s() - self.keep_s
-        found = exists().where(table.c.id.in_(ids), table.c.at_s > since_s)
+        found = exists().where(self._mine(), table.c.id.in_(ids), table.c.at_s > since_s)
         with self._database.reading() as sql:
             return bool(sql.scalar(select(found)))
 
@@ -113,7 +114,7 @@ class RecordStore:
         from sqlalchemy import select
 
         table = self._table()
-        wanted = table.c.at_s > max(since_s, self._now_s() - self.keep_s)
+        wanted = self._mine() & (table.c.at_s > max(since_s, self._now_s() - self.keep_s))
         with self._database.reading() as sql:
             found = sql.execution_options(yield_per=_AT_A_TIME).execute(
                 select(table.c.content).where(wanted).order_by(table.c.at_s, table.c.id)
@@ -126,15 +127,13 @@ class RecordStore:
         self._database.close()
 
     def _prune(self, sql: "Connection") -> None:
-        from sqlalchemy import true
-
-        table = self._table()
-        one = table.c
-        sql.execute(table.delete().where(one.at_s <= self._now_s() - self.keep_s))
+        table, mine = self._table(), self._mine()
+        at_s = table.c.at_s
+        sql.execute(table.delete().where(mine, at_s <= self._now_s() - self.keep_s))
         # A mark (`proxy.actions.memory`) has a time in the future, so a cut of all records would leave marks alone: at
         # three chats a second, marks filled the table within two days, and all other records were deleted.
-        self._cut(sql, one.at_s > self._now_s() + self.keep_s / 2, self._max_bytes * _SHARE_OF_MARKS)
-        self._cut(sql, true(), self._max_bytes)
+        self._cut(sql, mine & (at_s > self._now_s() + self.keep_s / 2), self._max_bytes * _SHARE_OF_MARKS)
+        self._cut(sql, mine, self._max_bytes)
         self._pruned_s = self._now_s()
 
     def _cut(self, sql: "Connection", wanted: "ColumnElement[bool]", most_bytes: float) -> None:
@@ -152,14 +151,22 @@ class RecordStore:
             sql.execute(table.delete().where(wanted, one.at_s <= cut_s))
 
     def _table(self) -> "Table":
-        from runtime import record_tables as tables
+        from runtime.record_tables import records
 
-        return tables.TABLES[self.what]
+        return records
 
+    def _mine(self) -> "ColumnElement[bool]":
+        return self._table().c.kind == self.kind
 
-def _row(id: str, at_s: float, receipt: bytes) -> dict[str, object]:
-    # Not compressed: to compress 30 KB to 9 KB takes 0.4 ms of CPU, to write 30 KB takes 0.2 ms.
-    return {"id": id, "at_s": at_s, "bytes": len(receipt) + _OVERHEAD_BYTES, "content": receipt}
+    def _row(self, id: str, at_s: float, content: bytes) -> dict[str, object]:
+        # Not compressed: to compress 30 KB to 9 KB takes 0.4 ms of CPU, to write 30 KB takes 0.2 ms.
+        return {
+            "kind": self.kind,
+            "id": id,
+            "at_s": at_s,
+            "bytes": len(content) + _OVERHEAD_BYTES,
+            "content": content,
+        }
 
 
 def _schema() -> "Schema":

@@ -1,4 +1,4 @@
-"""The tables of receipts, comparisons, histories, and of actions; `runtime.database` explains changes."""
+"""The table of records; `runtime.database` explains changes."""
 
 from pathlib import Path
 
@@ -7,24 +7,16 @@ from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Str
 from runtime.database import Schema
 
 metadata = MetaData()
-
-
-def _receipt_table(name: str) -> Table:
-    return Table(
-        name,
-        metadata,
-        # The x-rag-id of the chat. Of histories, rounds and results: see `proxy.augment.history`,
-        # `proxy.actions.memory` and `proxy.actions.shelf`.
-        Column("id", String, primary_key=True),
-        Column("at_s", Float, nullable=False),
-        Column("bytes", Integer, nullable=False),  # of the row
-        Column("content", LargeBinary, nullable=False),  # JSON; of a result, the text
-        Index(f"{name}_by_time", "at_s", "bytes"),  # the index has all columns for sums, so the contents are not read
-    )
-
-
-# comparisons: of answers raw and with passages (`proxy.observe.shadow`).
-_NAMES = ("receipts", "comparisons", "histories", "action_rounds", "action_results")
-TABLES = {name: _receipt_table(name) for name in _NAMES}
+records = Table(
+    "records",
+    metadata,
+    Column("kind", String, primary_key=True),
+    Column("id", String, primary_key=True),  # of the chat; or as the room of the kind says
+    Column("at_s", Float, nullable=False),
+    Column("bytes", Integer, nullable=False),  # of the row
+    Column("content", LargeBinary, nullable=False),  # JSON; of a result, the text
+    # The index has all columns for sums, so the contents are not read.
+    Index("records_by_time", "kind", "at_s", "bytes"),
+)
 
 schema = Schema("receipts", metadata, Path(__file__).with_name("migrations"))

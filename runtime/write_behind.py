@@ -174,7 +174,7 @@ class WriteBehindQueue(Generic[One]):
                 rows.append((one.id, one.at_s, self._content(one)))
             except (TypeError, ValueError) as error:  # as half of a surrogate pair; the other records are written
                 del self._writing[one.id]
-                log.error("one of the %s is lost, JSON cannot hold the record: %s", self._store.what, error)
+                log.error("one of the %s is lost, JSON cannot hold the record: %s", self._store.kind, error)
         if rows:
             self._store.put(rows)
 
@@ -184,7 +184,7 @@ class WriteBehindQueue(Generic[One]):
             await asyncio.to_thread(work)
         except RetrievalError as error:
             if str(error) != self.trouble:
-                log.error("%s are not written: %s", self._store.what, error)
+                log.error("%s are not written: %s", self._store.kind, error)
             self.trouble = str(error)
             return False
         self.trouble = ""

@@ -61,8 +61,8 @@ def chat_actions(
     )
     library = ActionLibrary(action_store(settings), knowledge, spec_reader(settings))
     offered = {name: api.offer for name, api in settings.actions.items()}
-    memory = ActionMemory(history_store(settings, "action_rounds"), metrics.histories)
-    results = StoredResults(history_store(settings, "action_results"), metrics.histories)
+    memory = ActionMemory(history_store(settings, ActionMemory.KIND), metrics.histories)
+    results = StoredResults(history_store(settings, StoredResults.KIND), metrics.histories)
     keeps = bool(settings.history.keep_hours)
     return Actions(
         library,

@@ -83,7 +83,7 @@ def gateway(
     metrics, keys = metrics or metrics_of(settings, environ), accounts(settings)
     keyring, ledger = Keyring(keys, required=settings.auth.required), ledger_of(settings, keys, metrics)
     receipts = Receipts(receipt_store(settings), versions(settings), metrics)
-    histories = Histories(history_store(settings), metrics.histories)
+    histories = Histories(history_store(settings, Histories.KIND), metrics.histories)
     shadow = shadow_comparison(settings, ways.app, ledger, metrics, environ)
     actions, sets = _actions(settings, knowledge, metrics, environ)
     mcp = _mcp(settings, knowledge)

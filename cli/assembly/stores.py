@@ -10,7 +10,8 @@ from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.observe.metrics import Metrics
-from runtime.record_store import RecordStore, What
+from proxy.observe.shadow.comparison import COMPARISONS
+from runtime.record_store import RecordStore
 from runtime.sealing import MasterKey
 
 
@@ -35,15 +36,13 @@ def receipt_store(settings: Settings) -> RecordStore:
     return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes)
 
 
-def history_store(settings: Settings, what: What = "histories") -> RecordStore:
-    """The stored histories of conversations, or the stored rounds or results of actions."""
+def history_store(settings: Settings, kind: str) -> RecordStore:
+    """The stored records of conversations: histories, or rounds or results of actions."""
     keep_s, max_bytes = settings.history.keep_hours * 3600, settings.history.max_mb * 2**20
-    return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what=what)
+    return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, kind=kind)
 
 
 def comparison_store(settings: Settings) -> RecordStore:
     """The stored shadow comparisons."""
     keep_s, max_bytes = settings.bench.keep_days * 86_400.0, settings.bench.max_mb * 2**20
-    return RecordStore(
-        Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what="comparisons"
-    )
+    return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, kind=COMPARISONS)

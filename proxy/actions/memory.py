@@ -92,6 +92,8 @@ NEW = Conversation()
 class ActionMemory(WriteBehindQueue[Record[Conversation]]):
     """The unwritten records of this process, and access to all stored records."""
 
+    KIND = "action_rounds"
+
     def __init__(self, store: RecordStore, count: Count) -> None:
         super().__init__(
             store,

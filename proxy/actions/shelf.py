@@ -16,6 +16,8 @@ _ID_BYTES = 6  # a small model copies 12 letters without an error
 class StoredResults(WriteBehindQueue[Record[bytes]]):
     """The unwritten results of this process, and access to all stored results."""
 
+    KIND = "action_results"
+
     def __init__(self, store: RecordStore, count: Count) -> None:
         super().__init__(
             store, lambda one: one.value, count, every_s=NEXT_REQUEST_EVERY_S, size_bytes=lambda one: len(one.value)

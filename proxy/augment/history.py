@@ -44,6 +44,8 @@ class Histories(WriteBehindQueue[Record[Sequence[Turn]]]):
     A history is the turns of a stored conversation; empty: the client deleted the conversation.
     """
 
+    KIND = "histories"
+
     def __init__(self, store: RecordStore, count: Count) -> None:
         super().__init__(store, lambda history: orjson.dumps(history.value), count, every_s=NEXT_REQUEST_EVERY_S)
         self._threads = ThreadPoolExecutor(_READS, "history")  # a database that hangs blocks no other work

@@ -1,8 +1,5 @@
-"""How the tables of receipts came about, in the order of their numbers; see `runtime.database`.
+"""How the table of records came about, in the order of the numbers; see `runtime.database`.
 
-m0001_receipts     receipts
-m0002_comparisons  comparisons: answers raw and with passages
-m0003_histories    histories of stored conversations
-m0004_action_rounds  action_rounds: the hidden messages of conversations with calls of APIs
-m0005_action_results  action_results: the whole results of calls whose results were cut
+m0001_receipts, m0002_comparisons, m0003_histories, m0004_action_rounds, m0005_action_results  a table for each kind
+m0006_records  one table, with the rows of all
 """

@@ -18,12 +18,12 @@ from retrieval.catalog import catalog_tables as tables
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.document_reader import DocumentReader
 from retrieval.errors import IndexDown, RetrievalError
-from runtime import record_tables as receipts_tables
+from runtime import record_tables
 from runtime.database import Schema, _upgrade, exclusive, open_file, open_server, prepare
 from tests.support.first_writer import first_writer
 from tests.support.postgres_server import Postgres
 
-SCHEMAS = [tables.schema, accounts_tables.schema, receipts_tables.schema]
+SCHEMAS = [tables.schema, accounts_tables.schema, record_tables.schema]
 # What SQLAlchemy made of the tables before there were migrations; the last two came later than the others.
 BEFORE = """
 CREATE TABLE collections (
@@ -133,6 +133,34 @@ def test_a_catalog_from_before_there_were_migrations_is_adopted_with_all_it_has(
         with catalog.engine.connect() as opened:
             assert opened.scalar(text("PRAGMA foreign_keys")) == 1
         catalog.close()
+
+
+@pytest.mark.parametrize("number", [1, 3, 5])
+def test_records_of_a_table_for_each_kind_move_into_one_table(engine: Engine, number: int) -> None:
+    kinds = ["receipts", "comparisons", "histories", "action_rounds", "action_results"][:number]
+    content = "BYTEA" if engine.dialect.name == "postgresql" else "BLOB"
+    with engine.begin() as sql:
+        for kind in kinds:
+            sql.execute(
+                text(
+                    f"CREATE TABLE {kind} (id VARCHAR NOT NULL PRIMARY KEY, at_s FLOAT NOT NULL, "
+                    f"bytes INTEGER NOT NULL, content {content} NOT NULL)"
+                )
+            )
+            sql.execute(text(f"CREATE INDEX {kind}_by_time ON {kind} (at_s, bytes)"))
+            for id in ("rag-1", "rag-2"):
+                row = {"id": id, "content": f"{kind} {id}".encode()}
+                sql.execute(text(f"INSERT INTO {kind} VALUES (:id, 5.5, 201, :content)"), row)
+        sql.execute(text("CREATE TABLE receipts_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        sql.execute(text(f"INSERT INTO receipts_version VALUES ('{number:04}')"))
+    for _ in range(2):
+        prepare(engine, record_tables.schema)
+    with engine.connect() as sql:
+        rows = sql.execute(text("SELECT kind, id, at_s, bytes, content FROM records")).all()
+    assert {(kind, id, at_s, size, bytes(content)) for kind, id, at_s, size, content in rows} == {
+        (kind, id, 5.5, 201, f"{kind} {id}".encode()) for kind in kinds for id in ("rag-1", "rag-2")
+    }
+    assert set(inspect(engine).get_table_names()) == {"records", "receipts_version"}
 
 
 def test_a_migration_that_fails_changes_nothing(engine: Engine, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ class House:
 
 def kept(served: Served, id: str) -> Comparison:
     """The comparison of a chat, once it is written."""
-    shelf = RecordStore(served.data, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
+    shelf = RecordStore(served.data, keep_s=1e9, max_bytes=1 << 30, kind="comparisons")
     try:
         until("it is kept", lambda: shelf.read(id) is not None)
         return comparison_from(shelf.read(id) or b"")
@@ -315,7 +315,7 @@ def test_a_share_of_the_traffic_without_keys_and_the_end_of_the_gateway(keyless:
             assert served.stop() == 0
             assert model.left.wait(PATIENCE_S)
             assert "Traceback" not in served.log.read_text()
-    shelf = RecordStore(keyless, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
+    shelf = RecordStore(keyless, keep_s=1e9, max_bytes=1 << 30, kind="comparisons")
     assert [comparison_from(row).id for row in shelf.every()] == [drawn.headers["x-rag-id"]]
     assert shelf.read(left) is None
     shelf.close()

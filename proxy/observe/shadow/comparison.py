@@ -9,6 +9,8 @@ import orjson
 from proxy.dialects.token_counts import Tokens
 from retrieval.records.search import Turn
 
+COMPARISONS = "comparisons"  # the kind of the records
+
 
 @dataclass(frozen=True, slots=True)
 class Side:

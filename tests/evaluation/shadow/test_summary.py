@@ -60,7 +60,7 @@ def traffic(count: int = 12) -> list[Comparison]:
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Iterator[RecordStore]:
-    made = RecordStore(tmp_path / "data", keep_s=1e9, max_bytes=1 << 30, what="comparisons")
+    made = RecordStore(tmp_path / "data", keep_s=1e9, max_bytes=1 << 30, kind="comparisons")
     yield made
     made.close()
 
@@ -210,7 +210,7 @@ def test_what_only_one_of_both_answered_is_counted_and_not_judged() -> None:
 async def test_judgements_end_with_their_comparison(shelf: RecordStore, tmp_path: Path) -> None:
     put(shelf, traffic(2))
     await judged(shelf, fair)
-    short = RecordStore(tmp_path / "data", keep_s=1.0, max_bytes=1 << 30, what="comparisons")
+    short = RecordStore(tmp_path / "data", keep_s=1.0, max_bytes=1 << 30, kind="comparisons")
     short.prune()
     assert read(shelf) == []
     short.change(traffic(2)[0].id, lambda content: content)

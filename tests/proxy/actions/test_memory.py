@@ -35,7 +35,7 @@ KEPT = Conversation((HiddenMessages(2, '{"role":"tool"}'),), (("act_a", "atlas",
 
 
 def memory(folder: Path) -> ActionMemory:
-    store = RecordStore(folder, keep_s=3600, max_bytes=1 << 20, what="action_rounds")
+    store = RecordStore(folder, keep_s=3600, max_bytes=1 << 20, kind="action_rounds")
     return ActionMemory(store, Metrics().histories)
 
 
@@ -64,7 +64,7 @@ async def test_another_process_finds_the_record_of_the_same_key_and_history(tmp_
 
 
 async def test_a_record_that_json_cannot_hold_is_lost_alone(tmp_path: Path) -> None:
-    store, metrics = RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20, what="action_rounds"), Metrics()
+    store, metrics = RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20, kind="action_rounds"), Metrics()
     one = ActionMemory(store, metrics.histories)
     one.keep("other", SAID, Conversation(waiting=(WaitingCall("c\ud83d", "act_a", "{}", owned=True),)))
     one.keep("key", SAID, KEPT)
@@ -113,7 +113,7 @@ async def test_an_edited_conversation_with_hidden_messages_is_known_as_such(tmp_
 async def test_an_expired_conversation_is_known_for_as_long_again(tmp_path: Path) -> None:
     past_s = [0.0]
     store = RecordStore(
-        tmp_path, keep_s=3600, max_bytes=1 << 20, what="action_rounds", now_s=lambda: time() + past_s[-1]
+        tmp_path, keep_s=3600, max_bytes=1 << 20, kind="action_rounds", now_s=lambda: time() + past_s[-1]
     )
     one = ActionMemory(store, Metrics().histories)
     one.mark("key", SAID[:2])

@@ -20,7 +20,7 @@ TEXT = "x" * 300 + "\ud800 é"
 
 
 def stored(folder: Path, max_bytes: int = 1 << 20) -> StoredResults:
-    store = RecordStore(folder, keep_s=3600, max_bytes=max_bytes, what="action_results")
+    store = RecordStore(folder, keep_s=3600, max_bytes=max_bytes, kind="action_results")
     return StoredResults(store, Metrics().histories)
 
 
@@ -59,7 +59,7 @@ async def test_the_oldest_results_go_first(tmp_path: Path) -> None:
 
 async def test_results_wait_for_the_write_within_a_limit_of_bytes(tmp_path: Path) -> None:
     metrics = Metrics()
-    one = StoredResults(RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 30, what="action_results"), metrics.histories)
+    one = StoredResults(RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 30, kind="action_results"), metrics.histories)
     large = b"x" * (20 << 20)
     for number in range(5):
         one.keep("key", str(number), large)

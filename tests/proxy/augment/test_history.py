@@ -31,7 +31,7 @@ Reply = tuple[int, list[tuple[bytes, bytes]], Sequence[bytes]]
 
 def store(folder: Path, url: str = "", *, now_s: Callable[[], float] | None = None) -> RecordStore:
     clock = {} if now_s is None else {"now_s": now_s}
-    return RecordStore(folder, url, keep_s=3600, max_bytes=1 << 20, what="histories", **clock)
+    return RecordStore(folder, url, keep_s=3600, max_bytes=1 << 20, kind="histories", **clock)
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ class WrittenBetween(RecordStore):
 
 
 async def test_a_second_look_finds_what_another_worker_is_about_to_write(tmp_path: Path) -> None:
-    kept = WrittenBetween(tmp_path, keep_s=3600, max_bytes=1 << 20, what="histories")
+    kept = WrittenBetween(tmp_path, keep_s=3600, max_bytes=1 << 20, kind="histories")
     histories = Histories(kept, Metrics().histories)
     assert await found(histories, "conv_1") == [], "the first request of a conversation does not wait"
     assert await histories.find("key-1", "resp_1", deadline_s=60, again=True) == TURNS

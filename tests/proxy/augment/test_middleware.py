@@ -202,7 +202,7 @@ ALONE = [Turn("user", "Who wrote it?")]
 
 def shelved(folder: Path, kind: type[RecordStore] = RecordStore) -> tuple[RecordStore, Histories]:
     """A store with one history, and a queue before the store."""
-    kept = kind(folder, keep_s=3600, max_bytes=1 << 20, what="histories")
+    kept = kind(folder, keep_s=3600, max_bytes=1 << 20, kind="histories")
     kept.put([(row_id("", "resp_1"), time.time(), orjson.dumps(BEFORE))])
     return kept, Histories(kept, Metrics().histories)
 

@@ -15,7 +15,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Receipt, Receipts, Versions, receipt_of
 from retrieval.records.search import Turn
 from runtime import write_behind
-from runtime.record_store import RecordStore, What
+from runtime.record_store import RecordStore
 from tests.proxy.observe.test_metrics import value
 
 NOON_S = 1_795_348_830.0
@@ -59,9 +59,9 @@ def shelved(catalog_url: str, tmp_path: Path) -> Iterator[Callable[..., RecordSt
         keep_s: float = 3600.0,
         max_bytes: int = 1 << 20,
         now_s: Callable[[], float] = time.time,
-        what: What = "receipts",
+        kind: str = "receipts",
     ) -> RecordStore:
-        opened.append(RecordStore(tmp_path, catalog_url, keep_s=keep_s, max_bytes=max_bytes, now_s=now_s, what=what))
+        opened.append(RecordStore(tmp_path, catalog_url, keep_s=keep_s, max_bytes=max_bytes, now_s=now_s, kind=kind))
         return opened[-1]
 
     yield make
@@ -105,7 +105,7 @@ def test_marks_of_the_future_leave_room_for_other_records(shelved: Callable[...,
 
 
 def test_comparisons_have_a_shelf_of_their_own_and_can_be_changed(shelved: Callable[..., RecordStore]) -> None:
-    shelf, receipts = (shelved(now_s=Clock().now_s, what=what) for what in ("comparisons", "receipts"))
+    shelf, receipts = (shelved(now_s=Clock().now_s, kind=kind) for kind in ("comparisons", "receipts"))
     assert list(shelf.every()) == []
     shelf.put([row(2, NOON_S - 1), row(1), row(3, NOON_S - 4000)])
     assert list(shelf.every()) == [row(2)[2], row(1)[2]], "oldest first, and none that is too old"
