@@ -14,8 +14,9 @@ from typing import Any, Literal
 from proxy.action_trace import ActionTrace
 from proxy.asgi import App, Scope
 from proxy.caller import NOTHING, UNLIMITED, Limits, Rights
-from proxy.dialects.base import Dialect, Position
+from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
 
 KEY = "ragway.exchange"
@@ -32,24 +33,6 @@ DegradedReason = Literal[
     "index cannot be searched",
     "internal error",
 ]
-Lane = Literal["relay", "translated", "echo"]
-ToolsWay = Literal["native", "json_schema", "text", "none"]  # proxy.actions.ways
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where a model's requests go: one row of the `models` setting, resolved for a request."""
-
-    model: str  # the upstream's name of the model
-    lane: Lane
-    api_base: str  # e.g. "https://api.openai.com/v1", no trailing slash; "": litellm chooses
-    api_key: str = field(repr=False)  # "": no Authorization header; not in the repr, so never in a log
-    key_of_client: bool = False  # no key is configured: the client's own key is passed on
-    position: Position = "lead"  # of the passages
-    window_tokens: int = 0  # the model's context window; 0: not known
-    dialects: tuple[str, ...] = ()  # names of the dialects that the upstream speaks; empty: not stated
-    tools: ToolsWay | None = None  # how the model is asked for calls of operations; None: learned
-    row: str = field(default="", compare=False)  # name of the row, in the metrics
 
 
 @dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make

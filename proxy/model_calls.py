@@ -23,8 +23,9 @@ from proxy.caller import UNLIMITED, Limits
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers
+from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import KEY, Exchange, Target
+from proxy.exchange import KEY, Exchange
 
 _MOST_BYTES = 256 * 1024  # of an answer
 _MODELS = "/v1/models"

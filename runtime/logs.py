@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
+from urllib.parse import urlsplit
 
 MOST_CHARS = 100  # of a client's name or path
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
@@ -70,6 +71,14 @@ def printable(text: str, *, lines: bool = False) -> str:
     lines: keep line ends and tabs, for a text of several lines.
     """
     return _UNPRINTED.sub(lambda found: found[0] if lines and found[0] in "\n\t" else ascii(found[0])[1:-1], text)
+
+
+def host_of(url: str) -> str:
+    """Host and port of a URL for messages to people: without a password, also for a malformed URL."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2] or "without a host"
+    except ValueError:
+        return "with a malformed address"
 
 
 def blanked(text: str) -> str:

@@ -17,7 +17,8 @@ from cli import COMMANDS, ragway
 from config.settings import DEFAULTS, ActionsApi, Model, load
 from proxy.augment.middleware import DEGRADED
 from proxy.dialects.paths import BY_PATH
-from proxy.exchange import Lane, RagStatus
+from proxy.dialects.target import Lane
+from proxy.exchange import RagStatus
 from proxy.observe.metrics import STAGES, Metrics
 from retrieval.ingest.formats.registry import FORMATS
 

@@ -27,7 +27,8 @@ from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import RESPONSES
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from proxy.upstream.bridges.bridge import Bridge
 from proxy.upstream.bridges.missing_paths import BridgedRelay
 from proxy.upstream.client import Client

@@ -27,8 +27,8 @@ from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.specs import SpecReader
 from proxy.apis.store import ActionSet, ActionStore
+from proxy.dialects.lacking import Lacking
 from proxy.observe.metrics import Metrics
-from proxy.upstream.bridges.lacking import Lacking
 from retrieval.knowledge import Knowledge, ReadingLimits
 
 _SEARCH_SHARE = 0.7  # of the time for an offer, so that a slow search leaves the conversation's operations

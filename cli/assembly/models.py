@@ -12,15 +12,16 @@ from cli.assembly.stores import accounts, ledger_of
 from config.settings import Model, Settings, SettingsError, check_address
 from proxy.asgi import App
 from proxy.dialects.base import Position
-from proxy.exchange import Lane, Target
+from proxy.dialects.target import Lane, Target
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.upstream.bridges.bridge import Bridge
 from proxy.upstream.bridges.missing_paths import BridgedRelay
-from proxy.upstream.client import Client, host_of
+from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
 from proxy.upstream.routes import Routes, Upstream
+from runtime.logs import host_of
 
 if TYPE_CHECKING:
     from proxy.upstream.translated.lane import Translated

@@ -18,7 +18,7 @@ from config.settings import BENCH_KEY, Settings
 from proxy.access.prices import Price, Size, price_of, size_of
 from proxy.caller import EVERYTHING
 from proxy.dialects.errors import ApiError
-from proxy.exchange import Target
+from proxy.dialects.target import Target
 from proxy.upstream.routes import Routes
 
 if TYPE_CHECKING:  # imported on use, because httpx loads slowly

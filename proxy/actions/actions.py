@@ -30,10 +30,11 @@ from proxy.caller import Rights
 from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError
+from proxy.dialects.lacking import Lacking
 from proxy.dialects.quoting import quoted_label
 from proxy.dialects.replies import tool_name
-from proxy.exchange import Exchange, Target
-from proxy.upstream.bridges.lacking import Lacking
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
 

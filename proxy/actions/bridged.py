@@ -29,7 +29,8 @@ from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import RESPONSES, ResponsesRequest
 from proxy.dialects.responses_reply import OWN_ID, response_of_item
-from proxy.exchange import Exchange, Target, exchange_of
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange, exchange_of
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
 from proxy.upstream.bridges.responses_request import has_custom_tools
 from retrieval.errors import RetrievalError

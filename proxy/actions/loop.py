@@ -26,7 +26,8 @@ from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
 from proxy.dialects.provider_fields import further_names, without_further
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
-from proxy.exchange import Exchange, ToolsWay
+from proxy.dialects.target import ToolsWay
+from proxy.exchange import Exchange
 from proxy.upstream.translated.request import sendable
 
 _T = TypeVar("_T")

@@ -17,7 +17,7 @@ from proxy.actions.ways import has_form
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit
 from proxy.dialects.replies import called_tool, json_bytes, tool_name
-from proxy.exchange import ToolsWay
+from proxy.dialects.target import ToolsWay
 
 SAY = "say"  # the member with the answer, in the way json_schema
 # Members of a request that the text of a call would meet: the client's tools, stop words, the odds of each token.

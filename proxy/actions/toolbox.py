@@ -22,7 +22,8 @@ from proxy.apis.schema_check import problems
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
 from proxy.dialects.replies import ToolCall
-from proxy.exchange import Exchange, ToolsWay
+from proxy.dialects.target import ToolsWay
+from proxy.exchange import Exchange
 
 PREFIX = "act_"  # of the name of an operation
 _MOST_NAME_CHARS = 64  # OpenAI's limit

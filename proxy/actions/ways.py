@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.exchange import Target, ToolsWay
-from proxy.upstream.bridges.lacking import Lacking
+from proxy.dialects.lacking import Lacking
+from proxy.dialects.target import Target, ToolsWay
 
 LEARNED: tuple[ToolsWay, ...] = ("native", "json_schema", "text")
 # Way of asking -> what a model lacks that is not asked in this way, and what the gateway does in place, for the log.

@@ -17,7 +17,8 @@ from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.augment.gate import collection_names, split_model, split_sets
 from proxy.caller import Rights
 from proxy.dialects.errors import ApiError, upstream_error
-from proxy.exchange import Target, exchange_of
+from proxy.dialects.target import Target
+from proxy.exchange import exchange_of
 from proxy.model_calls import NoAnswer, find_model, list_models
 from proxy.upstream.routes import Routes
 

@@ -18,8 +18,9 @@ from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.dialects.json_body import by_size
 from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
 from proxy.dialects.responses_reply import OWN_ID
+from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange, Target, exchange_of
+from proxy.exchange import Exchange, exchange_of
 from proxy.query import check_models, models_in
 from proxy.upstream.routes import ANY_MODEL, Routes
 

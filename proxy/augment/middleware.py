@@ -31,7 +31,8 @@ from proxy.caller import Rights
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.json_body import Edit, by_size
-from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
+from proxy.dialects.target import Target
+from proxy.exchange import DegradedReason, Exchange, exchange_of
 from proxy.observe.receipts.receipt import Receipt, Receipts, receipt_of
 from proxy.query import check_models, models_in
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder

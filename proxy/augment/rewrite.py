@@ -17,8 +17,9 @@ from pathlib import Path
 from proxy.access import permitted
 from proxy.access.permitted import PermittedSearch, SearchResult
 from proxy.dialects.errors import Headers
+from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange, Target
+from proxy.exchange import Exchange
 from proxy.model_calls import ModelCalls, NoAnswer, owner_of
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge

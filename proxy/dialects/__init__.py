@@ -4,6 +4,7 @@ base             the protocol of a dialect, a request and a conversation
 chat             OpenAI's chat completions
 chat_reply       a chat completion's reply: read and written
 json_body        a JSON body as bytes: read, and edited without changing any other byte
+lacking          the paths and members that upstreams lack, learned from answers
 messages         Anthropic's Messages API
 messages_reply   a message: read and written
 content_encoding  unpacks a body within a limit
@@ -15,5 +16,6 @@ replies          the base of every reply reader: bytes -> events -> text, tool c
 responses        OpenAI's Responses API
 responses_reply  a response: read and written
 sse              event-stream frames: built and split
+target           where a model's requests go
 token_counts     the tokens of a model call: reported, or estimated
 """

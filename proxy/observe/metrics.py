@@ -21,7 +21,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from proxy.action_trace import ActionTrace, CallOutcome, OfferResult
 from proxy.asgi import CLIENT_LEFT
 from proxy.caller import MEASURES
-from proxy.exchange import DegradedReason, Exchange, Lane, RagStatus, durations_ms
+from proxy.dialects.target import Lane
+from proxy.exchange import DegradedReason, Exchange, RagStatus, durations_ms
 from proxy.observe.processes import Processes
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"

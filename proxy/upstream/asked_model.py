@@ -16,7 +16,8 @@ from proxy.dialects import sse
 from proxy.dialects.json_body import by_size, member_span, unescaped
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.replies import MAX_REPLY_BYTES, json_of
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 
 _MOST_FRAME_BYTES = 1 << 20  # of `message_start`, some hundred bytes
 _MARK = b"\xef\xbb\xbf"  # of the byte order

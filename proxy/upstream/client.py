@@ -720,11 +720,3 @@ def head_of(method: bytes, target: bytes, host: bytes, headers: Headers, body: b
     if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head or b" " in method + target:
         raise ValueError("a header, method or URL with a line break, a NUL or a space in it: not sent")
     return head + b"\r\n\r\n"
-
-
-def host_of(url: str) -> str:
-    """Host and port of a URL for messages to people: without a password, also for a malformed URL."""
-    try:
-        return urlsplit(url).netloc.rpartition("@")[2] or "without a host"
-    except ValueError:
-        return "with a malformed address"

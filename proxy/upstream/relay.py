@@ -18,7 +18,8 @@ from proxy.body import read_body
 from proxy.caller import carries_key
 from proxy.dialects.base import X_API_KEY, KeyHeader
 from proxy.dialects.errors import ApiError, Headers, upstream_error
-from proxy.exchange import Exchange, Target, exchange_of
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange, exchange_of
 from proxy.upstream.client import (
     BadReply,
     Client,
@@ -28,8 +29,8 @@ from proxy.upstream.client import (
     PoolTimeout,
     Response,
     UpstreamError,
-    host_of,
 )
+from runtime.logs import host_of
 
 PREFIX = b"/v1"  # of the gateway's paths; the rest of a path is joined to the target's api_base
 

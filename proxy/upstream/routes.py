@@ -8,7 +8,8 @@ from proxy.asgi import App, Receive, Scope, Send
 from proxy.caller import EVERYTHING, Rights
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers
-from proxy.exchange import Lane, Target, exchange_of
+from proxy.dialects.target import Lane, Target
+from proxy.exchange import exchange_of
 from proxy.upstream.asked_model import AskedModel, renamed, uncoded
 
 _NO_LETTERS = ("Cc", "Cf", "Zl", "Zp")  # categories of Unicode: control and format characters, ends of lines

@@ -18,7 +18,7 @@ from proxy.apis.call import CallLimits, call
 from proxy.apis.credentials import ApiKey, Bearer, ClientCredentials, Digest
 from proxy.apis.openapi.operation import Operation, Parameter
 from proxy.apis.store import ActionSet
-from proxy.exchange import Target
+from proxy.dialects.target import Target
 from tests.support.api_server import ApiRequest, Reply, api_server
 from tests.support.unasked import Unasked
 

@@ -13,7 +13,8 @@ from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, usage_query
 from proxy.caller import UNLIMITED, Limits
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from proxy.model_calls import COMMAND_LINE, ModelCalls, NoAnswer, Owner, owner_of
 from proxy.observe.metrics import Metrics
 from proxy.upstream.relay import Relay

@@ -15,8 +15,8 @@ from proxy.actions.operation_tool import OperationTool
 from proxy.actions.toolbox import ActionLimits, Calling, Toolbox
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.library import ActionLibrary
+from proxy.dialects.lacking import Lacking
 from proxy.exchange import Exchange
-from proxy.upstream.bridges.lacking import Lacking
 from runtime.sealing import MasterKey
 
 _LIMITS = ActionLimits(k=6, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from proxy.asgi import CLIENT_LEFT, App, Message, Scope
-from proxy.exchange import KEY, Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import KEY, Exchange
 
 
 def scope_of(

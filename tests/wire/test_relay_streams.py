@@ -12,7 +12,8 @@ import pytest
 
 from proxy.asgi import Receive, Scope, Send, send_error
 from proxy.dialects.errors import ApiError
-from proxy.exchange import KEY, Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import KEY, Exchange
 from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay
 from tests.support.served_app import served

@@ -16,7 +16,8 @@ from proxy.augment.gate import Decision
 from proxy.augment.inject import Order, in_order
 from proxy.caller import Rights
 from proxy.dialects.base import Position
-from proxy.exchange import Exchange, Target, durations_ms
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange, durations_ms
 from retrieval.records.documents import Groups
 from retrieval.records.search import Hit, Retrieved
 from runtime.record_store import RecordStore

@@ -2,7 +2,6 @@
 
 missing_paths      the relay with a bridge, for upstreams without a path
 bridge             the app around a lane: a request of another dialect in, the dialect's reply out
-lacking            the paths and members that upstreams lack, learned from answers
 members            the members of a client's objects, read strictly
 conversation       the order and the forms of messages that strict servers take
 responses_request  a request for a response as a request for a chat completion

@@ -18,13 +18,14 @@ from proxy.dialects.base import X_API_KEY, Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers, upstream_error
 from proxy.dialects.json_body import by_size
+from proxy.dialects.lacking import Lacking
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.replies import MAX_REPLY_BYTES, error_text, json_bytes, json_of, read_error
 from proxy.dialects.responses import RESPONSES
+from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange, Target, exchange_of
+from proxy.exchange import Exchange, exchange_of
 from proxy.upstream.bridges import messages_request, responses_request
-from proxy.upstream.bridges.lacking import Lacking
 from proxy.upstream.bridges.members import Json
 from proxy.upstream.bridges.message_writer import MessageWriter
 from proxy.upstream.bridges.reply_writer import ReplyWriter, cut

@@ -12,10 +12,11 @@ from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.chat import CHAT
 from proxy.dialects.content_encoding import unpacked_start
 from proxy.dialects.errors import ApiError
+from proxy.dialects.lacking import Lacking
 from proxy.dialects.paths import DIALECT_NAMES
-from proxy.exchange import Exchange, Target, exchange_of
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange, exchange_of
 from proxy.upstream.bridges.bridge import bridged
-from proxy.upstream.bridges.lacking import Lacking
 
 _INSTEAD = f"its models are asked by {CHAT.path} (models.NAME.dialects states the dialects)"
 _NO_SUCH_PATH = (404, 405, 501)

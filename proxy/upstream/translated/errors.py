@@ -16,7 +16,7 @@ import orjson
 
 from proxy.dialects.errors import ApiError, Headers, upstream_error
 from proxy.dialects.replies import error_text
-from proxy.exchange import Target
+from proxy.dialects.target import Target
 from proxy.upstream.relay import OF_THE_BODY, end_to_end
 from proxy.upstream.translated.calls import TooLarge, answered, asked_nothing
 

@@ -25,7 +25,8 @@ from proxy.asgi import Receive, Scope, Send, send_error, send_json
 from proxy.body import read_body
 from proxy.dialects import sse
 from proxy.dialects.errors import ApiError, Headers, upstream_error
-from proxy.exchange import Exchange, Target, exchange_of
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange, exchange_of
 from proxy.upstream.translated.calls import answered, asking_once, restrain
 from proxy.upstream.translated.errors import ProviderError, headers_of, provider_errors
 from proxy.upstream.translated.reply import chunks_of, completion_of

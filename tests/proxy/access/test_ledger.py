@@ -16,8 +16,9 @@ from proxy.access.usage import COMPARISONS, UsageQuery, sums
 from proxy.asgi import Receive, Scope, Send
 from proxy.caller import EVERYTHING, UNLIMITED, Limits
 from proxy.dialects.errors import ApiError
+from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange, Target
+from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
 from tests.proxy.observe.test_metrics import value
 from tests.support.asgi_calls import Call, scope_of

@@ -11,7 +11,8 @@ from proxy.actions.toolbox import ActionLimits, Toolbox
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.replies import ToolCall
-from proxy.exchange import Exchange, ToolsWay
+from proxy.dialects.target import ToolsWay
+from proxy.exchange import Exchange
 from tests.proxy.apis.calling import served_api
 from tests.support.action_offers import empty_offer
 from tests.support.api_server import ApiRequest, Reply

@@ -13,7 +13,8 @@ from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, ActionStore, stored
 from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
 from tests.support.action_offers import actions_of, calling

@@ -17,7 +17,8 @@ from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, ActionStore, stored
 from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
-from proxy.exchange import Exchange, Target, ToolsWay
+from proxy.dialects.target import Target, ToolsWay
+from proxy.exchange import Exchange
 from retrieval.records.documents import Passage
 from retrieval.records.search import ALL, Context, Hit, Query, Retrieved, Turn
 from tests.support.action_offers import actions_of

@@ -20,9 +20,10 @@ from proxy.asgi import Message, Receive, Scope, Send
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.json_body import Edit
+from proxy.dialects.lacking import Lacking
 from proxy.dialects.replies import ToolCall, json_bytes
-from proxy.exchange import Exchange, Target
-from proxy.upstream.bridges.lacking import Lacking
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from tests.proxy.apis.calling import accepts, operation, served_api
 from tests.support.action_offers import empty_offer
 from tests.support.action_team import CLIENT_TOOL

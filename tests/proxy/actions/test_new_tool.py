@@ -12,7 +12,8 @@ from proxy.apis.store import ActionStore
 from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.replies import ToolCall
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from retrieval.records.search import Turn
 from tests.proxy.actions.test_loop import LIMITS, Loop
 from tests.support.action_offers import actions_of

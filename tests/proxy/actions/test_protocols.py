@@ -9,7 +9,7 @@ from proxy.actions.protocols import as_texts, request_parts
 from proxy.apis.call import Api
 from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.chat import ChatRequest
-from proxy.exchange import ToolsWay
+from proxy.dialects.target import ToolsWay
 from tests.support.action_offers import empty_offer
 
 

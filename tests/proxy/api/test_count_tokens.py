@@ -7,8 +7,9 @@ import pytest
 from proxy.api.count_tokens import CountTokens
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.dialects.messages import COUNT_PATH
+from proxy.dialects.target import Lane, Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange, Lane, Target, exchange_of
+from proxy.exchange import Exchange, exchange_of
 from tests.support.asgi_calls import Call, scope_of
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello."}]}'

@@ -18,7 +18,8 @@ from proxy.api.models import Models
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.caller import EVERYTHING, Names, Rights
 from proxy.dialects.errors import ApiError
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from proxy.upstream.routes import Routes
 from retrieval.errors import IndexDown
 from retrieval.knowledge import Knowledge

@@ -21,7 +21,8 @@ from proxy.caller import EVERYTHING
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.responses import RESPONSES
-from proxy.exchange import Exchange, Lane, Target
+from proxy.dialects.target import Lane, Target
+from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
 from retrieval.knowledge import HitOptions
 from retrieval.records.documents import Passage

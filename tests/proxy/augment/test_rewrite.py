@@ -13,7 +13,7 @@ from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.augment.rewrite import Prompt, PromptError, accepted, tidied
-from proxy.exchange import Target
+from proxy.dialects.target import Target
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.upstream.routes import Routes, Upstream

@@ -8,7 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.asgi import CLIENT_LEFT
-from proxy.exchange import Exchange, Lane, RagStatus, Step, Target
+from proxy.dialects.target import Lane, Target
+from proxy.exchange import Exchange, RagStatus, Step
 from proxy.observe.metrics import BOUNDS_MS, REASONS, UPSTREAM_ERRORS, Metrics
 from tests.test_docs import codes
 

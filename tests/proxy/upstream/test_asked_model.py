@@ -7,7 +7,8 @@ import pytest
 
 from proxy.asgi import Message
 from proxy.dialects.messages import MESSAGES
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from proxy.upstream.asked_model import AskedModel
 from proxy.upstream.relay import Relay
 from proxy.upstream.routes import Upstream

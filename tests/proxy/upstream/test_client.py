@@ -7,15 +7,8 @@ import threading
 
 import pytest
 
-from proxy.upstream.client import (
-    Client,
-    ConnectFailed,
-    ConnectTimeout,
-    Cut,
-    PoolTimeout,
-    Response,
-    host_of,
-)
+from proxy.upstream.client import Client, ConnectFailed, ConnectTimeout, Cut, PoolTimeout, Response
+from runtime.logs import host_of
 from tests.support.clients import chunks_of, client, fetch
 from tests.support.upstream_servers import (
     Upstream,

@@ -7,7 +7,8 @@ import orjson
 import pytest
 
 from proxy.dialects.errors import ApiError
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay, end_to_end, request_headers, url_of
 from tests.support.asgi_calls import Call, exchange_to, scope_of

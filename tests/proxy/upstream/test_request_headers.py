@@ -9,7 +9,8 @@ from proxy.dialects.base import KeyHeader
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.messages import MESSAGES
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from proxy.upstream.relay import (
     OF_THE_KEY,
     REQUEST_HEADERS,

@@ -10,7 +10,8 @@ from proxy.caller import EVERYTHING, Names, Rights
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
-from proxy.exchange import KEY, Exchange, Lane, Target
+from proxy.dialects.target import Lane, Target
+from proxy.exchange import KEY, Exchange
 from proxy.upstream.routes import Routes, Upstream
 
 

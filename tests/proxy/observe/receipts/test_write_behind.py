@@ -10,7 +10,8 @@ import pytest
 
 from proxy.augment.gate import Decision
 from proxy.caller import EVERYTHING
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Receipt, Receipts, Versions, receipt_of
 from retrieval.records.search import Turn

@@ -19,7 +19,8 @@ from proxy.augment.middleware import Chat, Shadow
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.caller import EVERYTHING, NOTHING, Limits, Names, Rights
 from proxy.dialects.chat import CHAT
-from proxy.exchange import Exchange, RagStatus, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange, RagStatus
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.shadow.comparison import Comparison, comparison_from, serialize_comparison

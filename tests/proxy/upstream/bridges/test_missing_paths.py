@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from proxy.dialects.errors import ApiError
+from proxy.dialects.lacking import Lacking
 from proxy.dialects.paths import BY_PATH
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from proxy.upstream.bridges.bridge import TranslatedRequest
-from proxy.upstream.bridges.lacking import Lacking
 from proxy.upstream.bridges.missing_paths import BridgedRelay
 from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay

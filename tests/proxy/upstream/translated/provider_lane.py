@@ -16,7 +16,8 @@ from proxy.dialects import sse
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.paths import BY_PATH
-from proxy.exchange import KEY, Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import KEY, Exchange
 from proxy.server.http1 import Connections, Timeouts
 from proxy.upstream.bridges.bridge import Bridge
 from proxy.upstream.translated.lane import Translated

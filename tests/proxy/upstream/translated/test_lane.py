@@ -10,7 +10,8 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from proxy.body import ClientGone
-from proxy.exchange import Exchange, Target
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
 from proxy.upstream.translated.lane import Translated
 from tests.proxy.upstream.translated.provider_lane import (
     A_TEXT,

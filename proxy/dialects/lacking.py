@@ -3,9 +3,8 @@
 import logging
 import time
 
-from proxy.exchange import Target
-from proxy.upstream.client import host_of
-from runtime.logs import truncate
+from proxy.dialects.target import Target
+from runtime.logs import host_of, truncate
 
 log = logging.getLogger("ragway")
 
