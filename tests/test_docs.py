@@ -241,6 +241,17 @@ def test_the_documentation_is_listed_whole_on_its_first_page_and_in_the_readme()
     assert {f"docs/{name}" for name in pages} <= set(_LINK.findall((ROOT / "README.md").read_text("utf-8")))
 
 
+@pytest.mark.parametrize("path", PAGES, ids=_IDS)
+def test_no_page_is_longer_than_a_reader_reads(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert words(text) <= 3_000
+    assert max((words(cell) for cells in rows(text) for cell in cells), default=0) <= 40
+
+
+def words(text: str) -> int:
+    return sum(re.search(r"\w", part) is not None for part in re.split(r"[\s|]+", text))
+
+
 def test_each_old_path_leads_to_the_page_in_one_line() -> None:
     assert len(MOVED) > 30
     for path in MOVED:
