@@ -6,6 +6,7 @@ rounds with calls of the gateway's tools alone stay hidden. A client that leaves
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from proxy.action_trace import ActionTrace, ModelRound
@@ -295,7 +296,7 @@ class ActionLoop:
             return
         messages = self._request.fields["messages"]
         calls = [] if reply is None else reply.all_calls
-        foreign = [call for call in calls if not self._offer.handles(call.name)]
+        foreign = [call for call in calls if self._offer.owner(call.name) == "client"]
         hidden = self._earlier
         if self._hidden:
             hidden = (*hidden, HiddenMessages(len(messages), b",".join(self._hidden).decode()))
@@ -360,8 +361,8 @@ class ActionLoop:
             by_tools=self._by_tools,
         )
         text = ProtocolText(
-            self._offer.owns,
-            self._offer.owns_beginning,
+            self._offer.claims,
+            partial(self._offer.claims, begun=True),
             says=way == "json_schema" and not last,
             stands=self._execution.has_read,
         )

@@ -8,6 +8,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from proxy.actions.client_reply import NOTHING, ClientReply, Json, ReplyHead, delta_of, finish_of, first_choice
@@ -76,6 +77,7 @@ class ModelReply:
         self._refusals = refusals
         self._before_end = before_end
         self._offer = offer
+        self._names_call = partial(offer.claims, made_up=True)
         self._stands = stands
         self._by_tools = by_tools
         self._start: Message = {}
@@ -174,7 +176,7 @@ class ModelReply:
         if self.calls and not self.foreign:
             return self._words() if self.written and not self._offer.form else b""
         names = ((number, self._names[number]) for number in self._nameless)
-        self._owned |= {number: name == "" or self._offer.handles(name) for number, name in names}
+        self._owned |= {number: name == "" or self._is_ours(name) for number, name in names}
         rest = b"".join(self._released())
         self._before_end()
         self._client.ended = True
@@ -275,21 +277,24 @@ class ModelReply:
         self.text = self._reader.answer
         calls = self._reader.tool_calls
         own_id = f"{_OWN_ID}{secrets.token_hex(8)}"  # for a call without an id of its own; no two rounds share ids
-        ids = {call.id for call in calls if not self._offer.handles(call.name)}  # the client has these ids
+        ids = {call.id for call in calls if not self._is_ours(call.name)}  # the client has these ids
         self.all_calls = []
         for number, one in enumerate(calls):
-            taken = self._offer.handles(one.name) and (not one.id or one.id in ids)  # the client's call stays as sent
+            taken = self._is_ours(one.name) and (not one.id or one.id in ids)  # the client's call stays as sent
             self.all_calls.append(replace(one, id=f"{own_id}_{number}") if taken else one)
             ids.add(one.id)
-        self.calls = [call for call in self.all_calls if self._offer.handles(call.name)]
+        self.calls = [call for call in self.all_calls if self._is_ours(call.name)]
         self.foreign = len(self.calls) < len(calls)
         if not calls:
             self._take_written(own_id)
 
+    def _is_ours(self, name: str) -> bool:
+        return self._offer.owner(name) != "client"
+
     def _take_written(self, id: str) -> None:
         """Take the call that the model wrote as text, with this id."""
         before = (self.text or "").removesuffix(self._lines)
-        found = written_call(self._lines, before, self._offer.names_call, self._stands)
+        found = written_call(self._lines, before, self._names_call, self._stands)
         if found is None or (self._by_tools and not found.template):
             return
         self.all_calls = self.calls = [replace(found.call, id=id)]
@@ -298,7 +303,7 @@ class ModelReply:
     def _read_lines(self, text: object) -> None:
         """Read a further piece of the answer."""
         if isinstance(text, str):
-            self._lines = last_lines(self._lines + text, self._offer.names_call, self._offer.may_name_call)
+            self._lines = last_lines(self._lines + text, self._names_call, partial(self._names_call, begun=True))
 
     def _words(self) -> bytes:
         """The held words before a written call, in one frame."""
@@ -313,7 +318,7 @@ class ModelReply:
     def _without_calls(self, reply: Json) -> bytes:
         """The whole reply without the gateway's calls."""
         message = reply["choices"][0]["message"]
-        message["tool_calls"] = [call for call in message["tool_calls"] if not self._offer.handles(tool_name(call))]
+        message["tool_calls"] = [call for call in message["tool_calls"] if not self._is_ours(tool_name(call))]
         return json_bytes(reply)
 
     def _passed(self, raw: bytes) -> Iterator[bytes]:
@@ -392,7 +397,7 @@ class ModelReply:
             known = self._names.get(number, "")
             name = self._names[number] = piece if piece.startswith(known) else known + piece
             if name and (called.get("arguments") or called.get("input") or not self._offer.may_go_on(name)):
-                self._owned[number] = self._offer.handles(name)
+                self._owned[number] = self._is_ours(name)
                 self._nameless.discard(number)
             else:
                 self._nameless.add(number)

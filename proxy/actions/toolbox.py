@@ -28,6 +28,7 @@ from proxy.exchange import Exchange
 PREFIX = "act_"  # of the name of an operation
 _MOST_NAME_CHARS = 64  # OpenAI's limit
 Effect = Literal["reads", "changes"]
+Owner = Literal["gateway", "client", "nobody"]  # nobody: the gateway answers that there is no such tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +132,20 @@ class Toolbox:
     changing: str = ""  # what the best operation for the question would change, which no chat is offered
     form: bool = False  # the client wants a form of the answer: the answer is the model's text of one round alone
 
-    def owns(self, name: str) -> bool:
-        """Whether a tool is the gateway's."""
-        return name in self.tools
+    def owner(self, name: str) -> Owner:
+        """Who answers a call. A tool without a name, of the client's, may have any name."""
+        if name in self.tools:
+            return "gateway"
+        return "client" if self.others or name in self.taken else "nobody"
 
-    def handles(self, name: str) -> bool:
-        """Whether the gateway answers a call: of a tool of the gateway's, or of a tool that does not exist."""
-        return name in self.tools or not (self.others or name in self.taken)
+    def claims(self, letters: str, *, begun: bool = False, made_up: bool = False) -> bool:
+        """Whether a call as text with this name is for the gateway.
 
-    def names_call(self, name: str) -> bool:
-        """Whether an answer of JSON with this name is a call for the gateway: small models make names up."""
-        return self.owns(name) or (name.startswith(PREFIX) and name not in self.taken)
-
-    def may_name_call(self, letters: str) -> bool:
-        """Whether a name that begins with these letters may be the name of such a call."""
-        return self.owns_beginning(letters) or self.names_call(letters)
+        begun: the name may go on. made_up: any name with the prefix counts, because small models make names up.
+        """
+        if made_up and letters.startswith(PREFIX) and letters not in self.taken:
+            return True
+        return any(name.startswith(letters) for name in self.tools) if begun else letters in self.tools
 
     def named(self, name: str) -> Tool | None:
         """The tool with this name. Models that write calls as text leave out the prefix: getOrder, not act_getOrder."""
@@ -159,10 +159,6 @@ class Toolbox:
             return call
         loose = {**tool.schema, "required": []}
         return typed(call, lambda name, value: not problems(loose, {name: value}))
-
-    def owns_beginning(self, letters: str) -> bool:
-        """Whether the name of a tool of the gateway's begins with these letters."""
-        return any(name.startswith(letters) for name in self.tools)
 
     def may_go_on(self, name: str) -> bool:
         """Whether a name may be the first piece of another name of a tool, of the client's, too."""

@@ -107,17 +107,17 @@ def test_names_are_free_and_short_and_stay() -> None:
 def test_a_tool_of_the_gateway_takes_no_name_of_a_tool_of_the_client() -> None:
     made = offer(operation("a"), taken=("find_actions",))
     assert list(made.tools) == ["act_a", "find_actions_2"]
-    assert not made.owns("find_actions")
-    assert not made.handles("find_actions")
+    assert made.owner("find_actions") == "client"
+    assert not made.claims("find_actions")
 
 
 def test_the_gateway_answers_a_call_of_a_tool_that_does_not_exist() -> None:
     made = offer(operation("a"), taken=("weather",))
-    assert [name for name in ("act_a", "weather", "act_b", "аct_a", "") if made.handles(name)] == [
-        "act_a", "act_b", "аct_a", "",
+    assert [made.owner(name) for name in ("act_a", "weather", "act_b", "аct_a", "")] == [
+        "gateway", "client", "nobody", "nobody", "nobody",
     ]  # fmt: skip
     made.others = True  # a call may be one of a tool without a name
-    assert [name for name in ("act_a", "weather", "act_b") if made.handles(name)] == ["act_a"]
+    assert [made.owner(name) for name in ("act_a", "weather", "act_b")] == ["gateway", "client", "client"]
 
 
 async def test_the_words_of_a_document_pose_as_no_other_speaker() -> None:
