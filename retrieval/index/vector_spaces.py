@@ -25,7 +25,6 @@ from retrieval.index.pairing import Pairing
 from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.document_writer import DocumentWriter
 from retrieval.ingest.ingester import EmbedderIdentity, Ingester
-from retrieval.ingest.load import Reach
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.removal import Removal, WriteContext
 from retrieval.ingest.splitting import EmbedderLimits, Recipe
@@ -96,7 +95,6 @@ class Opener:
             preparation,
             model=EmbedderIdentity(label(embedder), probes, key),
             recipe=recipe,
-            reach=Reach(plan.max_file_bytes, plan.ingest.follow_links),
             shared=self.shared,
         )
         document_writer = DocumentWriter(catalog, ingester, preparation, recipe=recipe, max_bytes=plan.max_file_bytes)

@@ -14,6 +14,7 @@ from retrieval.index import spool
 from retrieval.index.vector_spaces import VectorSpaces
 from retrieval.ingest.job_runner import JobRunner
 from retrieval.ingest.removal import Removal, WriteContext
+from retrieval.ingest.sources import Folder
 from retrieval.knowledge import EmbedderChoice, Plan, Progress
 from retrieval.records.documents import Document, Groups, is_reserved
 from retrieval.records.files import UploadedFile
@@ -43,18 +44,20 @@ class IndexWriting:
     ) -> IngestReport:
         if is_reserved(collection):
             raise Invalid(f"{collection} is the gateway's own collection: choose another name")
+        source = Folder(paths, self._plan, exclude)
         try:
-            return await self._spaces.of(collection).ingester.ingest(paths, collection, progress, exclude)
+            return await self._spaces.of(collection).ingester.ingest(source, collection, progress)
         finally:
             self._spaces.collections_changed(collection)
 
     async def pending_documents(
         self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
     ) -> tuple[PendingDocument, ...]:
-        return await self._spaces.of(collection).ingester.pending_documents(paths, collection, exclude)
+        source = Folder(paths, self._plan, exclude) if paths else None
+        return await self._spaces.of(collection).ingester.pending_documents(source, collection)
 
     async def enrichment_plan(self, pending: PendingDocument, collection: str) -> EnrichmentPlan:
-        return await self._spaces.of(collection).ingester.enrichment_plan(pending, collection)
+        return await self._spaces.of(collection).ingester.enrichment_plan(Folder((), self._plan), pending, collection)
 
     async def learn(self, documents: Sequence[Document], collection: str, progress: Progress) -> IngestReport:
         """Make a collection of documents without files. Raises RetrievalError for an existing collection."""

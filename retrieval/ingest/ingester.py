@@ -1,4 +1,4 @@
-"""Ingester: paths -> documents -> chunks -> vectors -> store, skipping unchanged documents.
+"""Ingester: source -> documents -> chunks -> vectors -> store, skipping unchanged documents.
 
 Each document is committed by itself (see `catalog`). So an interrupted ingest keeps the finished documents, and the
 next ingest continues. One bad file never stops an ingest.
@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from retrieval.attributes import digest
 from retrieval.catalog.builds import Builds
@@ -18,15 +19,14 @@ from retrieval.catalog.changes import PROPAGATION_S
 from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, point_id
 from retrieval.embedding.embed import Matrix, check_same_model
 from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable, UnreadableRights
-from retrieval.ingest.exclude import excluded_below
-from retrieval.ingest.load import FileCandidate, FoundFiles, Reach, content_hash, find, printable_path
+from retrieval.ingest.load import FileCandidate, FoundFiles, printable_path
 from retrieval.ingest.prepare import ChunkTexts, Preparation
-from retrieval.ingest.reader import FileReader, deleted_documents, outside_paths, sample
 from retrieval.ingest.removal import Removal, WriteContext
 from retrieval.ingest.smoothing import smooth_with_neighbours
+from retrieval.ingest.sources import Source
 from retrieval.ingest.splitting import Recipe, SourceFile, SplitDocument
 from retrieval.knowledge import DETECTED, Progress
-from retrieval.lexical.language import LANGUAGES
+from retrieval.lexical.language import LANGUAGES, detect
 from retrieval.records.documents import Chunk, Document, Passage, indexed_text, lexical_text
 from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, MissingEnrichment, PendingDocument
 from retrieval.records.points import Point, Sparse, Vector
@@ -34,6 +34,9 @@ from retrieval.stores.base import Store
 
 # Chunks embedded together: enough to batch texts of similar length, few enough to show progress.
 _SLICE = 96
+_SAMPLE_DOCUMENTS = 20  # documents that vote on a collection's language
+
+_T = TypeVar("_T")
 
 Row = tuple[Vector, Sparse]  # a chunk's dense and sparse vector
 
@@ -101,7 +104,6 @@ class Ingester:
         *,
         model: EmbedderIdentity,
         recipe: Recipe,
-        reach: Reach,
         shared: WriteContext,
     ) -> None:
         self._catalog = catalog
@@ -113,43 +115,34 @@ class Ingester:
         self._embedder, self._probes = model.name, model.probes
         self._recipe, self._language_of = recipe.text, recipe.language_of
         self._neighbour_weight = recipe.neighbour_weight
-        self._reader = FileReader(preparation, recipe, max_bytes=reach.max_bytes)
-        self._reach = reach
         self._exclusive, self._turn = shared.exclusive, shared.turn
 
-    async def ingest(
-        self, paths: Sequence[Path], name: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> IngestReport:
-        """Bring the collection up to date with files and folders.
+    async def ingest(self, source: Source, name: str, progress: Progress) -> IngestReport:
+        """Bring the collection up to date with a source.
 
-        Under each folder, new and changed files are indexed, unchanged files are skipped, and the documents of
-        deleted and excluded files are removed.
+        New and changed documents are indexed, unchanged documents are skipped, and documents that the source no longer
+        has are removed.
 
         Raises WrongEmbedder if the collection was built with another embedder.
         """
         async with self._turn("ingest", name):
-            files = await self._find(paths, exclude)
-            known = self._catalog.current_revisions(name)
-            removed = deleted_documents(
-                paths, {str(c.path) for c in files.candidates}, [f.path for f in files.failures], known
-            )
-            removed |= self._linked(outside_paths(paths, known), files)
-            removed |= {key: entry for key, entry in known.items() if excluded_below(paths, Path(key), exclude)}
+            files, known = await source.list(), self._catalog.current_revisions(name)
+            removed = source.gone(known, files, lambda of: self._catalog.document(of.document, of.revision).source)
             tally = Tally(len(files.candidates), progress)
             tally.failures = [f for f in files.failures if f.path not in removed]
             if not files.candidates and not known:
                 return _report(name, tally, files)
-            language = await self._reader.language(name, [] if self._language_known(name) else files.candidates)
+            language = await self._main_language(name, [] if self._language_known(name) else files.candidates, source)
             async with self._exclusive(name):
                 self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
                 collection = self.with_language(await self.prepare_for_writing(name), language)
                 if await self._store.count(collection.tenant) < self._catalog.chunks(name):
                     tally.chunks += await self._rebuild(collection, progress)
                     collection = self._catalog.collection(name)
-            async for batch in self._changed(sorted(files.candidates, key=_bytes), name, known, tally):
+            async for batch in self._changed(source, sorted(files.candidates, key=_bytes), name, known, tally):
                 await self._write(collection, batch, tally)
             for key in sorted(removed):
-                await self._remove(name, removed[key], tally)
+                await self._remove(name, known[key], tally)
             return _report(name, tally, files)
 
     async def _remove(self, name: str, known: RevisionRecord, tally: Tally) -> None:
@@ -157,26 +150,20 @@ class Ingester:
             await self._removal.clear(self._catalog.retire(known.document))
         tally.removed += 1
 
-    async def _find(self, paths: Sequence[Path], exclude: Sequence[str]) -> FoundFiles:
-        reach = self._reach
-        return await asyncio.to_thread(
-            find, paths, max_bytes=reach.max_bytes, follow_links=reach.follow_links, exclude=exclude
-        )
-
-    def _linked(self, known: dict[str, RevisionRecord], files: FoundFiles) -> dict[str, RevisionRecord]:
-        """Return the documents that came through links which are left out now; the source identifies the link.
-
-        A document named directly has another source.
-        """
-        linked = {}
-        for link in files.left_out:
-            target = str(link.target)
-            for key, entry in known.items():
-                source = link.source + printable_path(key.removeprefix(target))
-                below = key == target or key.startswith(target.rstrip("/") + "/")
-                if below and self._catalog.document(entry.document, entry.revision).source == source:
-                    linked[key] = entry
-        return linked
+    async def _main_language(
+        self, collection: str, samples: Sequence[FileCandidate | Document], source: Source | None = None
+    ) -> str:
+        """Return the language for a new generation: the setting, or the main language of a sample of documents."""
+        if (language := self._language_of(collection)) != DETECTED:
+            return language
+        texts = []
+        for item in _sample(samples):
+            with contextlib.suppress(Unreadable):  # reported when the file's turn comes
+                if isinstance(item, FileCandidate):
+                    assert source is not None
+                    item = (await self._preparation.split(await source.read(item))).document
+                texts.append(item.text)
+        return await asyncio.to_thread(detect, texts)
 
     def create(self, name: str, language: str | None) -> None:
         """Create an empty collection. language: None uses the setting, or the language of the first documents.
@@ -206,7 +193,7 @@ class Ingester:
         """Return the collection's language; before the first documents, the language of `samples`."""
         if self._language_known(collection.name):
             return collection.language
-        return await self._reader.language(collection.name, samples)
+        return await self._main_language(collection.name, samples)
 
     def with_language(self, collection: Collection, language: str) -> Collection:
         """Set the collection's language, unless known. Returns the updated row; the caller holds the write lock."""
@@ -226,7 +213,7 @@ class Ingester:
         async with self._turn("ingest", name), self._exclusive(name):
             if self._catalog.current_revisions(name) or len({item.source for item in documents}) < len(documents):
                 raise RetrievalError(f"collection {name!r} must be empty and the documents' sources must be unique")
-            language = await self._reader.language(name, documents)
+            language = await self._main_language(name, documents)
             collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
             tally, batch = Tally(len(documents), progress), list[Pending]()
             for document in documents:
@@ -238,31 +225,29 @@ class Ingester:
             await self._write_new(collection, batch, tally)
             return _report(name, tally)
 
-    async def pending_documents(
-        self, paths: Sequence[Path], name: str, exclude: Sequence[str] = ()
-    ) -> tuple[PendingDocument, ...]:
-        """Return the documents that `ingest` of these paths would write; without paths, the documents of `rebuild`.
+    async def pending_documents(self, source: Source | None, name: str) -> tuple[PendingDocument, ...]:
+        """Return the documents that `ingest` of the source would write; without one, the documents of `rebuild`.
 
         Unreadable files are left out. Raises UnknownCollection if there is no collection to rebuild.
         """
-        if not paths:
+        if source is None:
             return tuple(
                 PendingDocument(key, "") for key in self._catalog.current_revisions(self._catalog.collection(name).name)
             )
-        files, known = await self._find(paths, exclude), self._catalog.current_revisions(name)
+        files, known = await source.list(), self._catalog.current_revisions(name)
         changed = []
         for candidate in files.candidates:
             key = str(candidate.path)
             with contextlib.suppress(Unreadable):
-                if await self._reader.changed(candidate, known.get(key)) is not None:
+                if self._is_changed(source, await source.read(candidate), known.get(key)):
                     changed.append(PendingDocument(key, candidate.source))
         return tuple(changed)
 
-    async def enrichment_plan(self, changed: PendingDocument, name: str) -> EnrichmentPlan:
+    async def enrichment_plan(self, source: Source, changed: PendingDocument, name: str) -> EnrichmentPlan:
         """Return a document with the chunks that still need a model's text. Raises Unreadable."""
         if changed.source:
             file = FileCandidate(Path(changed.key), changed.source)
-            item: SourceFile | Document = await self._reader.file(file, await self._reader.content(file))
+            item: SourceFile | Document = await source.read(file)
         else:
             known = self._catalog.current_revisions(name).get(changed.key)
             if known is None:
@@ -316,9 +301,9 @@ class Ingester:
         self._builds.retire(list(stale.values()))
         await self._removal.recover(collection.name)
         if not ready:
-            documents = [self._catalog.document(item.document, item.revision) for item in sample(list(known.values()))]
+            documents = [self._catalog.document(item.document, item.revision) for item in _sample(list(known.values()))]
             self._catalog.set_language(
-                collection.name, generation, await self._reader.language(collection.name, documents)
+                collection.name, generation, await self._main_language(collection.name, documents)
             )
         remaining_documents = [(key, entry) for key, entry in known.items() if key not in ready or key in stale]
         tally.tick(len(known) - len(remaining_documents))
@@ -353,7 +338,12 @@ class Ingester:
         tally.tick(len(batch))
 
     async def _changed(
-        self, candidates: Sequence[FileCandidate], name: str, known: dict[str, RevisionRecord], tally: Tally
+        self,
+        source: Source,
+        candidates: Sequence[FileCandidate],
+        name: str,
+        known: dict[str, RevisionRecord],
+        tally: Tally,
     ) -> AsyncIterator[list[Pending]]:
         """Yield documents with new content, split, in batches for the embedder."""
         batch: list[Pending] = []
@@ -361,7 +351,7 @@ class Ingester:
             key = str(candidate.path)
             tally.work_on(candidate.source)
             try:
-                pending = await self._split(candidate, key, known.get(key))
+                pending = await self._split(source, candidate, key, known.get(key))
             except Unreadable as error:
                 tally.failures.append(Failure(key, str(error)))
                 # the unreadable part may be a change of rights
@@ -383,12 +373,17 @@ class Ingester:
         if batch:
             yield batch
 
-    async def _split(self, candidate: FileCandidate, key: str, known: RevisionRecord | None) -> Pending | None:
-        data = await self._reader.changed(candidate, known)
-        if data is None:
+    async def _split(
+        self, source: Source, candidate: FileCandidate, key: str, known: RevisionRecord | None
+    ) -> Pending | None:
+        file = await source.read(candidate)
+        if not self._is_changed(source, file, known):
             return None
-        split = await self._preparation.split(await self._reader.file(candidate, data))
-        return Pending(key, content_hash(data), split, known is not None)
+        return Pending(key, source.version(file), await self._preparation.split(file), known is not None)
+
+    def _is_changed(self, source: Source, file: SourceFile, known: RevisionRecord | None) -> bool:
+        """Whether the catalog lacks this content by this recipe."""
+        return known is None or (known.content_hash, known.recipe) != (source.version(file), self._recipe)
 
     async def _write(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
         vectors = iter(await self.vectors([p.split for p in batch], collection.language, tally))
@@ -453,6 +448,11 @@ class Ingester:
 
     async def _upsert(self, staged: Revision, split: SplitDocument, vectors: Sequence[Row]) -> None:
         await self._store.upsert(staged.tenant, _points(staged, split, vectors))
+
+
+def _sample(items: Sequence[_T]) -> Sequence[_T]:
+    """Return a sample of at most _SAMPLE_DOCUMENTS items at equal distances."""
+    return items[:: max(1, -(-len(items) // _SAMPLE_DOCUMENTS))]
 
 
 def _same(ready: RevisionRecord, current: RevisionRecord | None) -> bool:

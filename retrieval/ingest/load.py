@@ -49,14 +49,6 @@ class FileCandidate:
     source: str  # the name for people and models, e.g. "docs/guide/connect.md"
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The files to read: maximum size, and whether to follow links out of a folder."""
-
-    max_bytes: int
-    follow_links: bool = False
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class Link:
     """A symbolic link in a folder to a target outside all given paths."""
