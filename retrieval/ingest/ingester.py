@@ -159,10 +159,10 @@ class Ingester:
         texts = []
         for item in _sample(samples):
             with contextlib.suppress(Unreadable):  # reported when the file's turn comes
-                if isinstance(item, FileCandidate):
-                    assert source is not None
-                    item = (await self._preparation.split(await source.read(item))).document
-                texts.append(item.text)
+                if isinstance(item, Document):
+                    texts.append(item.text)
+                elif source is not None:
+                    texts.append((await self._preparation.split(await source.read(item))).document.text)
         return await asyncio.to_thread(detect, texts)
 
     def create(self, name: str, language: str | None) -> None:
