@@ -11,6 +11,7 @@ bridged       the rounds for clients of responses and messages
 operation_tool, find_actions, document_search, read_result  the tools
 result_budget  the tokens and bytes of a chat's results
 shelf         the whole results of a chat     result_reading  a page, a place or some rows of a result
+negotiate     the form in which a model takes the requests of a chat
 execution     the model's calls within the limits of a chat
 memory        the hidden rounds of a conversation, for the next question
 written_calls calls that a model writes as text, in place of a call of a tool

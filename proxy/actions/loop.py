@@ -15,21 +15,17 @@ from proxy.actions.client_reply import ClientReply, summed
 from proxy.actions.execution import Execution
 from proxy.actions.known_texts import without_marks
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
-from proxy.actions.model_reply import ModelReply, is_own_id
+from proxy.actions.model_reply import ModelReply
+from proxy.actions.negotiate import Negotiation
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
-from proxy.actions.protocols import request_parts, spoken
 from proxy.actions.toolbox import Toolbox
-from proxy.actions.ways import FORM_REFUSED, REFUSED, refused_function
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat_reply import usage_of
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
-from proxy.dialects.provider_fields import further_names, without_further
-from proxy.dialects.replies import ToolCall, json_bytes, json_of
-from proxy.dialects.target import ToolsWay
+from proxy.dialects.replies import ToolCall, json_bytes
 from proxy.exchange import Exchange
-from proxy.upstream.translated.request import sendable
 
 _T = TypeVar("_T")
 _NO_ANSWER = "The limit of calls for one answer is reached, and the model gave no answer."
@@ -63,25 +59,10 @@ class ActionLoop:
         self._limits = actions.limits
         self._memory = actions.memory
         self._passages = passages
-        self._ways = actions.ways
-        self._hidden: list[bytes] = []  # messages of this question
-        self._further: set[str] = set()  # names of the further members that an error may refuse
         assert exchange.target is not None, "the route sets the target"
-        self._target = exchange.target
-        self._takes_further = self._ways.takes_further(self._target)
-        self._earlier = self._taken(offer.conversation.hidden)  # messages of earlier questions
-        self._dropped = False  # the newest error named further members; not known yet whether the model goes on without
-        self._refused: list[ToolsWay] = []  # ways that errors name; not known yet whether the model goes on otherwise
-        self._beside = bool(request.fields.get("tools"))  # the client has tools
-        # An error may refuse calls or thoughts of another model, which the client asked before.
-        self._may_speak = (
-            offer.way == "native"
-            and any('"role":"tool"' in one.messages for one in self._earlier)
-            and not any(one.get("tool_calls") or one.get("role") == "tool" for one in request.fields["messages"])
-        )
-        self._spoken = False  # the messages of earlier questions are texts
+        self._asking = Negotiation(actions.ways, exchange.target, offer, request, self._trace)
         said = [message.text for message in request.messages() if message.role == "user"]
-        results = [row["content"] for one in self._earlier for row in one.rows() if row["role"] == "tool"]
+        results = [row["content"] for one in self._asking.earlier for row in one.rows() if row["role"] == "tool"]
         offer.passages = bool(passages)
         self._execution = Execution(offer, self._limits, exchange, self._texts(), said, results, self._private())
         replies = [message.text for message in request.messages()[:-1] if message.role == "assistant"]
@@ -96,13 +77,12 @@ class ActionLoop:
         execution = self._execution
         if await self._resume(execution, client):
             return
-        if self._takes_further and not self._may_speak:
-            self._further.update(*(further_names(row) for one in self._earlier for row in one.rows()))
         shown = _wants_progress(scope) and not self._offer.form
         for number in range(self._limits.rounds + 2):
             last = number >= self._limits.rounds or execution.chat.over or self._must_answer
-            reply, going_on = await self._round(plain, receive, client, last=last)
-            if reply.refuses_way and (client.started or self._hidden):  # the model took the tools of an earlier round
+            ask = partial(self._ask, plain, receive, client, last=last)
+            reply, going_on = await self._asking.until_taken(ask)
+            if reply.refuses_way and (client.started or self._asking.hidden):  # tools of an earlier round were taken
                 going_on = await reply.end(self._exchange.id)
             elif reply.refuses_way:
                 await self._ask_without_tools(scope, receive, send)
@@ -117,7 +97,7 @@ class ActionLoop:
             if reply.cut or last:
                 await self._stop(reply, client)
                 return
-            self._learn(reply)
+            self._asking.learn(reply)
             self._must_answer = self._offer.way != "native" and all(map(execution.repeats, reply.calls))
             if not self._must_answer and await self._calls(reply, client, shown=shown):
                 return
@@ -141,8 +121,7 @@ class ActionLoop:
             self._in_vain = True
         if shown and client.streams and (lines := [call.line for call in made if call.sent]):
             await client.note("\n".join([*lines, "", ""]))
-        self._may_speak = False
-        self._hidden += [self._message(reply), *_result_messages(reply.calls, results).values()]
+        self._asking.add(self._asking.message(reply), *_result_messages(reply.calls, results).values())
         self._mark()
         return False
 
@@ -155,99 +134,18 @@ class ActionLoop:
             [self._offer.typed(one) for one in reply.calls] if written else reply.calls
         )
 
-    @property
-    def _by_tools(self) -> bool:
-        """Whether the model has made a call by tools, in this chat or in another."""
-        rows = [*self._request.fields["messages"], *(row for one in self._earlier for row in one.rows())]
-        ids = (str(call.get("id")) for row in rows for call in row.get("tool_calls") or () if isinstance(call, dict))
-        return self._ways.calls_by_tools(self._target) or any(not is_own_id(id) for id in ids)
-
-    def _speak(self) -> bool:
-        """Write the messages of earlier questions as texts, from now on; returns whether the model is asked again."""
-        if not self._may_speak:
-            return False
-        self._earlier = tuple(spoken(one) for one in self._earlier)
-        self._may_speak, self._spoken = False, True
-        return True
-
-    def _taken(self, hidden: tuple[HiddenMessages, ...]) -> tuple[HiddenMessages, ...]:
-        """The messages as the model takes the messages: without further members where the model refuses these."""
-        if self._takes_further:
-            return hidden
-        return tuple(one.with_rows(map(without_further, one.rows())) for one in hidden)
-
-    def _asks_again(self, reply: ModelReply) -> bool:
-        """Change the request after an error that refuses the request; returns whether the model is asked again.
-
-        An error about one function teaches nothing about the model: the operation is left out.
-        """
-        if self._offer.way == "native":
-            name = refused_function(reply.error, list(self._offer.tools), len(self._request.fields.get("tools") or ()))
-            if operation := self._offer.leave_out(name):
-                self._trace.left_out.append(operation)
-                return True
-        return self._speak() or self._drop_further(reply) or self._lower(refused=True) != "none"
-
-    def _drop_further(self, reply: ModelReply) -> bool:
-        """Write the hidden messages without the further members that an error names, from now on.
-
-        Returns whether the model is asked again.
-        """
-        self._dropped = reply.names(self._further_words())
-        if not self._dropped:
-            return False
-        self._further, self._takes_further = set(), False
-        self._earlier = self._taken(self._earlier)
-        self._hidden = [json_bytes(without_further(json_of(one))) for one in self._hidden]
-        return True
-
     async def _ask_without_tools(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the model as without an offer."""
 
         async def look(message: Message) -> None:
-            # Without an answer, the refusal may be about the client's schema. The client may ask again after the end.
-            if self._offer.form and not self._beside and message.get("status") == 200:
-                self._ways.learn(self._target, self._offer.way, refused=True, form=True)
+            if message.get("status") == 200:  # the client may ask again after the end
+                self._asking.refused_beside_form()
             await send(message)
 
         self._trace.offer = "model refuses tools"
-        self._trace.forgotten = self._trace.forgotten or self._earlier != ()
+        self._trace.forgotten = self._trace.forgotten or self._asking.earlier != ()
         self._exchange.body = await by_size(self._request.raw, lambda: self._forwarded([]))
         await self._upstream(scope, receive, look)
-
-    def _refusals(self, way: ToolsWay) -> Sequence[bytes]:
-        """The words of an error that refuses the way in which the model is asked."""
-        any_error = [b""] if self._may_speak else []
-        functions = [name.lower().encode() for name in self._offer.tools] if way == "native" else []
-        ways = FORM_REFUSED if self._offer.form else REFUSED[way]
-        return [*any_error, *self._further_words(), *functions, *ways]
-
-    def _further_words(self) -> Sequence[bytes]:
-        return [name.lower().encode() for name in self._further]
-
-    def _learn(self, reply: ModelReply) -> None:
-        """Learn from a reply with calls whether the model makes calls by tools."""
-        if self._offer.way != "native":
-            return
-        if not reply.written:
-            self._ways.note_call_by_tools(self._target)
-        elif not reply.leaked and not self._hidden and not self._spoken:
-            self._lower(refused=False)
-
-    def _lower(self, *, refused: bool) -> ToolsWay:
-        """Ask the model in the next way; beside tools of the client or a form, in no other way.
-
-        Beside tools of the client, an error teaches nothing about the model: the tools may be too many. Another error
-        teaches something only once the model goes on: the client's messages may be wrong, or too long.
-        """
-        if self._offer.form or self._beside:
-            return "none" if refused else self._offer.way
-        if refused:
-            self._refused.append(self._offer.way)
-        else:
-            self._ways.learn(self._target, self._offer.way, refused=False)
-        self._offer.way = self._ways.after(self._target, self._offer.way, refused=refused)
-        return self._offer.way
 
     async def _resume(self, execution: Execution, client: ClientReply) -> bool:
         """Make the calls that waited for the client's results; returns whether the chat is answered by a question."""
@@ -257,9 +155,9 @@ class ActionLoop:
         calls = [ToolCall(one.id, one.name, one.arguments) for one in waiting if one.owned]
         results = await self._kept_alive(execution.results(calls), client)
         messages = self._request.fields["messages"]
-        self._earlier = self._taken(resumed(self._offer.conversation, messages, _result_messages(calls, results)))
+        self._asking.resume(resumed(self._offer.conversation, messages, _result_messages(calls, results)))
         # The calls wait no more, also where a bridge repeats the request without a member that the upstream refuses.
-        self._offer.conversation = Conversation(self._earlier, self._offer.conversation.tools)
+        self._offer.conversation = Conversation(self._asking.earlier, self._offer.conversation.tools)
         if execution.question:
             await self._question(execution, client)
         return bool(execution.question)
@@ -297,15 +195,15 @@ class ActionLoop:
         messages = self._request.fields["messages"]
         calls = [] if reply is None else reply.all_calls
         foreign = [call for call in calls if self._offer.owner(call.name) == "client"]
-        hidden = self._earlier
-        if self._hidden:
-            hidden = (*hidden, HiddenMessages(len(messages), b",".join(self._hidden).decode()))
+        hidden = self._asking.earlier
+        if self._asking.hidden:
+            hidden = (*hidden, HiddenMessages(len(messages), b",".join(self._asking.hidden).decode()))
         mixed = 0 < len(foreign) < len(calls)
         if mixed:
             self._mark()
         message = ""
-        if reply is not None and (mixed or (self._hidden and reply.further.message)):
-            message = self._message(reply).decode()
+        if reply is not None and (mixed or (self._asking.hidden and reply.further.message)):
+            message = self._asking.message(reply).decode()
         if message and not mixed:
             # Of all rounds of a question, the model gets the message with the members that the model sent. The client
             # has the texts and the thoughts of all rounds as one reply, or has no thoughts.
@@ -320,34 +218,16 @@ class ActionLoop:
         visible = {"role": "assistant", "content": text, "tool_calls": functions}
         self._memory.keep(self._exchange.key, [*messages, visible], conversation)
 
-    async def _round(
-        self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool
-    ) -> tuple[ModelReply, bool]:
-        """As `_ask`, and asks again in other forms while the model refuses the form of the request. Raises ApiError."""
-        reply, going_on = await self._ask(scope, receive, client, last=last)
-        while reply.refuses_way and self._asks_again(reply):
-            reply, going_on = await self._ask(scope, receive, client, last=last)
-        if reply.complete:
-            for operation in self._offer.left_out:
-                self._ways.refuse(self._target, operation)
-            for way in self._refused:
-                self._ways.learn(self._target, way, refused=True)
-            self._refused = []
-        if self._dropped and reply.complete:
-            self._ways.refuse_further(self._target)
-            self._dropped = False
-        return reply, going_on
-
     async def _ask(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> tuple[ModelReply, bool]:
         """The reply of one round, and whether the gateway has calls to make. Raises ApiError.
 
         Without calls, the client has the end of the reply.
         """
-        exchange, raw, first = self._exchange, self._request.raw, not self._hidden
+        exchange, raw, first = self._exchange, self._request.raw, not self._asking.hidden
         way = self._offer.way
 
         def asked() -> bytes:
-            return self._forwarded(*request_parts(self._offer, self._request, self._earlier, self._hidden, last=last))
+            return self._forwarded(*self._asking.parts(last=last))
 
         exchange.body = body = await by_size(raw, asked)
         client.next_round()
@@ -355,10 +235,10 @@ class ActionLoop:
         reply = ModelReply(
             client,
             self._offer,
-            self._refusals(way),
+            self._asking.refusals(),
             before_end=lambda: self._remember(client.text, reply),
             stands=self._execution.has_read,
-            by_tools=self._by_tools,
+            by_tools=self._asking.by_tools,
         )
         text = ProtocolText(
             self._offer.claims,
@@ -374,7 +254,7 @@ class ActionLoop:
             asking = self._upstream(scope, receive, send)
             await (asking if first and not self._offer.form else self._kept_alive(asking, client))
             if text.unwrapped and way == "json_schema" and not last:  # the server does not enforce the schema
-                self._lower(refused=False)
+                self._asking.lower(refused=False)
             return reply, reply.refuses_way or await reply.end(exchange.id)
         except ApiError as error:
             exchange.error = error.log_text
@@ -406,22 +286,6 @@ class ActionLoop:
                 task.cancel()
                 await asyncio.wait({task})
 
-    def _message(self, reply: ModelReply) -> bytes:
-        """The model's message with all calls, as the model sent the message."""
-        calls = []
-        for number, call in enumerate(reply.all_calls):
-            further = reply.further.call(number)
-            kind = "custom" if call.custom else "function"
-            given = {"input": call.arguments} if call.custom else {"arguments": call.arguments or "{}"}
-            called = {"name": call.name, **given, **further.pop("function", {})}
-            calls.append({"id": call.id, "type": kind, kind: called, **further})
-        message = {"role": "assistant", "content": reply.text, **({"tool_calls": calls} if calls else {})}
-        message |= reply.further.message
-        if not self._takes_further:
-            return json_bytes(without_further(message))
-        self._further |= further_names(message)
-        return json_bytes(sendable(message) if self._target.lane == "translated" else message)
-
     def _private(self) -> set[str]:
         """The private sets of which the conversation has results, or may have: not all rounds are known."""
         known = self._offer.conversation.private_results(self._limits.private)
@@ -432,7 +296,7 @@ class ActionLoop:
     def _texts(self) -> Sequence[str]:
         """The texts in which a value of a call may stand: of earlier questions, the results."""
         said = (message.text for message in self._request.messages())
-        hidden = (row["content"] for one in self._earlier for row in one.rows() if row["role"] != "assistant")
+        hidden = (row["content"] for one in self._asking.earlier for row in one.rows() if row["role"] != "assistant")
         return [*self._passages, *map(without_marks, [*said, *hidden])]
 
 
