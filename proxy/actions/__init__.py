@@ -8,7 +8,7 @@ actions       the sets that chats can use, and what a chat is offered
 toolbox       what a tool is, and the tools of one chat
 loop          the rounds of a chat until an answer
 bridged       the rounds for clients of responses and messages
-operation_tool, find_actions, document_search, read_result  the tools
+operation_tool, document_search, read_result  the tools
 result_budget  the tokens and bytes of a chat's results
 shelf         the whole results of a chat     result_reading  a page, a place or some rows of a result
 negotiate     the form in which a model takes the requests of a chat

@@ -14,9 +14,8 @@ from typing import Any
 
 from proxy.access.key_apis import KeyApis
 from proxy.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
-from proxy.actions.find_actions import FindActions
 from proxy.actions.memory import ActionMemory, Conversation, has_results
-from proxy.actions.operation_tool import OperationTool
+from proxy.actions.operation_tool import FindActions, OperationTool
 from proxy.actions.read_result import ReadResult
 from proxy.actions.shelf import Shelf, StoredResults
 from proxy.actions.toolbox import ActionLimits, Tool, Toolbox

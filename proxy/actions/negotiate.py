@@ -36,16 +36,16 @@ class Negotiation:
         self._beside = bool(request.fields.get("tools"))  # the client has tools
         self.earlier = self._taken(offer.conversation.hidden)  # messages of earlier questions
         # An error may refuse calls or thoughts of another model, which the client asked before.
-        self._may_speak = (
+        self._may_flatten = (
             offer.way == "native"
             and any('"role":"tool"' in one.messages for one in self.earlier)
             and not any(one.get("tool_calls") or one.get("role") == "tool" for one in request.fields["messages"])
         )
-        self._spoken = False  # the messages of earlier questions are texts
+        self._flattened = False  # the messages of earlier questions are texts
         self._note_further()
 
     def _note_further(self) -> None:
-        if self._takes_further and not self._may_speak:
+        if self._takes_further and not self._may_flatten:
             self._further.update(*(further_names(row) for one in self.earlier for row in one.rows()))
 
     def resume(self, earlier: Sequence[HiddenMessages]) -> None:
@@ -56,7 +56,7 @@ class Negotiation:
     def add(self, *messages: bytes) -> None:
         """Add messages of this question."""
         self.hidden += messages
-        self._may_speak = False
+        self._may_flatten = False
 
     def parts(self, *, last: bool) -> tuple[Sequence[Edit], str]:
         """As `request_parts`."""
@@ -95,18 +95,18 @@ class Negotiation:
             if operation := self._offer.leave_out(name):
                 self._trace.left_out.append(operation)
                 return True
-        return self._speak() or self._drop_further(reply) or self.lower(refused=True) != "none"
+        return self._flatten() or self._drop_further(reply) or self.lower(refused=True) != "none"
 
-    def _speak(self) -> bool:
+    def _flatten(self) -> bool:
         """Write the messages of earlier questions as texts, from now on; returns whether the model is asked again."""
-        if not self._may_speak:
+        if not self._may_flatten:
             return False
         self.earlier = tuple(spoken(one) for one in self.earlier)
-        self._may_speak, self._spoken = False, True
+        self._may_flatten, self._flattened = False, True
         return True
 
     def _drop_further(self, reply: ModelReply) -> bool:
-        """Write the hidden messages without the further members that an error names, from now on.
+        """Write the hidden messages without the provider fields that an error names, from now on.
 
         Returns whether the model is asked again.
         """
@@ -119,7 +119,7 @@ class Negotiation:
         return True
 
     def _taken(self, hidden: tuple[HiddenMessages, ...]) -> tuple[HiddenMessages, ...]:
-        """The messages as the model takes the messages: without further members where the model refuses these."""
+        """The messages without provider fields, if the model refuses them."""
         if self._takes_further:
             return hidden
         return tuple(one.with_rows(map(without_further, one.rows())) for one in hidden)
@@ -127,7 +127,7 @@ class Negotiation:
     def refusals(self) -> Sequence[bytes]:
         """The words of an error that refuses the way in which the model is asked."""
         way = self._offer.way
-        any_error = [b""] if self._may_speak else []
+        any_error = [b""] if self._may_flatten else []
         functions = [name.lower().encode() for name in self._offer.tools] if way == "native" else []
         ways = FORM_REFUSED if self._offer.form else REFUSED[way]
         return [*any_error, *self._further_words(), *functions, *ways]
@@ -156,7 +156,7 @@ class Negotiation:
             return
         if not reply.written:
             self._ways.note_call_by_tools(self._target)
-        elif not reply.leaked and not self.hidden and not self._spoken:
+        elif not reply.leaked and not self.hidden and not self._flattened:
             self.lower(refused=False)
 
     @property

@@ -1,8 +1,11 @@
-"""An operation of an API as a tool: a call is checked, compared with the conversation, and sent."""
+"""An operation of an API as a tool: a call is checked, compared with the conversation, and sent.
+
+A further tool searches for operations.
+"""
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +18,27 @@ from proxy.actions.known_texts import without_marks
 from proxy.actions.read_result import ReadResult
 from proxy.actions.said import name_in, says
 from proxy.actions.spelled_calls import example
-from proxy.actions.toolbox import PREFIX, Calling, ChatState, Done, Effect, NeedsPerson, Refused, Tool, ToolResult
+from proxy.actions.toolbox import (
+    PREFIX,
+    Calling,
+    ChatState,
+    Done,
+    Effect,
+    NeedsPerson,
+    Refused,
+    Tool,
+    ToolResult,
+    arguments_schema,
+)
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.producers import searches_by
 from proxy.apis.schema_check import problems
-from proxy.dialects.quoting import quoted
+from proxy.dialects.quoting import quoted, quoted_label
+from retrieval.errors import RetrievalError
+from retrieval.records.search import Turn
 
+FIND = "find_actions"
 _MOST_DESCRIPTION_CHARS = 1_000
 _FAILURES = 2  # rounds with wrong arguments of one operation; then the gateway asks the person
 _MOST_NAME_WORDS = 4  # of a person's answer that is a name
@@ -91,6 +108,38 @@ class OperationTool(Tool):
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
         """Send a call whose values stand in the conversation."""
         return await _Call(self, calling.chat, arguments).result(calling)
+
+
+class FindActions(Tool):
+    """Makes tools of the operations that are found."""
+
+    name = FIND
+    description = (
+        "Search for further operations of the APIs, where no other tool fits. "
+        "The operations found are tools afterwards."
+    )
+    schema = arguments_schema(
+        "query",
+        query={"type": "string", "minLength": 1, "description": "What the operation should do, in a few words"},
+    )
+
+    def __init__(
+        self, search: Callable[[Sequence[Turn]], Awaitable[Sequence[OperationTool]]], seconds: float | None = None
+    ) -> None:
+        """seconds: for a search; None: no limit."""
+        self._search = search
+        self._seconds = seconds
+
+    async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
+        """Add the operations for a query to the tools of the chat."""
+        toolbox = calling.chat.toolbox
+        try:
+            async with asyncio.timeout(self._seconds):
+                found = await self._search([Turn("user", arguments["query"])])
+        except (RetrievalError, TimeoutError):
+            return Refused("The search does not work at present.", "failed")
+        rows = [f"{name}: {quoted_label(one.summary)}" for one in found for name in toolbox.add([one])]
+        return Done("These tools can be called now:\n" + "\n".join(rows) if rows else "No operation was found.")
 
 
 class _Call:

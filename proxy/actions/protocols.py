@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from proxy.actions.find_actions import FIND
 from proxy.actions.memory import HiddenMessages, edits_of
+from proxy.actions.operation_tool import FIND
 from proxy.actions.spelled_calls import example
 from proxy.actions.toolbox import Tool, Toolbox, member_edit
 from proxy.actions.ways import has_form

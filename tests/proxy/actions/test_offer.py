@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 import pytest
+from proxy.access.rights import EVERYTHING, Names, Rights
 
-from proxy.actions.find_actions import FindActions
-from proxy.actions.operation_tool import OperationTool
+from proxy.actions.operation_tool import FindActions, OperationTool
 from proxy.actions.toolbox import Toolbox, member_edit
 from proxy.apis.call import Api
 from proxy.apis.library import ActionLibrary

@@ -9,9 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.actions.client_reply import ClientReply
-from proxy.actions.find_actions import FindActions
 from proxy.actions.model_reply import ModelReply
-from proxy.actions.operation_tool import OperationTool
+from proxy.actions.operation_tool import FindActions, OperationTool
 from proxy.actions.toolbox import Toolbox
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
