@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 import pytest
-from proxy.access.rights import EVERYTHING, Names, Rights
 
 from proxy.actions.operation_tool import FindActions, OperationTool
 from proxy.actions.toolbox import Toolbox, member_edit
