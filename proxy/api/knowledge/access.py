@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -51,8 +50,7 @@ class Deleted(Closed, frozen=True):
     deleted: Annotated[bool, doc("Always true")]
 
 
-@dataclass(frozen=True, slots=True)
-class ApiReply:
+class ApiReply(Struct, frozen=True):
     """An answer with another status than 200."""
 
     status: int

@@ -42,13 +42,13 @@ class KnowledgeApi:
     ) -> None:
         """enabled: whether there is retrieval."""
         self._access = access = Access(knowledge, enabled=enabled, deadline_s=deadline_s, max_body_bytes=max_body_bytes)
-        self._searches, self._receipts = Searches(access, searches), ReceiptsApi(access, receipts)
         puts = Puts(access)
-        self._documents = Documents(access, puts)
-        self._uploads = Uploads(access, puts, uploads)
         attachments = Attachments(access, puts)
-        self._stores = Stores(access, attachments)
-        self._attachments, self._files = attachments, Files(access, uploads)
+        self._always = [
+            *(Searches(access, searches), ReceiptsApi(access, receipts), Uploads(access, puts, uploads)),
+            *(Documents(access), puts),
+        ]
+        self._files, self._stores = Files(access, uploads), [Stores(access, attachments), attachments]
 
     async def check_readable(self, names: Sequence[str], rights: Rights) -> None:
         """Raises ApiError where a collection is missing or not readable; without retrieval no name is read."""
@@ -61,15 +61,7 @@ class KnowledgeApi:
         """
         actions = actions if ACTIONS not in relayed else None
         description = Description(self._access, relayed if actions is not None else {*relayed, ACTIONS})
-        ours = [
-            *description.routes(),
-            *self._searches.routes(),
-            *self._receipts.routes(),
-            *self._uploads.routes(),
-            *self._documents.routes(),
-        ]
-        if actions is not None:
-            ours += actions.routes(self._access)
-        if FILES not in relayed:
-            ours += self._files.routes()
-        return ours if STORES in relayed else [*ours, *self._stores.routes(), *self._attachments.routes()]
+        files = [] if FILES in relayed else [self._files]
+        stores = [] if STORES in relayed else self._stores
+        ours = self._access.routes(description, *self._always, *files, *stores)
+        return ours if actions is None else [*ours, *actions.routes(self._access)]

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Meta, UnsetType
-from starlette.routing import Route
 
 from proxy.access import permitted
 from proxy.api.knowledge.access import Access, Deleted, Page, ends, rights_of
@@ -133,9 +132,6 @@ class Attachments:
     def __init__(self, access: Access, puts: Puts) -> None:
         self._access = access
         self._puts = puts
-
-    def routes(self) -> list[Route]:
-        return self._access.routes(self)
 
     async def start(self, name: str, files: Sequence[Mapping[str, Any]], scope: Scope) -> Job:
         """Attach files to a writable collection: `file_id` and `attributes` of each. Raises UnknownFile."""

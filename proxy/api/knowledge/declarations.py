@@ -5,7 +5,6 @@ the `operationId`. A Struct whose name begins with _ is written out where it is 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
@@ -21,8 +20,7 @@ class Closed(Open, frozen=True, forbid_unknown_fields=True):
     """A JSON object without further members."""
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(Struct, frozen=True):
     """An operation of the API."""
 
     method: str
@@ -33,7 +31,7 @@ class Declaration:
     body: Any = None  # the type of the JSON; None: no body
     form: type[Struct] | None = None
     query: type[Struct] | None = None
-    told: Mapping[str, Any] = field(default_factory=dict)  # further words about the body
+    told: Mapping[str, Any] = {}  # further words about the body
     words: str = ""  # the description of the operation
     writing: bool = False  # has the deadline of writes
     slow: bool = False  # has deadlines of its own
@@ -83,8 +81,7 @@ def must(be: str) -> Meta:
     return Meta(extra_json_schema={"$must": be})
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """What the document tells about a named type that is not a Struct."""
 
     text: str

@@ -10,8 +10,6 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from starlette.routing import Route
-
 from proxy.api.knowledge.access import Access
 from proxy.api.knowledge.declarations import Closed, Declaration, Open, declared_in, operation
 from proxy.api.knowledge.schemas import Schemas
@@ -76,9 +74,6 @@ class Description:
         """relayed: paths that are not the gateway's, with all paths below."""
         self._access = access
         self._relayed = tuple(relayed)
-
-    def routes(self) -> list[Route]:
-        return self._access.routes(self)
 
     @operation(f"GET {PATH}", "collections", dict[str, Any], "OpenAPI 3.1")
     async def read_description(self, _scope: Scope, _receive: Receive) -> Mapping[str, Any]:

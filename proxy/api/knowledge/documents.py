@@ -5,7 +5,6 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
-from starlette.routing import Route
 
 from proxy.access import permitted
 from proxy.api.knowledge.access import Access, ApiReply, Deleted, Page, ends, must_make, must_write, rights_of
@@ -13,7 +12,7 @@ from proxy.api.knowledge.declarations import Closed, Open, doc, operation
 from proxy.api.knowledge.filters import Attributes, Groups
 from proxy.api.knowledge.filters import Filter as FilterType
 from proxy.api.knowledge.parameters import After, invalid, query_of
-from proxy.api.knowledge.puts import BY_KEY, COLLECTION, Puts
+from proxy.api.knowledge.puts import BY_KEY, COLLECTION
 from proxy.asgi import Receive, Scope, Send
 from proxy.caller import Rights
 from retrieval.errors import UnknownDocument
@@ -80,12 +79,8 @@ class _ExportQuery(Closed, frozen=True):
 class Documents:
     """The documents readable by a caller."""
 
-    def __init__(self, access: Access, puts: Puts) -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
-        self._puts = puts
-
-    def routes(self) -> list[Route]:
-        return self._access.routes(self, self._puts)
 
     @operation("GET /v1/knowledge/collections", "collections", CollectionPage, "By name")
     async def list_collections(self, scope: Scope, _receive: Receive) -> CollectionPage:

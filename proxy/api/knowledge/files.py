@@ -3,7 +3,6 @@
 from typing import Annotated, Literal
 
 from msgspec import Meta
-from starlette.routing import Route
 
 from proxy.api.knowledge.access import Access, Deleted, Page, ends, rights_of
 from proxy.api.knowledge.declarations import Closed, Open, doc, operation
@@ -56,9 +55,6 @@ class Files:
     def __init__(self, access: Access, options: UploadOptions) -> None:
         self._access = access
         self._options = options
-
-    def routes(self) -> list[Route]:
-        return self._access.routes(self)
 
     @operation(f"POST {PATH}", "vector stores", StoredFile, "The stored file", form=_FileForm, slow=True)
     async def create_file(self, scope: Scope, receive: Receive) -> StoredFile:

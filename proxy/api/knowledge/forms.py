@@ -5,12 +5,11 @@ import errno
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
@@ -33,8 +32,7 @@ _AT_ONCE_BYTES = 1 << 20  # collected before a write
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-@dataclass(frozen=True, slots=True)
-class UploadOptions:
+class UploadOptions(Struct, frozen=True):
     """The folder and the size limit of uploads."""
 
     data: Path
@@ -42,8 +40,7 @@ class UploadOptions:
     max_bytes: int  # of a whole request
 
 
-@dataclass(slots=True)
-class File:
+class File(Struct):
     """A file of a form."""
 
     field: str
@@ -52,12 +49,11 @@ class File:
     bytes: int = 0
 
 
-@dataclass(slots=True)
-class Form:
+class Form(Struct):
     """The content of a form."""
 
-    fields: dict[str, str] = field(default_factory=dict)
-    files: list[File] = field(default_factory=list)
+    fields: dict[str, str] = {}
+    files: list[File] = []
 
 
 @asynccontextmanager

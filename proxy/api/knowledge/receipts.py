@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from starlette.routing import Route
-
 from proxy.action_trace import AnsweredBy, CallOutcome, FoundOutcome, OfferResult
 from proxy.api.knowledge.access import Access
 from proxy.api.knowledge.declarations import Closed, doc, operation
@@ -161,9 +159,6 @@ class ReceiptsApi:
     def __init__(self, access: Access, receipts: Receipts) -> None:
         self._access = access
         self._receipts = receipts
-
-    def routes(self) -> list[Route]:
-        return self._access.routes(self)
 
     @operation(
         "GET /v1/knowledge/receipts/{id}",

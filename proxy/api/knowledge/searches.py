@@ -1,11 +1,9 @@
 """Passages for a query, without a chat: POST /v1/knowledge/search."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType
-from starlette.routing import Route
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from proxy.api.knowledge.access import Access
 from proxy.api.knowledge.declarations import Closed, doc, operation
@@ -63,8 +61,7 @@ class Found(Closed, frozen=True, tag_field="object", tag="knowledge.search"):
     timings_ms: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class SearchSettings:
+class SearchSettings(Struct, frozen=True):
     """The settings of searches."""
 
     collections: Sequence[str]  # searched where the request names none
@@ -78,9 +75,6 @@ class Searches:
     def __init__(self, access: Access, settings: SearchSettings) -> None:
         self._access = access
         self._settings = settings
-
-    def routes(self) -> list[Route]:
-        return self._access.routes(self)
 
     @operation(
         "POST /v1/knowledge/search",

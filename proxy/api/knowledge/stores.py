@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
-from starlette.routing import Route
 
 from proxy.access import permitted
 from proxy.api.knowledge.access import Access, Deleted, Page, ends, must_make, must_write, rights_of
@@ -113,9 +112,6 @@ class Stores:
     def __init__(self, access: Access, attachments: Attachments) -> None:
         self._access = access
         self._attachments = attachments
-
-    def routes(self) -> list[Route]:
-        return self._access.routes(self)
 
     @operation(f"GET {PATH}", _TAG, VectorStorePage, "A page", query=_StoresQuery)
     async def list_vector_stores(self, scope: Scope, _receive: Receive) -> VectorStorePage:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from msgspec import UNSET, Meta, UnsetType
-from starlette.routing import Route
 
 from proxy.access import permitted
 from proxy.api.knowledge.access import Access, ApiReply, Page, ends, rights_of
@@ -91,9 +90,6 @@ class Uploads:
         self._access = access
         self._puts = puts
         self._options = options
-
-    def routes(self) -> list[Route]:
-        return self._access.routes(self)
 
     @operation(
         f"POST {COLLECTION}/files",
