@@ -11,12 +11,12 @@ import orjson
 from cli.common import arms_text, echo, echo_json, knowledge, must_exist, run, settings_of
 from cli.options import options
 from config.settings import Settings
-from proxy.access.permitted import PermittedSearch, search
 from proxy.access.usage import OPERATOR
 from proxy.augment.rewrite import has_history
 from proxy.caller import Names, Rights
 from proxy.exchange import Exchange
 from proxy.observe.receipts.replay import Outcome, differences, outcome, today
+from proxy.permitted import PermittedSearch, search
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Turn

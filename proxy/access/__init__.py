@@ -1,7 +1,6 @@
 """Access: who may do what, within which limits, and how much each caller used.
 
 auth       the caller's key; without keys, only programs on this machine and no web page
-permitted  searches within the caller's rights
 keys       all valid keys, in memory                  grants     the properties of a new key
 sql        stored keys                                tables     the tables
 key_credentials  of keys, for APIs of actions

@@ -10,9 +10,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from proxy.access.key_apis import KeyApis
 from proxy.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
 from proxy.actions.memory import ActionMemory, Conversation, has_results
 from proxy.actions.operation_tool import FindActions, OperationTool
@@ -50,13 +49,25 @@ _SETS_S = 10.0  # the list of the sets is read again after so long
 _UNSUITED = ("functions", "function_call", "audio", "web_search_options", "prediction")
 
 
+class Apis(Protocol):
+    """The APIs of the action sets, for each key."""
+
+    async def of(self, key: str, sets: Sequence[ActionSet]) -> Mapping[str, Api]:
+        """Name of each set that a key may call -> the API. key: the id; "": no key. Raises RetrievalError."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
 class Actions:
     """The action sets that chats can use."""
 
     def __init__(
         self,
         library: ActionLibrary,
-        apis: KeyApis,
+        apis: Apis,
         configured: Mapping[str, bool],
         limits: ActionLimits,
         memory: ActionMemory | None,

@@ -4,9 +4,9 @@ import asyncio
 import time
 from typing import Any
 
-from proxy.access import permitted
+from proxy import permitted
 from proxy.actions.toolbox import Calling, Done, Refused, Tool, ToolResult, arguments_schema
-from proxy.augment.inject import quoted_passages
+from proxy.dialects.quoting import quoted_passages
 from proxy.dialects.token_counts import BYTES_PER_TOKEN
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.access import permitted
+from proxy import permitted
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import (
     CollectionNames,

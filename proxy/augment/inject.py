@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote as percent_encoded
 
-from proxy.dialects.quoting import quoted, quoted_label
+from proxy.dialects.quoting import quoted_label, shown_passages
 from retrieval.records.documents import Passage
 
 _MAX_SOURCES_BYTES = 1000  # of a header that names sources or operations
@@ -43,7 +43,7 @@ class Template:
     def render(self, passages: Sequence[Passage], collections: Sequence[str]) -> str:
         """The block: passages in the order given, each labelled with its title and source, between delimiters."""
         names = ", ".join(quoted_label(name) for name in collections)
-        shown = _shown(passages)
+        shown = shown_passages(passages)
         tag = _tag(shown)
         # Split first: a collection's name may hold "{passages}" as well as a passage may hold "{collections}".
         parts = self.text.split("{passages}")
@@ -59,21 +59,6 @@ def in_order(passages: Sequence[Passage], order: Order) -> Sequence[Passage]:
     middle, which a model reads least (Liu et al., "Lost in the Middle", TACL 2024).
     """
     return (*passages[::2], *passages[1::2][::-1]) if order == "best_first_and_last" else passages
-
-
-def quoted_passages(passages: Sequence[Passage]) -> str:
-    """The passages with titles and sources, for the result of a tool."""
-    return "\n\n".join(f"[{i}] {label}\n{text}" for i, (label, text) in enumerate(_shown(passages), 1))
-
-
-def _shown(passages: Sequence[Passage]) -> list[tuple[str, str]]:
-    """The label and the quoted text of each passage."""
-    return [(_label(passage), quoted(passage.text).strip()) for passage in passages]
-
-
-def _label(passage: Passage) -> str:
-    path = " > ".join(quoted_label(part) for part in (passage.title, *passage.headings) if part)
-    return f"{path} (source: {quoted_label(passage.source)})"
 
 
 def _tag(shown: Sequence[tuple[str, str]]) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from proxy.access import permitted
+from proxy import permitted
 from proxy.access.metering import within
 from proxy.action_trace import ActionTrace
 from proxy.asgi import App, Receive, Scope, Send

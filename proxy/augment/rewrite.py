@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from proxy.access import permitted
-from proxy.access.permitted import PermittedSearch, SearchResult
+from proxy import permitted
 from proxy.dialects.errors import Headers
 from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange
 from proxy.model_calls import ModelCalls, NoAnswer, owner_of
+from proxy.permitted import PermittedSearch, SearchResult
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Turn

@@ -8,7 +8,9 @@ people and models still read the look-alike; all other text keeps every byte. Qu
 import re
 import unicodedata
 from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import accumulate
+from typing import Protocol
 
 # Control characters except line feed and tab; format characters, also bidirectional; surrogates; private use;
 # noncharacters; and invisible characters of other categories (default-ignorable in Unicode's
@@ -161,6 +163,34 @@ def quoted_label(text: str) -> str:
     if _PLAIN_LABEL.fullmatch(text):
         return text
     return _broken(_SOURCES, quoted(" ".join(_visible(text).split())))
+
+
+class Quotable(Protocol):
+    """A passage of a document."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def headings(self) -> Sequence[str]: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+def quoted_passages(passages: Sequence[Quotable]) -> str:
+    """The passages with titles and sources, for the result of a tool."""
+    return "\n\n".join(f"[{i}] {label}\n{text}" for i, (label, text) in enumerate(shown_passages(passages), 1))
+
+
+def shown_passages(passages: Sequence[Quotable]) -> list[tuple[str, str]]:
+    """The label and the quoted text of each passage."""
+    return [(_label(passage), quoted(passage.text).strip()) for passage in passages]
+
+
+def _label(passage: Quotable) -> str:
+    path = " > ".join(quoted_label(part) for part in (passage.title, *passage.headings) if part)
+    return f"{path} (source: {quoted_label(passage.source)})"
 
 
 def _visible(text: str) -> str:

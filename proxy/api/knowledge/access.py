@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from starlette.routing import Route
 
-from proxy.access import permitted
+from proxy import permitted
 from proxy.api.knowledge.declarations import Closed, Declaration, Open, doc, handlers_of
 from proxy.api.knowledge.parameters import fields_of, invalid, read_as
 from proxy.asgi import Receive, Scope, Send, send_json

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.access import permitted
+from proxy import permitted
 from proxy.api.knowledge.access import Access, Deleted, Page, ends, rights_of
 from proxy.api.knowledge.declarations import Closed, Open, doc, operation
 from proxy.api.knowledge.files import Order, owner_of, the_file

@@ -6,7 +6,7 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.access import permitted
+from proxy import permitted
 from proxy.api.knowledge.access import Access, ApiReply, Deleted, Page, ends, must_make, must_write, rights_of
 from proxy.api.knowledge.declarations import Closed, Open, doc, operation
 from proxy.api.knowledge.filters import Attributes, Groups

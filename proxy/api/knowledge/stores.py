@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.access import permitted
+from proxy import permitted
 from proxy.api.knowledge.access import Access, Deleted, Page, ends, must_make, must_write, rights_of
 from proxy.api.knowledge.attachments import (
     STORE,

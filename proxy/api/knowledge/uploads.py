@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.access import permitted
+from proxy import permitted
 from proxy.api.knowledge.access import Access, ApiReply, Page, ends, rights_of
 from proxy.api.knowledge.declarations import Closed, Open, doc, named, operation
 from proxy.api.knowledge.filters import Attributes, Groups

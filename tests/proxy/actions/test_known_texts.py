@@ -5,7 +5,8 @@ import pytest
 from proxy.actions.known_texts import without_marks
 from proxy.actions.result_reading import read_on
 from proxy.apis.results import cut_middle, json_text
-from proxy.augment.inject import Template, quoted_passages
+from proxy.augment.inject import Template
+from proxy.dialects.quoting import quoted_passages
 from retrieval.records.documents import Passage
 
 PASSAGES = [
