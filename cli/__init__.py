@@ -81,7 +81,7 @@ def ragway(config_file: Path | None, data: str | None) -> None:
     """A transparent RAG proxy gateway: swap the OpenAI base_url, get answers from your own documents.
 
     \b
-    ragway ingest docs/ --collection docs     read files and folders
+    ragway ingest PATH --collection NAME      read files and folders
     ragway search "how do I connect?"         show the passages for a question
     ragway serve                              answer on http://127.0.0.1:8000/v1
 
