@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from proxy.action_trace import ActionTrace
+from proxy.agent.action_trace import ActionTrace
 from proxy.asgi import App, Scope
 from proxy.caller import NOTHING, UNLIMITED, Limits, Rights
 from proxy.dialects.base import Dialect

@@ -163,8 +163,23 @@ def test_access_knows_no_route_and_no_metrics() -> None:
     assert offending(("proxy.access",), ("proxy.api", "proxy.augment", "proxy.observe", "proxy.upstream")) == []
 
 
+def test_the_agent_knows_no_http_server() -> None:
+    above = ("access", "answer", "api", "augment", "observe", "server", "upstream")
+    seen = [i for i in IMPORTS if within(i.by, "proxy.agent") and within(i.of, *(f"proxy.{room}" for room in above))]
+    # The members that the translated lane sends are known there only.
+    assert {(i.by, i.of) for i in seen} == {("proxy.agent.ask.negotiate", "proxy.upstream.translated.request")}
+
+
 def test_the_ways_to_a_model_know_no_keys_and_no_passages() -> None:
-    above = ("proxy.access", "proxy.actions", "proxy.api", "proxy.augment", "proxy.observe", "proxy.server")
+    above = (
+        "proxy.access",
+        "proxy.agent",
+        "proxy.answer",
+        "proxy.api",
+        "proxy.augment",
+        "proxy.observe",
+        "proxy.server",
+    )
     assert offending(("proxy.upstream",), above) == []
 
 
@@ -269,8 +284,7 @@ def test_a_map_names_nothing_that_is_gone() -> None:
 
 def test_no_folder_is_crowded() -> None:
     loose = Counter(module.file.parent for module in MODULES if module.file.stem not in ("__init__", "__main__"))
-    crowded = {str(folder.relative_to(ROOT)) for folder, count in loose.items() if count > _MOST_LOOSE}
-    assert crowded <= {"proxy/actions"}  # until the rooms of `proxy/agent` are there
+    assert {str(folder.relative_to(ROOT)) for folder, count in loose.items() if count > _MOST_LOOSE} == set()
 
 
 def test_no_module_is_named_like_a_standard_one_or_like_anything() -> None:
@@ -284,7 +298,7 @@ def test_faults_of_any_kind_are_caught_in_three_places_only() -> None:
     An API's bytes may cause such a fault, and it ends no chat. Elsewhere a broad handler must end by raising.
     """
     broad = {module.name for module in MODULES for node in ast.walk(module.tree) if _catches_all(node)}
-    assert broad == {"proxy.actions.execution", "proxy.augment.middleware", "proxy.observe.middleware"}
+    assert broad == {"proxy.agent.execution", "proxy.augment.middleware", "proxy.observe.middleware"}
 
 
 def _catches_all(node: ast.AST) -> bool:

@@ -15,10 +15,10 @@ from cli.common import knowledge as opened_knowledge
 from config.settings import ActionsApi, Settings, SettingsError
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import FIXED
-from proxy.actions.actions import Actions
-from proxy.actions.memory import ActionMemory
-from proxy.actions.shelf import StoredResults
-from proxy.actions.toolbox import ActionLimits
+from proxy.agent.actions import Actions
+from proxy.agent.memory import ActionMemory
+from proxy.agent.toolbox import ActionLimits
+from proxy.agent.tools.shelf import StoredResults
 from proxy.api.knowledge.action_sets import ActionSets, SetSettings
 from proxy.apis.addresses import networks_of, why_refused
 from proxy.apis.call import Api, CallLimits, arguments_named

@@ -28,7 +28,7 @@ from proxy.upstream.routes import Routes
 from runtime.write_behind import WriteBehindQueue
 
 if TYPE_CHECKING:
-    from proxy.actions.actions import Actions
+    from proxy.agent.actions import Actions
 
 # The settings in a receipt: those that decide about the passages, without paths, names and addresses.
 _RECEIPT_SETTINGS = {

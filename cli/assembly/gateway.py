@@ -41,7 +41,7 @@ from proxy.upstream.routes import Routes
 from retrieval.knowledge import Knowledge
 
 if TYPE_CHECKING:
-    from proxy.actions.actions import Actions
+    from proxy.agent.actions import Actions
     from proxy.api.knowledge.action_sets import ActionSets
     from proxy.upstream.translated.lane import Translated
 

@@ -15,7 +15,7 @@ from typing import Any
 from evaluation.retrieval.judged import JudgedSet
 from evaluation.retrieval.results import Kind, RankedDocument
 from evaluation.retrieval.subjects import Answer, configured_index, temporary_index
-from proxy.actions.actions import SEARCHED
+from proxy.agent.actions import SEARCHED
 from proxy.apis.library import ActionLibrary, FoundAction
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.read import UnreadableSpec

@@ -17,7 +17,7 @@ import orjson
 
 from proxy import permitted
 from proxy.access.metering import within
-from proxy.action_trace import ActionTrace
+from proxy.agent.action_trace import ActionTrace
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
 from proxy.augment.gate import HOUSEKEEPING, Decision, decide, turns_of, with_history, without_small_talk
@@ -40,9 +40,9 @@ from retrieval.knowledge import Knowledge
 from retrieval.records.search import Retrieved
 
 if TYPE_CHECKING:
-    from proxy.actions.actions import Actions
-    from proxy.actions.bridged import ClientChat
-    from proxy.actions.toolbox import Toolbox
+    from proxy.agent.actions import Actions
+    from proxy.agent.toolbox import Toolbox
+    from proxy.answer.bridged import ClientChat
 
 Resolve = Callable[[str, Rights], Target]
 log = logging.getLogger("ragway")
@@ -250,7 +250,7 @@ class Augment:
 
         None: another chat. Raises ApiError 404 for an unknown set.
         """
-        from proxy.actions.bridged import app_of, client_chat  # with httpx: for a gateway with APIs alone
+        from proxy.answer.bridged import app_of, client_chat  # with httpx: for a gateway with APIs alone
 
         off = decision.action_sets is None and decision.status == "off" and not decision.keeps_sets
         sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
@@ -285,9 +285,9 @@ class Augment:
         actions: "Actions",
     ) -> "Toolbox | None":
         """The operations that the model may call; None: none."""
-        from proxy.actions.actions import unsuited
-        from proxy.actions.document_search import SearchDocuments
-        from proxy.actions.protocols import suits
+        from proxy.agent.actions import unsuited
+        from proxy.agent.ask.protocols import suits
+        from proxy.agent.tools.document_search import SearchDocuments
 
         messages, trace = chat.request.messages(), exchange.action_trace
         if trace is None:

@@ -6,7 +6,7 @@ from typing import Literal
 from proxy.dialects.base import Position
 
 Lane = Literal["relay", "translated", "echo"]
-ToolsWay = Literal["native", "json_schema", "text", "none"]  # proxy.actions.ways
+ToolsWay = Literal["native", "json_schema", "text", "none"]  # proxy.agent.ask.ways
 
 
 @dataclass(frozen=True, slots=True)

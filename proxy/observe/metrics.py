@@ -18,7 +18,7 @@ from typing import get_args
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from proxy.action_trace import ActionTrace, CallOutcome, OfferResult
+from proxy.agent.action_trace import ActionTrace, CallOutcome, OfferResult
 from proxy.asgi import CLIENT_LEFT
 from proxy.caller import MEASURES
 from proxy.dialects.target import Lane

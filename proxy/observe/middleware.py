@@ -5,7 +5,7 @@ import itertools
 import logging
 from urllib.parse import quote
 
-from proxy.action_trace import HEADER_WORDS
+from proxy.agent.action_trace import HEADER_WORDS
 from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
 from proxy.augment.inject import names_header, sources_header
 from proxy.body import ClientGone

@@ -8,11 +8,11 @@ from typing import Any
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.sql import SqlAccounts
-from proxy.action_trace import ActionCall
-from proxy.actions.actions import Actions
-from proxy.actions.execution import Execution
-from proxy.actions.operation_tool import OperationTool
-from proxy.actions.toolbox import ActionLimits, Calling, Toolbox
+from proxy.agent.action_trace import ActionCall
+from proxy.agent.actions import Actions
+from proxy.agent.execution import Execution
+from proxy.agent.toolbox import ActionLimits, Calling, Toolbox
+from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.library import ActionLibrary
 from proxy.dialects.lacking import Lacking

@@ -16,7 +16,7 @@ from openapi_spec_validator import validate
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts
-from proxy.actions.actions import Actions
+from proxy.agent.actions import Actions
 from proxy.api.admin import Admin
 from proxy.api.knowledge.access import ACTIONS
 from proxy.api.knowledge.action_sets import ActionSets

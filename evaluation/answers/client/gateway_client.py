@@ -18,7 +18,7 @@ from evaluation.answers.client.request_bodies import BODIES, RequestBodies
 from evaluation.answers.records import BenchError, MaxCost, Rag, Reply, RequestKey
 from proxy.access.auth import is_loopback
 from proxy.access.prices import Price, price_of
-from proxy.action_trace import HEADER_WORDS
+from proxy.agent.action_trace import HEADER_WORDS
 from proxy.dialects.replies import ReplyTooLong, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
 

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 from starlette.routing import Route
 
-from proxy.action_trace import ActionCall, ActionTrace
-from proxy.actions.actions import Actions
-from proxy.actions.execution import traced_call
+from proxy.agent.action_trace import ActionCall, ActionTrace
+from proxy.agent.actions import Actions
+from proxy.agent.execution import traced_call
 from proxy.api.knowledge.access import ACTIONS, Access, ApiReply, Deleted, Page, ends, forbidden, must_write, rights_of
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_of, query_text

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from proxy.action_trace import AnsweredBy, CallOutcome, FoundOutcome, OfferResult
+from proxy.agent.action_trace import AnsweredBy, CallOutcome, FoundOutcome, OfferResult
 from proxy.api.knowledge.access import Access
 from proxy.api.knowledge.declarations import Closed, doc, operation
 from proxy.asgi import Receive, Scope

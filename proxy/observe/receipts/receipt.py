@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from proxy.action_trace import ActionTrace
+from proxy.agent.action_trace import ActionTrace
 from proxy.augment.gate import Decision
 from proxy.augment.inject import Order, in_order
 from proxy.caller import Rights

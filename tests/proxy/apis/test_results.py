@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.actions.result_reading import read_on
+from proxy.agent.tools.result_reading import read_on
 from proxy.apis.results import cut_middle, json_text, normalised, result_text
 
 NOTE_CHARS = 60  # of "… 12,345 characters left out …"

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from proxy.action_trace import CallOutcome, FoundOperation, FoundOutcome, OfferResult, OperationSearch
+from proxy.agent.action_trace import CallOutcome, FoundOperation, FoundOutcome, OfferResult, OperationSearch
 from proxy.api.knowledge.description import whole_document
 
 Schema = dict[str, Any]

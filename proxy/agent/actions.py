@@ -1,0 +1,339 @@
+"""The action sets that chats can use, and what a chat is offered from the sets.
+
+The operations are found by the conversation, like passages. A chat without a found operation, and a chat whose meaning
+an offer could change, goes on without a change.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from proxy.agent.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
+from proxy.agent.ask.ways import Ways, has_form
+from proxy.agent.memory import ActionMemory, Conversation, has_results
+from proxy.agent.toolbox import ActionLimits, Tool, Toolbox
+from proxy.agent.tools.operation_tool import FindActions, OperationTool
+from proxy.agent.tools.read_result import ReadResult
+from proxy.agent.tools.shelf import Shelf, StoredResults
+from proxy.apis.baked_in import BakedInFault, baked_in
+from proxy.apis.call import Api
+from proxy.apis.library import ActionLibrary, FoundAction, whole_groups
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.store import ActionSet, collection_of
+from proxy.caller import Rights
+from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
+from proxy.dialects.chat import ChatRequest
+from proxy.dialects.errors import ApiError
+from proxy.dialects.lacking import Lacking
+from proxy.dialects.quoting import quoted_label
+from proxy.dialects.replies import tool_name
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange
+from retrieval.errors import RetrievalError
+from retrieval.records.search import Turn, View
+
+log = logging.getLogger("ragway")
+# Of a search for a model that is not asked by tools: such a model calls what is offered. Of 12 questions about another
+# subject, 1 reaches this relevance, and of 25 questions for an operation all do.
+_LEAST_RELEVANCE = 0.2
+_SURE_RELEVANCE = 0.8  # of 24 questions for an operation 22 have it, of 4 questions that a passage answers none
+SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
+_MOST_TIMES = 4  # as many operations as for one question in a conversation, before no further operation is added
+_SETS_S = 10.0  # the list of the sets is read again after so long
+# Members that an offer could change the meaning of: older calls, speech, a search of the provider (`{}`, too); and a
+# predicted answer, beside which OpenAI refuses tools.
+_UNSUITED = ("functions", "function_call", "audio", "web_search_options", "prediction")
+
+
+class Apis(Protocol):
+    """The APIs of the action sets, for each key."""
+
+    async def of(self, key: str, sets: Sequence[ActionSet]) -> Mapping[str, Api]:
+        """Name of each set that a key may call -> the API. key: the id; "": no key. Raises RetrievalError."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class Actions:
+    """The action sets that chats can use."""
+
+    def __init__(
+        self,
+        library: ActionLibrary,
+        apis: Apis,
+        configured: Mapping[str, bool],
+        limits: ActionLimits,
+        memory: ActionMemory | None,
+        lacking: Lacking,
+        stored: StoredResults | None = None,
+    ) -> None:
+        """configured: name of each set -> whether every chat is offered the operations. memory: None keeps no round.
+
+        lacking: what upstreams lack for chats of other dialects. stored: None keeps no result for later questions.
+        """
+        self.library = library
+        self.apis = apis
+        self._configured = configured
+        self.limits = limits
+        self.memory = memory
+        self.lacking = lacking
+        self.ways = Ways(lacking)
+        self._stored = stored
+        self._keeping: list[asyncio.Task[None]] = []
+        self._sets: Mapping[str, ActionSet] = {}
+        self._baked_in: Mapping[str, Sequence[Operation]] = {}
+        self._faults: Sequence[BakedInFault] = ()
+        self._read_s = -_SETS_S
+
+    async def start(self) -> None:
+        """Start to write the memory and the results; log what is wrong with baked-in operations."""
+        with contextlib.suppress(RetrievalError):  # the database may work when a chat comes
+            await self._known_sets()
+        for queue in self._queues:
+            await asyncio.to_thread(queue.warm)
+            self._keeping.append(asyncio.create_task(queue.run()))
+
+    async def close(self) -> None:
+        """Write the rest of the memory and of the results; close the connections to the APIs, and the database."""
+        for queue in self._queues:
+            queue.stop()
+        await asyncio.gather(*self._keeping)
+        await self.apis.close()
+        self.library.store.close()
+
+    @property
+    def _queues(self) -> list[ActionMemory | StoredResults]:
+        return [queue for queue in (self.memory, self._stored) if queue is not None]
+
+    def forget(self, key: str, id: str) -> None:
+        """Forget the conversation of a stored response that the client deletes."""
+        if self.memory is not None:
+            self.memory.keep_items(key, id, b"")
+
+    def read_sets_again(self) -> None:
+        """Note that a set was written: the next chat reads the list of the sets."""
+        self._read_s = -_SETS_S
+
+    def sets_of(self, named: Sequence[str] | None, rights: Rights) -> Sequence[str]:
+        """The sets of a chat. named: by the client; None: the sets of the settings that the caller may read.
+
+        Raises ApiError 404, the same error for an unknown set and for a set that the caller may not read.
+        """
+        readable = [name for name in self._configured if collection_of(name) in rights.read]
+        if named is None:
+            return [name for name in readable if self._configured[name]]
+        for name in named:
+            if name not in readable:
+                known = ", ".join(readable) or "none"
+                message = (
+                    f"There is no action set {name!r} for this request; there are: {known}. A set needs a row in the "
+                    "setting `actions`, and a key needs `--read actions.SET`."
+                )
+                raise ApiError(404, message, code="action_set_not_found", param="actions")
+        return list(dict.fromkeys(named))
+
+    async def offer(
+        self,
+        request: ModelRequest,
+        turns: Sequence[Turn],
+        sets: Sequence[str],
+        exchange: Exchange,
+        target: Target,
+        own: Sequence[Tool] = (),
+    ) -> Toolbox | None:
+        """The tools for the latest question, after the tools of the conversation; None: no tool.
+
+        own: further tools, which the chat has in any case.
+
+        A round of the client's own tools is offered operations only where the round's reply was. Raises RetrievalError.
+        """
+        messages = request.fields["messages"]
+        trace = exchange.action_trace = exchange.action_trace or ActionTrace(sets)
+        trace.offer = ""  # until the search ends
+        conversation = await self._remembered(exchange.key, messages, trace)
+        if conversation is None and has_results(messages):
+            trace.offer = "not suited"
+            log.info("%s no operation is offered: the reply before was without operations", exchange.id)
+            return None
+
+        known = await self._known_sets(sets)
+        trace.not_ready = [name for name in sets if name not in known]
+        if trace.not_ready:
+            log.info("%s no document of %s is read yet", exchange.id, ", ".join(trace.not_ready))
+        apis = await self.apis.of(exchange.key, [known[name] for name in sets if name in known])
+
+        def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OperationTool]]:
+            return self._search(turns, apis, exchange.rights, trace, 0.0 if way == "native" else _LEAST_RELEVANCE)
+
+        taken, others = _names_of(request.fields.get("tools"))
+
+        way, form = self.ways.of(target, request.fields), has_form(request.fields)
+        offer = Toolbox(taken, others=others, way=way, form=form)
+        offer.refuses = partial(self.ways.refuses, target)
+        offer.shelf = Shelf(self._stored, exchange.key)
+        own = [*self.limits.tools, *own]
+        find = [FindActions(search, self.limits.search_s)] if sets else []
+        if conversation is not None:
+            offer.conversation = conversation
+            await self._restore(offer, apis, {tool.name: tool for tool in (*find, *own, ReadResult(offer.shelf))})
+        offer.add(self._always_offered(apis))
+        if sets and len(offer.operations) < self.limits.k * _MOST_TIMES:
+            offer.add(await self._found(search, turns, exchange, needed=not offer.operations))
+        if trace.searches:
+            offer.changing = trace.searches[0].changing
+            offer.sure = (trace.searches[0].relevance or 0.0) >= _SURE_RELEVANCE
+        offered = bool(own or offer.operations)
+        trace.offer = "offered" if offered else "nothing found" if apis else "no usable set"
+        trace.tools = offer.tools
+        if not offered:
+            return None
+        trace.forgotten = trace.forgotten and conversation is None
+        offer.add([*find, *own])
+        return offer
+
+    async def _remembered(
+        self, key: str, messages: Sequence[Mapping[str, Any]], trace: ActionTrace
+    ) -> Conversation | None:
+        """The record of the conversation; the trace says whether hidden messages are missing until they are put back.
+
+        Raises RetrievalError.
+        """
+        if self.memory is None:
+            return None
+        trace.forgotten = True  # until the memory is read
+        found = await self.memory.find(key, messages)
+        if found is None:
+            trace.forgotten = await self.memory.forgot(key, messages)
+            if trace.forgotten:  # another worker may be about to write the record
+                found = await self.memory.find(key, messages, again=True)
+        if found is not None:
+            trace.forgotten = found.hidden != () or found.waiting != ()
+        return found
+
+    def _always_offered(self, apis: Mapping[str, Api]) -> list[OperationTool]:
+        """The baked-in operations of the chat's sets."""
+        return [
+            OperationTool(one, apis[name])
+            for name, operations in self._baked_in.items()
+            if name in apis
+            for one in operations
+            if not apis[name].why_not_called(one)
+        ]
+
+    async def _found(
+        self,
+        search: Callable[[Sequence[Turn]], Awaitable[Sequence[OperationTool]]],
+        turns: Sequence[Turn],
+        exchange: Exchange,
+        *,
+        needed: bool,
+    ) -> Sequence[OperationTool]:
+        """The operations that a search finds. Raises RetrievalError where no other operation is offered (`needed`)."""
+        try:
+            async with asyncio.timeout(None if needed else self.limits.search_s):
+                return await search(turns)
+        except (RetrievalError, TimeoutError) as error:
+            if needed:
+                raise
+            reason = str(error) or "the search takes too long"
+            log.warning("%s no further operation is offered: %s", exchange.id, reason)
+            return []
+
+    async def _restore(self, offer: Toolbox, apis: Mapping[str, Api], own: Mapping[str, Tool]) -> None:
+        """Offer the tools of the conversation again, in the same order under the same names. own: by name."""
+        wanted = [(in_set, operation) for _, in_set, operation in offer.conversation.tools if in_set in apis]
+        known = await asyncio.to_thread(self.library.store.found, wanted)
+        for name, in_set, operation in offer.conversation.tools:
+            if name in offer.taken:
+                continue
+            one = known.get((in_set, operation))
+            if not in_set and operation in own:
+                offer.tools[name] = own[operation]
+            elif one is not None and not apis[in_set].why_not_called(one):
+                for again in offer.taking([OperationTool(one, apis[in_set])]):
+                    offer.tools[name] = again
+
+    async def _search(
+        self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights, trace: ActionTrace, least: float
+    ) -> Sequence[OperationTool]:
+        """Reading operations, the best first; the trace gets all operations found.
+
+        least: the relevance of the best text below which no operation is offered. Raises RetrievalError.
+        """
+        k = self.limits.k
+        found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
+        usable = _with_producers([one for one in found.actions if not apis[one.set].why_not_called(one.operation)], k)
+        if (texts := found.texts) is not None:
+            likely = (texts.relevance or 0.0) >= least
+            left_out: FoundOutcome = "surplus" if likely else "irrelevant"
+            usable = usable if likely else []
+            rows = [
+                _found_operation(one, apis[one.set], "offered" if one in usable else left_out) for one in found.actions
+            ]
+            first = found.actions[0].operation if likely and found.actions else None
+            changing = (first.summary or first.name) if first is not None and not first.reads else ""
+            trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows, quoted_label(changing)))
+        return [OperationTool(one.operation, apis[one.set]) for one in usable]
+
+    async def _known_sets(self, wanted: Sequence[str] = ()) -> Mapping[str, ActionSet]:
+        """The sets with documents. The list is read again after some time, and for a wanted set without a document."""
+        if time.monotonic() - self._read_s > _SETS_S or not self._sets.keys() >= set(wanted):
+            await asyncio.to_thread(self._read_sets)
+        return self._sets
+
+    def _read_sets(self) -> None:
+        store = self.library.store
+        self._sets = {row.name: row for row in store.sets()}
+        always = {name: wanted for name, wanted in self.limits.always.items() if name in self._sets}
+        self._baked_in, faults = baked_in(store, always)
+        for one in faults:
+            if one not in self._faults:
+                log.warning("%s", one)
+        self._faults, self._read_s = faults, time.monotonic()
+
+
+def _with_producers(found: Sequence[FoundAction], k: int) -> list[FoundAction]:
+    """At most k operations, each with the producers that can be called."""
+    known = {(one.set, one.operation.name): one for one in found}
+    groups = ([key, *((one.set, name) for name in one.operation.producers)] for key, one in known.items())
+    return [known[key] for key in whole_groups(([key for key in group if key in known] for group in groups), k)]
+
+
+def _found_operation(one: FoundAction, api: Api, outcome: FoundOutcome) -> FoundOperation:
+    """An operation for the trace, with the reason if a chat is not offered the operation. outcome: of a usable one."""
+    outcome = api.why_not_called(one.operation) or outcome
+    if one.hit is None:
+        return FoundOperation(one.label, outcome, None, {}, {})
+    return FoundOperation(one.label, outcome, one.hit.score, one.hit.ranks, one.hit.scores)
+
+
+def unsuited(request: ChatRequest, messages: Sequence[ConversationMessage]) -> str:
+    """Why an offer could change the meaning of a request; "": the chat ends with a question or with results.
+
+    Coding agents write instructions behind the question and behind results.
+    """
+    fields = request.fields
+    if named := [name for name in _UNSUITED if fields.get(name) is not None]:
+        return f"the request has {named[0]!r}"
+    if fields.get("n") not in (None, 1):
+        return "the request asks for several answers"
+    if fields.get("tool_choice") not in (None, "auto"):
+        return "the request chooses the tool"
+    if not isinstance(fields.get("tools"), list | None):
+        return "'tools' is not a list"
+    last = next((one.role for one in reversed(messages) if one.role not in INSTRUCTIONS), "")
+    return "" if last in ("user", "tool") else "the last message is neither a question nor the result of a tool"
+
+
+def _names_of(tools: Any) -> tuple[Collection[str], bool]:
+    """The names of the client's tools, and whether a tool has no name."""
+    rows = [tool for tool in tools or () if isinstance(tool, dict)]
+    names = {name for row in rows if (name := tool_name(row))}
+    return names, len(names) < len(rows)

@@ -1,0 +1,237 @@
+"""The model's calls of one chat: run together within the limits, each with a text for the model."""
+
+import asyncio
+import contextlib
+import difflib
+import json
+import logging
+import re
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from proxy.agent.action_trace import ActionCall, ActionTrace
+from proxy.agent.grounding.known_texts import without_marks
+from proxy.agent.result_budget import CallShare, ResultBudget
+from proxy.agent.text_calls.quotes import stands_in
+from proxy.agent.text_calls.spelled_calls import example
+from proxy.agent.toolbox import (
+    PREFIX,
+    ActionLimits,
+    Calling,
+    ChatState,
+    Done,
+    NeedsPerson,
+    Refused,
+    Tool,
+    Toolbox,
+    ToolResult,
+)
+from proxy.apis.call import Api, CallLimits, Outcome, call
+from proxy.apis.masking import masked_ends
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.schema_check import turned
+from proxy.dialects.replies import ToolCall, json_of
+from proxy.exchange import Exchange
+
+log = logging.getLogger("ragway")
+_FAULT = "The call failed: the gateway has a fault, which its log describes. Go on without this result."
+_LIMIT = "Nothing was sent: the limit of calls for this answer is reached. Answer with what is known."
+_MOST_NAMES = 12  # of tools, in a reply to a call of another tool
+_MOST_NAME_CHARS = 64
+_LEAST_SIMILAR = 0.5  # of two names, from 0 to 1
+# For which no value of the person matters.
+_REFUSALS = ("unknown_tool", "could_change", "invalid_arguments", "private_data")
+_MOST_KEPT_CHARS = 2_000  # of arguments and of a result, in a receipt
+_LONG_NUMBER = re.compile(r"[0-9]{19}")
+
+
+class Execution:
+    """The calls of one chat."""
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        limits: ActionLimits,
+        exchange: Exchange,
+        known: Sequence[str],
+        said: Sequence[str] = (),
+        results: Sequence[str] = (),
+        private: Collection[str] = (),
+    ) -> None:
+        """known: the texts of the conversation. said: the texts of the person alone. results: of earlier questions.
+
+        private: the private sets of which the conversation has results.
+        """
+        self._toolbox = toolbox
+        self._exchange = exchange
+        self._trace = exchange.action_trace or ActionTrace()
+        self.chat = ChatState(
+            toolbox,
+            limits,
+            exchange,
+            self._trace,
+            known=list(known),
+            said=said,
+            listed=[(text, False) for text in results],
+            private=set(private),
+            budget=ResultBudget(limits.result_tokens, limits.total_bytes),
+            until_s=time.monotonic() + limits.total_s,
+            calls_left=limits.calls,
+        )
+        self._trace.private = sorted(private)
+        self._done: set[tuple[str, str]] = set()  # name and arguments of calls that bring nothing new if made again
+        self.question = ""  # of the gateway to the person; "": none
+
+    def has_read(self, one: ToolCall) -> bool:
+        """Whether a call stands word for word in the conversation, in a passage or in a result."""
+        return stands_in(one, self.chat.known)
+
+    def repeats(self, one: ToolCall) -> bool:
+        """Whether the same call has brought a result, or a refusal that no value of the person changes."""
+        return (one.name, _canonical(one.arguments)) in self._done
+
+    def after_question(self, reply: str) -> str:
+        """How a model goes on after the person has answered the gateway's question; "": no question.
+
+        reply: the message before the person's newest message.
+        """
+        tools = self._toolbox.tools.values()
+        return next(filter(None, (tool.after_question(reply, self.chat) for tool in tools)), "")
+
+    async def results(self, calls: Sequence[ToolCall]) -> list[str]:
+        """The texts for the model, in the order of the calls, which run at the same time.
+
+        The calls beyond the limit have one entry in the trace: a model may write 10,000.
+        """
+        chat = self.chat
+        made = calls[: 0 if chat.over else chat.calls_left]
+        share = chat.budget.share(max(1, len(made)), chat.limits.call)
+        chat.round += 1
+        chat.private_before = sorted(chat.private)
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(self._result(one, share)) for one in made]
+        texts = [task.result() for task in running]
+        if beyond := calls[len(made) :]:
+            text = _LIMIT if len(beyond) == 1 else f"({len(beyond):,} calls) {_LIMIT}"
+            at_ms = self._exchange.elapsed_ms()
+            self._trace.calls.append(
+                ActionCall(len(self._trace.rounds), at_ms, outcome="limit", duration_ms=0.0, result=text)
+            )
+            texts += [_LIMIT] * len(beyond)
+        for text in texts:
+            chat.budget.spend(text)
+        return texts
+
+    async def _result(self, one: ToolCall, share: CallShare) -> str:
+        """The text for the model."""
+        tool = self._toolbox.named(one.name)  # a waiting call may outlive the operation
+        traced = ActionCall(len(self._trace.rounds), self._exchange.elapsed_ms())
+        if tool is not None:
+            traced.set, traced.operation = tool.origin[0], tool.label
+        self._trace.calls.append(traced)
+        try:
+            result = await self._called(one, tool, traced, share)
+            text = result.text
+            if isinstance(result, NeedsPerson):
+                self.question = result.question
+            elif isinstance(result, Done) and not result.fits:
+                text = share.fitted(text)
+                self.chat.known += [without_marks(text)] if result.known else []
+            traced.outcome = result.outcome
+        except Exception:
+            log.exception("%s: a call of %s failed", self._exchange.id, traced.operation or "an unknown tool")
+            traced.outcome, text = "failed", _FAULT
+        finally:
+            traced.duration_ms = self._exchange.elapsed_ms() - traced.started_ms
+        refused = traced.outcome in _REFUSALS and traced.operation not in self.chat.incomplete
+        if traced.sent or refused or traced.outcome == "ok":
+            self._done.add((one.name, _canonical(one.arguments)))
+        traced.arguments, traced.result = self._kept(one.arguments), self._kept(text)
+        return text
+
+    async def _called(self, one: ToolCall, tool: Tool | None, traced: ActionCall, share: CallShare) -> ToolResult:
+        """The one place that decides whether a call is made."""
+        if self.chat.over:
+            return Refused(_LIMIT, "limit")
+        self.chat.calls_left -= 1
+        arguments = _arguments(one.arguments)
+        if tool is not None:
+            arguments = turned(tool.schema, arguments)
+        if not isinstance(arguments, dict):
+            return Refused("Nothing was sent: the arguments are not a JSON object.", "invalid_arguments")
+        label = tool.label if tool is not None else self._changing(one.name)
+        if label and (tool is None or tool.effect == "changes"):
+            (traced.set, _, name), traced.operation = label.rpartition("/"), label
+            return Refused(f"Nothing was sent: {name} could change something. This gateway only reads.", "could_change")
+        if tool is None:
+            names = ", ".join([*self._toolbox.tools, *sorted(self._toolbox.taken)][:_MOST_NAMES])
+            text = f"Nothing was sent: no tool has the name {one.name[:_MOST_NAME_CHARS]!r}. The tools are {names}."
+            return Refused(f"{text}{self._similar(one.name, arguments)}", "unknown_tool")
+        checked = tool.checked(arguments)
+        return checked if isinstance(checked, Refused) else await tool.call(checked, Calling(self.chat, traced, share))
+
+    def _kept(self, text: str) -> str:
+        """The text for a receipt: without the secrets of all offered tools, and cut."""
+        secrets = {one for tool in self._toolbox.tools.values() for one in tool.secrets}
+        return masked_ends(text, secrets, _MOST_KEPT_CHARS)
+
+    def _changing(self, tool: str) -> str:
+        """The operation that a model names, where a search has found that the operation could change something."""
+        name = tool.removeprefix(PREFIX)
+        found = (one for search in self._trace.searches for one in search.found if one.outcome == "could_change")
+        return next((one.operation for one in found if one.operation.partition("/")[2] == name), "")
+
+    def _similar(self, name: str, arguments: dict[str, Any]) -> str:
+        """The call of the tool with the most similar name, for a model that is not asked by tools."""
+        found = "" if self._toolbox.way == "native" else self.similar(name)
+        return f" If {found} is meant, answer with {example(found, arguments)}" if found else ""
+
+    def similar(self, name: str) -> str:
+        """The tool with the most similar name; "": none."""
+        found = difflib.get_close_matches(name[:_MOST_NAME_CHARS], self._toolbox.tools, 1, _LEAST_SIMILAR)
+        return found[0] if found else ""
+
+
+async def traced_call(
+    api: Api,
+    operation: Operation,
+    arguments: Mapping[str, Any],
+    limits: CallLimits,
+    exchange: Exchange,
+    traced: ActionCall,
+) -> Outcome:
+    """`call`, noted in the exchange and in the trace. Only cancellation raises: a fault is in the log."""
+    began, label = time.perf_counter(), f"{api.name}/{operation.name}"
+    traced.sent = True  # a call that is ended may be sent
+    try:
+        outcome = await call(api, operation, arguments, limits, owner=exchange.key)
+        traced.sent = outcome.sent
+    except Exception:  # of what an API sends, too
+        log.exception("%s: a call of %s failed", exchange.id, label)
+        outcome = Outcome(_FAULT, sent=True, word="failed")
+    finally:
+        exchange.ended_step("action", began, label)
+        if traced.sent:
+            exchange.actions = (*exchange.actions, label)
+    traced.outcome, traced.status = outcome.word, outcome.status
+    traced.size_bytes, traced.tries = outcome.size, outcome.tries
+    return outcome
+
+
+def _arguments(text: str) -> Any:
+    """The arguments as a model wrote them; None: no JSON. orjson rounds whole numbers beyond 64 bits."""
+    value = json_of(text.encode()) if text.strip() not in ("", "null") else {}
+    if value is not None and _LONG_NUMBER.search(text):
+        with contextlib.suppress(ValueError, RecursionError):  # a number of 4,300 digits; many levels
+            return json.loads(text)
+    return value
+
+
+def _canonical(arguments: str) -> str:
+    """The arguments in one spelling."""
+    value = json_of(arguments.encode("utf-8", "replace"))
+    try:
+        return json.dumps(value, sort_keys=True) if value is not None else arguments  # orjson refuses half a pair
+    except RecursionError:
+        return arguments

@@ -1,0 +1,293 @@
+"""What a conversation did that the client does not have: the rounds of calls, and the offered tools.
+
+The client sends the visible messages again. The gateway puts the hidden messages back at the same places, with the same
+bytes, because providers cache by prefix. A record belongs to one key, under a digest of the key and the visible
+messages up to the model's newest reply, so an edited history finds no record, and the chat goes on without.
+
+A mark stands under the visible messages before the reply, for twice as long, and another under the newest question and
+the reply alone. A mark without a record shows that the conversation had hidden messages, also where a client sends only
+the end of the conversation.
+"""
+
+import asyncio
+import itertools
+import json
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from time import time
+from typing import Any
+
+import msgspec
+import orjson
+
+from proxy.agent.grounding.known_texts import is_refusal
+from proxy.dialects.base import INSTRUCTIONS, ModelRequest, text_of
+from proxy.dialects.json_body import Edit, end_of, items, unescaped, value_at
+from proxy.dialects.replies import called_tool, json_bytes, json_of, tool_name
+from runtime.record_store import RecordStore
+from runtime.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
+
+_MOST_MARKS = 8  # that are looked for, of the newest replies
+
+
+class HiddenMessages(msgspec.Struct, frozen=True, array_like=True):
+    """Messages that stand before the visible message `at`, or in place of the visible message.
+
+    In a stored record, instructions do not count: a client may add, move and drop instructions.
+    """
+
+    at: int
+    messages: str  # JSON, separated by commas
+    replaces: bool = False  # a reply in several messages counts as one
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The messages."""
+        rows: list[dict[str, Any]] = json.loads(f"[{self.messages}]")
+        return rows
+
+    def with_rows(self, rows: Iterable[Mapping[str, Any]]) -> "HiddenMessages":
+        """Other messages at the same place."""
+        return HiddenMessages(self.at, b",".join(map(json_bytes, rows)).decode(), self.replaces)
+
+
+class WaitingCall(msgspec.Struct, frozen=True, array_like=True):
+    """A call of a round with calls of the client's and of the gateway's tools."""
+
+    id: str
+    name: str
+    arguments: str
+    owned: bool
+
+
+class Conversation(msgspec.Struct, frozen=True, array_like=True):
+    """The record of one conversation."""
+
+    hidden: tuple[HiddenMessages, ...] = ()
+    tools: tuple[tuple[str, str, str], ...] = ()  # name of each tool, set ("": a tool of the gateway), operation
+    waiting: tuple[WaitingCall, ...] = ()  # all calls of the newest reply, where the gateway's calls are not made yet
+    message: str = ""  # the newest reply with all calls, as JSON
+    items: str = ""  # of a stored response alone: all items of the conversation, as JSON
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of the long texts."""
+        texts = [one.messages for one in self.hidden] + [one.arguments for one in self.waiting]
+        return sum(map(sys.getsizeof, [*texts, self.message, self.items]))
+
+    def private_results(self, private: Collection[str]) -> set[str]:
+        """The private sets of which the hidden rounds have results: no call of a public set is sent afterwards.
+
+        A model may put a text of one API into a call of another, by mistake or because a text of an attacker asks.
+        """
+        set_of = {name: in_set for name, in_set, _ in self.tools}
+        rows = [row for one in self.hidden for row in one.rows()]
+        sent = {row.get("tool_call_id") for row in rows if row["role"] == "tool" and not is_refusal(row["content"])}
+        calls = [call for row in rows for call in row.get("tool_calls") or () if call.get("id") in sent]
+        return {in_set for call in calls if (in_set := set_of.get(tool_name(call), "")) in private}
+
+
+NEW = Conversation()
+
+
+class ActionMemory(WriteBehindQueue[Record[Conversation]]):
+    """The unwritten records of this process, and access to all stored records."""
+
+    KIND = "action_rounds"
+
+    def __init__(self, store: RecordStore, count: Count) -> None:
+        super().__init__(
+            store,
+            lambda one: msgspec.json.encode(one.value),
+            count,
+            every_s=NEXT_REQUEST_EVERY_S,
+            size_bytes=lambda one: one.value.size_bytes,
+        )
+
+    async def find(
+        self, key: str, messages: Sequence[Mapping[str, Any]], *, again: bool = False
+    ) -> Conversation | None:
+        """The record of a conversation; None: no record. Raises RetrievalError.
+
+        again: look a second time, as after a call of the client's tools, where the first look finds no record.
+        """
+        newest = _newest_reply(messages)
+        if newest < 0:
+            return None
+        row = row_id(key, messages[: newest + 1])
+        found = await self._conversation(row, again=again or has_results(messages))
+        if found is None:
+            return None
+        places = [at for at, one in enumerate(messages) if one.get("role") not in INSTRUCTIONS]
+        return _moved(found, lambda at: places[at] if at < len(places) else len(messages))
+
+    async def forgot(self, key: str, messages: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether a conversation without a record had hidden messages. Raises RetrievalError."""
+        begun = [at for at, one in enumerate(messages) if at and _is_reply(one) and not _is_reply(messages[at - 1])]
+        ends = [
+            at
+            for at, one in enumerate(messages, 1)
+            if _is_reply(one) and not any(map(_is_reply, messages[at : at + 1]))
+        ]
+        marks = [_mark(key, messages[:at]) for at in begun[-_MOST_MARKS:]]
+        marks += [_pair(key, messages[:at]) for at in ends[-_MOST_MARKS:]]
+        if not marks or any(self.unwritten(mark) for mark in marks):
+            return bool(marks)
+        return await asyncio.to_thread(self._store.has_any, marks)
+
+    def mark(self, key: str, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Note that hidden messages follow. messages: visible to the client, up to the question or the results."""
+        self.add(Record(_mark(key, messages), time() + self._store.keep_s, NEW))
+
+    async def items(self, key: str, id: str) -> list[Any] | None:
+        """The items of the conversation up to a stored response; None: not known. Raises RetrievalError."""
+        found = await self._conversation(record_id(key=key, response=id), again=True)
+        items: list[Any] | None = orjson.loads(found.items) if found is not None and found.items else None
+        return items
+
+    async def _conversation(self, row: str, *, again: bool) -> Conversation | None:
+        record = await self.find_record(row, again=again)
+        if isinstance(record, Record):
+            return record.value
+        return None if record is None else msgspec.json.decode(record, type=Conversation)
+
+    def keep(self, key: str, messages: Sequence[Mapping[str, Any]], conversation: Conversation) -> None:
+        """Remember a conversation. messages: visible to the client, the newest reply last."""
+        if conversation.hidden or conversation.waiting:
+            self.add(Record(_pair(key, messages), time() + self._store.keep_s, NEW))
+        counted = [0, *itertools.accumulate(int(one.get("role") not in INSTRUCTIONS) for one in messages)]
+        stored = _moved(conversation, lambda at: counted[min(at, len(messages))])
+        self.add(Record(row_id(key, messages), time(), stored))
+
+    def keep_items(self, key: str, id: str, items: bytes) -> None:
+        """Remember the conversation up to a stored response. items: as JSON; b"" forgets the conversation."""
+        self.add(Record(record_id(key=key, response=id), time(), Conversation(items=items.decode())))
+
+
+def _moved(conversation: Conversation, place: Callable[[int], int]) -> Conversation:
+    """The conversation with other places of the hidden messages. place: the new place of a place."""
+    hidden = tuple(HiddenMessages(place(one.at), one.messages, one.replaces) for one in conversation.hidden)
+    return msgspec.structs.replace(conversation, hidden=hidden)
+
+
+def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
+    """The id of a record, for messages with any instructions.
+
+    Some clients write the time into the instructions, and coding agents add and drop reminders.
+    """
+    rows: list[list[Any]] = []
+    for message in messages:
+        row = _canonical(message)
+        if row[0] in INSTRUCTIONS:
+            continue
+        if row[0] == "assistant" and rows and rows[-1][0] == "assistant":  # parts of one reply
+            rows[-1] = ["assistant", rows[-1][1] + row[1], rows[-1][2] + row[2], None]
+        else:
+            rows.append(row)
+    return record_id(key=key, messages=rows)
+
+
+def _mark(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
+    return f"asked-{row_id(key, messages)}"
+
+
+def _pair(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
+    """The id of a mark for the newest question with the reply, whatever stands before. messages: the reply last."""
+    asked = [at for at, one in enumerate(messages) if one.get("role") == "user"]
+    return f"pair-{row_id(key, messages[asked[-1] if asked else 0 :])}"
+
+
+def _is_reply(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "assistant"
+
+
+def _canonical(message: Mapping[str, Any]) -> list[Any]:
+    """The parts of a message that clients send back as received."""
+    role, calls = message.get("role"), message.get("tool_calls")
+    functions = [
+        [call.get("id") or "", called.get("name"), _arguments(called.get("arguments", called.get("input")))]
+        for call in (calls if isinstance(calls, list) else ())
+        if (called := called_tool(call)) is not None
+    ]
+    return [role, _content(role, message.get("content")), functions, message.get("tool_call_id")]
+
+
+def _content(role: Any, content: Any) -> Any:
+    """The content, a single text as a text.
+
+    White space of a reply does not count: clients of messages and responses send a reply back in several parts. Some
+    clients move the marks of a provider's cache from message to message.
+    """
+    if role == "assistant":
+        return "".join(text_of(content).split())
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        return content
+    if all(part.get("type") == "text" for part in content):
+        return text_of(content)
+    return [{name: value for name, value in part.items() if name != "cache_control"} for part in content]
+
+
+def _arguments(given: Any) -> Any:
+    """The arguments of a call: a client of messages sends the arguments back as an object, not as text."""
+    value = json_of(given.encode("utf-8", "replace")) if isinstance(given, str) and given.strip() else {}
+    return given if value is None else value
+
+
+def _newest_reply(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Index of the model's newest message; -1: none."""
+    return max((index for index, one in enumerate(messages) if one.get("role") == "assistant"), default=-1)
+
+
+def has_results(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the client has sent results of tools since the model's newest reply."""
+    return any(one.get("role") == "tool" for one in messages[_newest_reply(messages) + 1 :])
+
+
+def resumed(
+    conversation: Conversation, messages: Sequence[Mapping[str, Any]], results: Mapping[str, bytes]
+) -> tuple[HiddenMessages, ...]:
+    """The hidden messages with the waiting calls, and with a result for each call, in the order of the calls.
+
+    results: id of each call of the gateway's -> the message with the result.
+    """
+    newest = _newest_reply(messages)
+    places = {
+        str(one.get("tool_call_id") or ""): index  # some servers write no ids
+        for index, one in enumerate(messages)
+        if index > newest and one.get("role") == "tool"
+    }
+    end = max(places.values(), default=newest) + 1
+    first = newest  # of the messages of the reply
+    while first > 0 and _is_reply(messages[first - 1]):
+        first -= 1
+    hidden = [HiddenMessages(first, conversation.message, replaces=True)]
+    for number, call in enumerate(conversation.waiting):
+        if call.owned:
+            later = (places[one.id] for one in conversation.waiting[number:] if one.id in places)
+            hidden.append(HiddenMessages(next(later, end), results[call.id].decode()))
+    return (*conversation.hidden, *hidden)
+
+
+def edits_of(request: ModelRequest, hidden: Sequence[HiddenMessages], appended: Sequence[bytes]) -> Sequence[Edit]:
+    """The edits that put hidden messages into the body's `messages`. appended: messages after all others."""
+    plain, count = unescaped(request.raw), len(request.fields["messages"])
+    opening = value_at(request.raw, request.members["messages"])
+    places = list(items(plain, opening)) if hidden else []
+    before: dict[int, list[bytes]] = {count: []}
+    edits = []
+    for one in hidden:
+        new = one.messages.encode()
+        if one.replaces:
+            last = one.at
+            while last + 1 < count and _is_reply(request.fields["messages"][last + 1]):
+                last += 1
+            edits.append(Edit(places[one.at], end_of(plain, places[last]), new))
+        else:
+            before.setdefault(one.at, []).append(new)
+    before[count] += appended
+    for at, messages in before.items():
+        if at < count:
+            edits.append(Edit(places[at], places[at], b",".join(messages) + b","))
+        elif messages:
+            end = end_of(plain, opening) - 1
+            edits.append(Edit(end, end, b"," + b",".join(messages)))
+    return edits

@@ -1,0 +1,6 @@
+"""Calls that a model writes as text, in place of a call of a tool.
+
+written_calls  such calls in a reply
+spelled_calls  their spellings
+quotes         whether such a text is only a quote
+"""

@@ -1,0 +1,296 @@
+"""The tools of one chat: what a tool is, and which tools the model may call.
+
+The entries of the body's `tools` follow the client's own tools, so the client's bytes stay. A new tool is a file with a
+`Tool`, and a setting.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import orjson
+
+from proxy.agent.action_trace import ActionCall, ActionTrace, CallOutcome
+from proxy.agent.memory import NEW, Conversation, edits_of
+from proxy.agent.result_budget import CallShare, ResultBudget
+from proxy.agent.text_calls.spelled_calls import typed
+from proxy.agent.tools.shelf import Shelf
+from proxy.apis.call import CallLimits
+from proxy.apis.schema_check import problems
+from proxy.dialects.base import ModelRequest
+from proxy.dialects.json_body import Edit, member_span, unescaped
+from proxy.dialects.replies import ToolCall
+from proxy.dialects.target import ToolsWay
+from proxy.exchange import Exchange
+
+PREFIX = "act_"  # of the name of an operation
+_MOST_NAME_CHARS = 64  # OpenAI's limit
+Effect = Literal["reads", "changes"]
+Owner = Literal["gateway", "client", "nobody"]  # nobody: the gateway answers that there is no such tool
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The result of a call."""
+
+    text: str  # for the model
+    outcome: CallOutcome = "ok"
+    known: bool = False  # the text is of a result or a document: later calls may use values of the text
+    fits: bool = False  # the text is cut to the call's share already
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A call that was not made, with the reason for the model."""
+
+    text: str
+    outcome: CallOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsPerson:
+    """A call that cannot be made without a person's answer: the chat ends with the question."""
+
+    question: str
+    text: str  # for the model
+    outcome: CallOutcome
+
+
+ToolResult = Done | Refused | NeedsPerson
+
+
+class Tool(Protocol):
+    """Something that a model may call. Tools are values: subclass, and give the members without a value."""
+
+    name: str  # of the tool, unless the client has a tool of this name
+    description: str
+    schema: Mapping[str, Any]  # of the arguments
+    effect: Effect = "reads"  # the gateway calls no tool that changes something
+
+    async def call(self, arguments: dict[str, Any], calling: "Calling") -> ToolResult:
+        """Make a call. An exception is a fault of the gateway, and a text for the model."""
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The set ("": no set) and the name there, for the record of the conversation."""
+        return "", self.name
+
+    @property
+    def label(self) -> str:
+        """SET/OPERATION, or the name, for logs and headers."""
+        return "/".join(filter(None, self.origin))
+
+    @property
+    def asked(self) -> Collection[str]:
+        """The arguments that only a person knows."""
+        return ()
+
+    @property
+    def secrets(self) -> Collection[str]:
+        """What no receipt may show."""
+        return ()
+
+    def checked(self, arguments: dict[str, Any]) -> dict[str, Any] | Refused:
+        """The arguments of a call, without half pairs of surrogates, which no search takes."""
+        if wrong := problems(self.schema, arguments):
+            return Refused(f"Nothing was done: {'; '.join(wrong)}.", "invalid_arguments")
+        texts = {name: one for name, one in arguments.items() if isinstance(one, str)}
+        return arguments | {name: one.encode("utf-8", "replace").decode() for name, one in texts.items()}
+
+    def after_question(self, _reply: str, _chat: "ChatState") -> str:
+        """How a model goes on after the person has answered the tool's question in a reply; "": another question."""
+        return ""
+
+    def definition(self, name: str) -> bytes:
+        """The entry of the body's `tools`. name: in this chat."""
+        function = {"name": name, "description": self.description, "parameters": self.schema}
+        return orjson.dumps({"type": "function", "function": function})
+
+
+def arguments_schema(required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of the arguments of a tool, with one required argument."""
+    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
+
+
+@dataclass(slots=True)
+class Toolbox:
+    """The tools that the gateway adds to one chat. Tools are only appended, because providers cache by prefix."""
+
+    taken: Collection[str] = ()  # names of the client's tools
+    tools: dict[str, Tool] = field(default_factory=dict)  # by the name in this chat
+    conversation: Conversation = NEW  # the record of the earlier rounds
+    others: bool = False  # whether the client has tools without a name, such as a provider's search
+    shelf: Shelf = field(default_factory=Shelf)
+    way: ToolsWay = "native"  # in which the model is asked for calls
+    refuses: Callable[[str], bool] = lambda _: False  # whether the model refuses the definition of SET/OPERATION
+    left_out: set[str] = field(default_factory=set)  # SET/OPERATION that the model has refused in this chat
+    passages: bool = False  # the model gets passages, too
+    sure: bool = False  # the search is sure that an operation answers the question
+    go_on: str = ""  # how the model goes on after the person's answer to a question of the gateway
+    changing: str = ""  # what the best operation for the question would change, which no chat is offered
+    form: bool = False  # the client wants a form of the answer: the answer is the model's text of one round alone
+
+    def owner(self, name: str) -> Owner:
+        """Who answers a call. A tool without a name, of the client's, may have any name."""
+        if name in self.tools:
+            return "gateway"
+        return "client" if self.others or name in self.taken else "nobody"
+
+    def claims(self, letters: str, *, begun: bool = False, made_up: bool = False) -> bool:
+        """Whether a call as text with this name is for the gateway.
+
+        begun: the name may go on. made_up: any name with the prefix counts, because small models make names up.
+        """
+        if made_up and letters.startswith(PREFIX) and letters not in self.taken:
+            return True
+        return any(name.startswith(letters) for name in self.tools) if begun else letters in self.tools
+
+    def named(self, name: str) -> Tool | None:
+        """The tool with this name. Models that write calls as text leave out the prefix: getOrder, not act_getOrder."""
+        tool = self.tools.get(name)
+        return tool if tool is not None or self.way == "native" else self.tools.get(PREFIX + name)
+
+    def typed(self, call: ToolCall) -> ToolCall:
+        """A call that came as text, with the values that the tool's schema wants: some spellings have only texts."""
+        tool = self.named(call.name)
+        if tool is None:
+            return call
+        loose = {**tool.schema, "required": []}
+        return typed(call, lambda name, value: not problems(loose, {name: value}))
+
+    def may_go_on(self, name: str) -> bool:
+        """Whether a name may be the first piece of another name of a tool, of the client's, too."""
+        return any(one != name and one.startswith(name) for one in (*self.tools, *self.taken))
+
+    @property
+    def operations(self) -> list[Tool]:
+        """The offered operations."""
+        return [one for one in self.tools.values() if one.origin[0]]
+
+    def name_of(self, tool: Tool) -> str:
+        """The name of an offered tool in this chat."""
+        return next(name for name, one in self.tools.items() if one is tool)
+
+    def add(self, found: Sequence[Tool]) -> list[str]:
+        """Append tools, each once, without those that the model refuses; returns the names."""
+        return [self._added(one) for one in self.taking(found)]
+
+    def taking(self, found: Sequence[Tool]) -> list[Tool]:
+        """The tools whose definitions the model takes."""
+        return [one for one in found if one.label not in self.left_out and not self.refuses(one.label)]
+
+    def leave_out(self, name: str) -> str:
+        """Offer an operation no longer; returns SET/OPERATION, or "" for another tool."""
+        tool = self.tools.get(name)
+        if tool is None or not tool.origin[0]:
+            return ""
+        del self.tools[name]
+        self.left_out.add(tool.label)
+        return tool.label
+
+    def edit(self, request: ModelRequest) -> Edit:
+        """The edit that appends the entries to the body's `tools`."""
+        entries = b",".join([one.definition(name) for name, one in self.tools.items()])
+        tools = request.fields.get("tools")
+        if not tools:
+            return member_edit(request, "tools", b"[" + entries + b"]")
+        plain = unescaped(request.raw)
+        _, end = member_span(request.raw, plain, plain.index(b"{"), "tools")
+        return Edit(end - 1, end - 1, b"," + entries)
+
+    def edits(self, request: ModelRequest) -> Sequence[Edit]:
+        """The edits for the tools and for the hidden messages of earlier rounds."""
+        return [self.edit(request), *edits_of(request, self.conversation.hidden, [])]
+
+    def _added(self, tool: Tool) -> str:
+        """The name of a tool, which is appended unless the tool is offered: the tool's name, or a similar name."""
+        for name, one in self.tools.items():
+            if one.origin == tool.origin:
+                return name
+        base = name = tool.name[:_MOST_NAME_CHARS]
+        number = 2
+        while name in self.tools or name in self.taken:
+            end = f"_{number}"
+            name, number = base[: _MOST_NAME_CHARS - len(end)] + end, number + 1
+        self.tools[name] = tool
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLimits:
+    """The settings of a chat's calls."""
+
+    k: int  # operations that are offered for a question
+    rounds: int  # answers of the model with calls
+    calls: int
+    total_s: float
+    keepalive_s: float
+    call: CallLimits
+    search_s: float | None = None  # time for the search where a chat has operations; None: no limit
+    always: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the baked-in operations of each set, by name
+    private: Collection[str] = ()  # sets after whose results no call of a public set is sent
+    public: Collection[str] = ()
+    search_documents: bool = False  # each chat with sets and passages has the tool `search_documents`
+    result_tokens: int = sys.maxsize  # of all results that the model reads
+    total_bytes: int = sys.maxsize  # of all responses
+    tools: Sequence[Tool] = ()  # of every chat, also of a chat without a set
+
+
+@dataclass(slots=True)
+class ChatState:
+    """What the calls of one chat share."""
+
+    toolbox: Toolbox
+    limits: ActionLimits
+    exchange: Exchange
+    trace: ActionTrace
+    known: list[str]  # the texts in which a value of a call may stand
+    said: Sequence[str]  # by the person alone
+    listed: list[tuple[str, bool]]  # results, and whether a word of the model narrows the rows
+    private: set[str]  # the private sets of which the conversation has results, also of calls that run
+    budget: ResultBudget
+    until_s: float
+    calls_left: int
+    private_before: Sequence[str] = ()  # private sets of which the model has read results
+    round: int = 0
+    failures: dict[str, set[int]] = field(default_factory=dict)  # tool -> rounds with wrong arguments
+    incomplete: set[str] = field(default_factory=set)  # tools that were called without a value
+    wanted: dict[str, str] = field(
+        default_factory=dict
+    )  # tool -> name of the tool that waits for a value of the result
+
+    @property
+    def over(self) -> bool:
+        """Whether no further call may start."""
+        return self.calls_left <= 0 or self.budget.size_bytes <= 0 or time.monotonic() >= self.until_s
+
+    def note_private(self, name: str) -> None:
+        """Note that the conversation has a result of a set."""
+        if name in self.limits.private:
+            self.private.add(name)
+            self.trace.private = sorted(self.private)
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """One call of a tool in a chat."""
+
+    chat: ChatState
+    traced: ActionCall
+    share: CallShare  # of the limits
+
+    @property
+    def max_chars(self) -> int:
+        """Of the result's text."""
+        return self.share.call.max_chars
+
+
+def member_edit(request: ModelRequest, name: str, value: bytes) -> Edit:
+    """The edit that gives a member of the body a value, in place of the client's value or as the first member."""
+    plain = unescaped(request.raw)
+    opening = plain.index(b"{")
+    if name in request.fields:
+        return Edit(*member_span(request.raw, plain, opening, name), value)
+    return Edit(opening + 1, opening + 1, b'"%b":%b,' % (name.encode(), value))

@@ -1,0 +1,61 @@
+"""The search of documents as a tool: the model looks up further passages in the collections of the chat."""
+
+import asyncio
+import time
+from typing import Any
+
+from proxy import permitted
+from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, arguments_schema
+from proxy.dialects.quoting import quoted_passages
+from proxy.dialects.token_counts import BYTES_PER_TOKEN
+from retrieval.errors import RetrievalError
+from retrieval.knowledge import Knowledge
+from retrieval.records.search import Turn
+
+SEARCH = "search_documents"
+_MOST_PASSAGES = 20
+
+
+class SearchDocuments(Tool):
+    """The tool of a chat whose passages were searched for: `exchange.searched` has the collections."""
+
+    name = SEARCH
+    description = "Search the documents for further passages, where the passages at hand do not answer the question."
+    schema = arguments_schema(
+        "query",
+        query={"type": "string", "minLength": 1, "description": "A question or keywords, complete in itself"},
+        k={"type": "integer", "minimum": 1, "maximum": _MOST_PASSAGES, "description": "Passages, at most"},
+    )
+
+    def __init__(self, knowledge: Knowledge, *, explicit: bool, k: int | None, deadline_s: float) -> None:
+        """explicit: the client named the collections. k: passages; None: the setting."""
+        self._knowledge = knowledge
+        self._explicit = explicit
+        self._k = k
+        self._deadline_s = deadline_s
+
+    async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
+        """Search with the rights of the caller."""
+        exchange = calling.chat.exchange
+        asked = permitted.PermittedSearch(
+            [Turn("user", arguments["query"])],
+            exchange.searched,
+            exchange.rights,
+            self._explicit,
+            k=int(arguments["k"]) if "k" in arguments else self._k,  # 3.0 is a whole number, too
+            budget_tokens=calling.max_chars // BYTES_PER_TOKEN,
+        )
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                found = await permitted.search(self._knowledge, asked)
+        except (RetrievalError, TimeoutError):
+            return Refused("The documents cannot be searched at present.", "failed")
+        finally:
+            exchange.ended_step("retrieval", began, ", ".join(exchange.searched))
+        passages = found.retrieved.context.passages
+        if not passages:
+            return Done("No passage was found.")
+        exchange.actions = (*exchange.actions, SEARCH)
+        exchange.sources = (*exchange.sources, *(passage.source for passage in passages))
+        return Done(quoted_passages(passages), known=True)

@@ -1,0 +1,283 @@
+"""Actions for clients of `/v1/responses` and `/v1/messages`: every round is a chat completion.
+
+A bridge writes the client's request as a chat completion, and the reply of all rounds as one reply of the client's
+dialect. A request that the bridge cannot write, or whose upstream has no chat completions, gets no offer and goes on
+without a change.
+
+The upstream does not store such a response. Unless the client sends `"store": false`, the gateway keeps the items of
+the conversation, and a later request may continue the response by `previous_response_id`, or name an item in place of
+the item's text (`item_reference`).
+"""
+
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from proxy.agent.actions import Actions
+from proxy.agent.loop import ActionLoop
+from proxy.agent.memory import ActionMemory
+from proxy.agent.toolbox import Toolbox
+from proxy.asgi import App, Message, Receive, Scope, Send
+from proxy.dialects.base import ModelRequest
+from proxy.dialects.chat import CHAT, ChatRequest
+from proxy.dialects.errors import ApiError
+from proxy.dialects.json_body import by_size
+from proxy.dialects.paths import DIALECT_NAMES
+from proxy.dialects.replies import json_bytes
+from proxy.dialects.responses import RESPONSES, ResponsesRequest
+from proxy.dialects.responses_reply import OWN_ID, response_of_item
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange, exchange_of
+from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
+from proxy.upstream.bridges.responses_request import has_custom_tools
+from retrieval.errors import RetrievalError
+
+log = logging.getLogger("ragway")
+_NO_CHAT = (404, 405, 501)  # statuses of an upstream without chat completions, or without any for the model
+_NO_CUSTOM = (400, 422)  # statuses of an upstream whose chat completions know no custom tools
+_CUSTOM = "custom tools in chat completions"
+_MOST_ITEMS_BYTES = 1 << 20  # of the conversation that a stored response continues
+_RETRY_AFTER_S = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ClientChat:
+    """A chat as a chat completion, without passages."""
+
+    request: ChatRequest
+    target: Target  # with the place of the passages in the chat completion
+    body: bytes | None = None  # of another dialect, for the bridge; None: the client's own request
+    items: Sequence[Any] | None = None  # of a response that is stored: the whole conversation
+    continues: bool = False  # continues a response that only the gateway has stored
+    narrowed: bool = False  # the client says which tools the model may call, or must call
+    custom: bool = False  # the client has custom tools, such as Codex's `apply_patch`
+
+
+async def client_chat(
+    request: ModelRequest, model: str, target: Target, exchange: Exchange, actions: Actions
+) -> ClientChat | None:
+    """The client's request as a chat completion; None: the request goes on without a change.
+
+    model: as the client named the model. Raises ApiError where the request continues a
+    response that only the gateway knows: 400 where the bridge refuses a member, 503 where the response is not read.
+    """
+    if isinstance(request, ChatRequest):
+        return ClientChat(request, target)
+    earlier = await _earlier_items(request, exchange, actions)
+    if earlier is None and (exchange.action_trace is None or not _knows_chat(request, target, actions)):
+        return None
+    try:
+        return await by_size(request.raw, lambda: _translated(request, model, target, earlier, exchange, actions))
+    except ApiError as error:
+        if earlier is not None:
+            raise
+        log.info("%s no operation is offered: %s", exchange.id, error.message)
+        return None
+
+
+async def _earlier_items(request: ModelRequest, exchange: Exchange, actions: Actions) -> Sequence[Any] | None:
+    """All items of a request that continues a response of the gateway, or names items of such responses.
+
+    None: the request does neither, or the gateway does not know the response or an item. Raises ApiError 503.
+    """
+    if actions.memory is None or exchange.dialect is not RESPONSES:
+        return None
+    try:
+        before: list[Any] | None = []
+        if previous := request.previous_reply:
+            before = await actions.memory.items(exchange.key, previous) if previous.startswith(OWN_ID) else None
+        given = None if before is None else await _resolved(request, exchange.key, actions.memory)
+    except RetrievalError as error:  # only the gateway has the conversation: another answer would be about nothing
+        log.warning("%s the response before is not read: %s", exchange.id, error)
+        message = "The conversation of the response cannot be read at present: try again later."
+        again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
+        raise ApiError(503, message, code="response_unavailable", type="server_error", headers=again) from error
+    return None if before is None or given is None else [*before, *given]
+
+
+async def _resolved(request: ModelRequest, key: str, memory: ActionMemory) -> Sequence[Any] | None:
+    """The items of the request, with the items of the gateway's responses in place of references.
+
+    None: the request continues nothing of the gateway's, or an item is not known. Raises RetrievalError.
+    """
+    given = _items_of(request.fields.get("input"))
+    named = {at: one["id"] for at, one in enumerate(given) if _names_own_item(one)}
+    if not named and not request.previous_reply:
+        return None
+    known: dict[str, Any] = {}
+    for id in reversed(named.values()):  # the newest response has the items of the earlier responses, too
+        if id not in known:
+            items = await memory.items(key, response_of_item(id)) or []
+            known |= {one["id"]: one for one in items if isinstance(one, dict) and isinstance(one.get("id"), str)}
+        if id not in known:
+            return None
+    return [known[named[at]] if at in named else one for at, one in enumerate(given)]
+
+
+def _names_own_item(item: Any) -> bool:
+    """Whether an item of the request only names an item of a response of the gateway."""
+    return isinstance(item, dict) and item.get("type") == "item_reference" and response_of_item(item.get("id")) != ""
+
+
+def _knows_chat(request: ModelRequest, target: Target, actions: Actions) -> bool:
+    """Whether the upstream may know chat completions with the tools of the request."""
+    stated = not target.dialects or DIALECT_NAMES[CHAT.path] in target.dialects
+    needed = [CHAT.path, *([_CUSTOM] if _has_custom_tools(request) else [])]
+    return stated and not any(actions.lacking.knows(target, name, model=target.model) for name in needed)
+
+
+def _has_custom_tools(request: ModelRequest) -> bool:
+    with contextlib.suppress(ApiError):  # the bridge says what is wrong
+        return isinstance(request, ResponsesRequest) and has_custom_tools(request.fields)
+    return False
+
+
+def _translated(
+    request: ModelRequest,
+    model: str,
+    target: Target,
+    earlier: Sequence[Any] | None,
+    exchange: Exchange,
+    actions: Actions,
+) -> ClientChat:
+    """earlier: all items of a request that continues a response of the gateway. Raises ApiError 400."""
+    fields = {name: value for name, value in request.fields.items() if name != "rag"}
+    fields["model"] = target.model or model
+    items = None
+    if exchange.dialect is RESPONSES:
+        items = _items_of(fields.get("input")) if earlier is None else earlier
+    if earlier is not None:
+        fields.pop("previous_response_id", None)
+        fields["input"] = items
+    body = json_bytes(fields)
+    chat = TranslatedRequest.of(exchange.dialect, body, target, actions.lacking).chat
+    choice = fields.get("tool_choice")
+    choice = choice.get("type") if isinstance(choice, dict) else choice
+    return ClientChat(
+        ChatRequest.parse(chat),
+        # As in the client's dialect, where passages never stand before the client's own instructions.
+        replace(target, position="tail" if target.position == "tail" else "merge"),
+        body,
+        items if request.stored else None,
+        continues=earlier is not None,
+        narrowed=choice not in (None, "auto"),
+        custom=_has_custom_tools(request),
+    )
+
+
+def _items_of(given: Any) -> Sequence[Any]:
+    """The `input` of a request for a response, as items."""
+    if isinstance(given, list):
+        return given
+    return [] if given is None else [{"type": "message", "role": "user", "content": given}]
+
+
+Forwarded = Callable[..., bytes]  # (request, edits, instructions="") -> the bytes for the upstream
+Rounds = Callable[[App, ChatRequest], App]  # the upstream and a chat completion -> the app that answers the chat
+
+
+def app_of(
+    chat: ClientChat,
+    upstream: App,
+    forwarded: Forwarded,
+    offer: Toolbox | None,
+    exchange: Exchange,
+    actions: Actions,
+    passages: Sequence[str],
+) -> App:
+    """The app that answers a chat. `exchange.body` is the client's request with the passages.
+
+    offer: None for a chat that only continues a stored response. passages: the texts that are injected.
+    """
+
+    def rounds(upstream: App, request: ChatRequest) -> App:
+        one = functools.partial(forwarded, request)
+        if offer is not None:
+            return ActionLoop(upstream, request, one, offer, exchange, actions, passages)
+
+        async def ask_once(scope: Scope, receive: Receive, send: Send) -> None:
+            exchange.body = await by_size(exchange.body or b"", lambda: one([]))
+            await upstream(scope, receive, send)
+
+        return ask_once
+
+    if chat.body is None:
+        return rounds(upstream, chat.request)
+    resumes = offer is not None and offer.conversation.waiting != ()
+    return BridgedChat(upstream, chat, exchange.body or b"", rounds, actions, resumes=resumes)
+
+
+class BridgedChat:
+    """Answers a chat of another dialect by chat completions."""
+
+    def __init__(
+        self, upstream: App, chat: ClientChat, native: bytes, rounds: Rounds, actions: Actions, *, resumes: bool
+    ) -> None:
+        """native: the client's request with the passages, for an upstream without chat completions.
+
+        resumes: calls of the round before waited, so chat completions have answered this conversation.
+        """
+        self._upstream = upstream
+        self._chat = chat
+        self._native = native
+        self._rounds = rounds
+        self._actions = actions
+        self._resumes = resumes
+        self._settled = False  # the upstream has answered a chat completion, or the client has a byte of the answer
+        self._lacks = CHAT.path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises ApiError as the bridge and as the upstream."""
+        exchange, target = exchange_of(scope), self._chat.target
+        resolved, exchange.body = exchange.target, self._chat.body
+
+        async def begin(message: Message) -> None:
+            self._settled = True  # the loop may keep a stream alive before the loop asks the upstream
+            await send(message)
+
+        try:
+            keep = functools.partial(self._keep, exchange.key)
+            await bridged(self._answer, scope, receive, begin, self._actions.lacking, before_end=keep)
+        except _NoChatError:
+            exchange.target, exchange.body, exchange.tokens = resolved, self._native, None
+            if exchange.action_trace is not None:
+                exchange.action_trace.offer = "not suited"
+            await self._upstream(scope, receive, send)
+            if exchange.status < 400 and not self._resumes:
+                self._actions.lacking.learn(target, self._lacks, "no operation is offered", model=target.model)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the chat completion in `exchange.body`."""
+        body = exchange_of(scope).body or b""
+        request = await by_size(body, lambda: ChatRequest.parse(body))
+        await self._rounds(self._ask, request)(scope, receive, send)
+
+    async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask the upstream. Raises _NoChatError where the upstream refuses the first chat completion as unknown."""
+        no_custom = _NO_CUSTOM if self._chat.custom else ()
+
+        async def look(message: Message) -> None:
+            status = message.get("status")
+            if not self._settled and not self._chat.continues and status in (*_NO_CHAT, *no_custom):
+                self._lacks = CHAT.path if status in _NO_CHAT else _CUSTOM
+                raise _NoChatError
+            self._settled = True
+            await send(message)
+
+        await self._upstream(scope, receive, look)
+
+    def _keep(self, key: str, reply: Mapping[str, Any]) -> None:
+        """Remember the conversation for a request that continues the response."""
+        memory, items = self._actions.memory, self._chat.items
+        if memory is None or items is None or len(self._chat.body or b"") > _MOST_ITEMS_BYTES:
+            return
+        kept = json_bytes([*items, *reply["output"]])
+        if len(kept) <= _MOST_ITEMS_BYTES:
+            memory.keep_items(key, reply["id"], kept)
+
+
+class _NoChatError(Exception):
+    """The upstream has no chat completions for the model; the client has no byte of the answer."""

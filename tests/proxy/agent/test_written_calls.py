@@ -1,0 +1,91 @@
+"""Calls that a model writes as text, and texts that only resemble a call."""
+
+import pytest
+
+from proxy.agent.text_calls.quotes import is_marked
+from proxy.agent.text_calls.spelled_calls import begins_call, cut_call, spelled_call
+from proxy.agent.text_calls.written_calls import last_lines, may_become_call, names_call, written_call
+from proxy.dialects.replies import ToolCall
+
+SPACES = " " * 19_000
+SLOW = [  # beginnings of a call before which and after which white space may stand
+    "",
+    "```json",
+    "<tool_call>",
+    "{",
+    '{"name"',
+    '{"name":',
+    '{"name": "act_a"',
+    '{"name": "act_a"}',
+    '{"name": "act_a",',
+    '{"name": "act_a", "arguments":',
+    '{"name": "act_a", "arguments": {}',
+    '{"name": "act_a", "arguments": {}}',
+    '{"name": "act_a", "arguments": {}}```',
+    "act_a(",
+    "act_a(x",
+    "act_a(x =",
+    "act_a:",
+]
+
+
+def owns(name: str) -> bool:
+    return name == "act_a"
+
+
+def owns_beginning(name: str) -> bool:
+    return "act_a".startswith(name)
+
+
+@pytest.mark.timeout(60)  # a match in quadratic or cubic time takes minutes, or for ever
+@pytest.mark.parametrize("begun", SLOW)
+def test_much_white_space_ends_at_all(begun: str) -> None:
+    for _ in range(20):
+        for text in (f"{begun}{SPACES}z", f"{SPACES}{begun}{SPACES}!{SPACES}"):
+            written_call(text, "", owns)
+            spelled_call(text, owns)
+            names_call(text)
+            may_become_call(text, owns, owns_beginning)
+            begins_call(text, owns, owns_beginning)
+            cut_call(text, owns_beginning)
+            is_marked(text, text, text)
+
+
+@pytest.mark.parametrize("after", ["", "}", " }", "}}", " } ", "\n}\n```\n", "}</tool_call>", " ``` "])
+@pytest.mark.parametrize("before", ["", "```json\n", "<tool_call> "])
+def test_a_call_without_arguments_is_a_call_with_any_end(before: str, after: str) -> None:
+    found = written_call(f'{before}{{"name": "act_a"{after}', "", owns)
+    assert found is not None
+    assert found.call == ToolCall("", "act_a", "{}")
+
+
+@pytest.mark.parametrize("after", ["z", "} z", "```z", '}{"name": "other"}'])
+def test_a_name_before_other_words_is_no_call(after: str) -> None:
+    assert written_call(f'{{"name": "act_a"{after}', "", owns) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("", ""),
+        ("Words.", "."),
+        ("Words.\n", ""),
+        ("Words.\n  ```json\n{", "  ```json\n{"),
+        ('Words. {"name": "act_a"', "."),
+        ('{"name": "Ann"}\n\n{"name": "act_a', '\n{"name": "act_a'),
+        ("a\n" * 500_000 + '{"name": "act_a"', '{"name": "act_a"'),
+        ("{ " * 500_000, "."),
+    ],
+    ids=range(8),
+)
+def test_a_call_begins_a_line_however_long_the_answer(text: str, last: str) -> None:
+    assert last_lines(text, owns, owns_beginning) == last
+    in_pieces = ""
+    for at in range(max(0, len(text) - 60), len(text)):
+        in_pieces = last_lines(in_pieces + text[at], owns, owns_beginning)
+    assert in_pieces == last
+
+
+@pytest.mark.parametrize("text", ["```\nact_a\n```", "```python\nact_a\n```", "`act_a`", "[to=functions.act_a]"])
+def test_the_name_alone_in_code_is_no_call(text: str) -> None:
+    assert written_call(text, "", owns) is None
