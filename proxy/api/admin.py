@@ -353,15 +353,13 @@ class _Endpoint:
 def _must_be_admin(scope: Scope) -> None:
     exchange = exchange_of(scope)
     if not exchange.rights.admin:
-        message = "This key may not see or change keys and the usage of all: that takes one made with --admin."
+        message = "This key may not see or change keys and everybody's usage: use a key made with --admin."
         raise ApiError(403, message, code="forbidden", type="permission_error")
     if any(name == b"origin" for name, _ in scope["headers"]):
-        message = "Keys and usage are not for web pages: ask without the header Origin."
+        message = "Keys and usage are not for web pages: ask without the Origin header."
         raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
     if scope["method"] not in ("GET", "HEAD") and not exchange.key:
-        message = (
-            "Keys are changed here by an admin's key only: make the first one by `ragway keys create NAME --admin`."
-        )
+        message = "Only an admin's key may change keys here: make the first one with `ragway keys create NAME --admin`."
         raise ApiError(403, message, code="forbidden", type="permission_error")
 
 

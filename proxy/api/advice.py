@@ -44,11 +44,11 @@ class Advice:
         elif names[:2] == ["v1", "actions"] and not any(one[:2] == ["v1", "actions"] for one in self._templates):
             message = f"{start}: no API is configured. Add a row to the setting `actions` (docs/use/actions.md)."
         elif names[:2] == ["v1", "realtime"]:
-            message = f"{start}: the gateway speaks no WebSocket. Connect realtime clients to the upstream itself."
+            message = f"{start}: the gateway does not speak WebSocket. Connect realtime clients to the upstream itself."
         elif len(path) <= _MOST_CHARS and (near := self._near(names)):
             message = f"{start}: did you mean {near}?"
             if near.startswith("/v1/knowledge"):
-                message += " GET /v1/knowledge/openapi.json tells all that there is."
+                message += " GET /v1/knowledge/openapi.json lists them all."
         elif names[:1] == ["v1"] and names[1:2] and names[1] not in _OURS:
             message = f"{start}: list it in upstream.paths to relay it."
         else:

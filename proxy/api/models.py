@@ -68,7 +68,7 @@ class Models:
                 rows |= {id: row for id, row in found.items() if id not in rows}
         if not rows and exchange.error:
             raise upstream_error(
-                502, f"The upstream gave no list of its models: {_public(exchange.error)}.", "upstream_error"
+                502, f"The upstream did not list its models: {_public(exchange.error)}.", "upstream_error"
             )
         await send_json(send, 200, orjson.dumps({"object": "list", "data": list(rows.values())}))
 

@@ -178,7 +178,7 @@ class _Fields:
         if self._is_model and self._encoded:
             raise _unreadable("its model is encoded")
         if self._is_model and self.model is not None:
-            message = "'model' stands twice in the form: send it once."
+            message = "The form has 'model' twice: send it once."
             raise ApiError(400, message, code="duplicate_field", param="model")
         if self._is_model:
             self.model = (0, 0)

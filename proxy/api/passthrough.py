@@ -75,7 +75,7 @@ class Passthrough:
         if self._forget is not None and scope["method"] == "DELETE" and (id := stored_id(path)):
             self._forget(exchange.key, id)
         if kind == "stored" and path.startswith(f"{RESPONSES.path}/{OWN_ID}"):
-            message = f"{path}: ragway wrote this response and stores none: send the whole conversation in `input`."
+            message = f"{path}: ragway wrote this response and kept no copy: send the whole conversation in `input`."
             raise ApiError(404, message, code="response_not_stored")
         if kind == "named":
             body = await json_body(scope, receive, max_bytes=self._max_body_bytes)
@@ -108,7 +108,7 @@ class Passthrough:
         """
         target = self._routes.resolve(model, exchange.rights) if model else self._routes.without_model()
         if target is None:
-            message = f"{path} names no model, and this gateway has several upstreams: {_how_to_name(path)}."
+            message = f"{path} does not name a model, and this gateway has several upstreams: {_how_to_name(path)}."
             raise ApiError(404, message, code="model_not_found", param="model")
         exchange.target = target
         if target.lane != "relay":
@@ -117,7 +117,7 @@ class Passthrough:
             )
             message = f"{path} is relayed only, and {served}: name a model with lane: relay."
             if stored_methods(path):
-                message += " This lane stores no response: send the whole conversation in `input`."
+                message += " This lane does not store responses: send the whole conversation in `input`."
             raise ApiError(404, message, code="path_not_supported", param="model")
         check_models(asked, target.model)
         return target

@@ -41,7 +41,7 @@ class _FoundDocument(Open, frozen=True):
     id: Annotated[str, doc("Of the document, for fetch.")]
     title: str
     url: Annotated[str, doc("The document's source.")]
-    text: Annotated[str, doc("Its passages that were found, best first.")]
+    text: Annotated[str, doc("Its matching passages, best first.")]
 
 
 class _FoundDocuments(Open, frozen=True):
@@ -57,7 +57,7 @@ class _Search(Closed, frozen=True):
 
 class _Fetch(Closed, frozen=True):
     id: Annotated[str, doc("A result's id.")]
-    start: Annotated[int, Meta(ge=0), doc("The first character, for what is too long.")] = 0
+    start: Annotated[int, Meta(ge=0), doc("The first character, for a long document.")] = 0
 
 
 class _Fetched(Open, frozen=True):
@@ -65,7 +65,7 @@ class _Fetched(Open, frozen=True):
     title: str
     text: str
     url: Annotated[str, doc("The document's source.")]
-    metadata: Annotated[dict[str, Any], doc("collection, format, chars; next_start where text is not all.")]
+    metadata: Annotated[dict[str, Any], doc("collection, format, chars; next_start if the text goes on.")]
 
 
 def tool_schemas() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:

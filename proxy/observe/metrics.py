@@ -297,4 +297,4 @@ class _Collected:
 
     def collect(self) -> Iterator[Metric]:
         yield from (one.collect(self._cells) for one in self._metrics)
-        yield GaugeMetricFamily("ragway_ready", "1 where /readyz is 200, else 0.", int(self._ready))
+        yield GaugeMetricFamily("ragway_ready", "1 if /readyz is 200, else 0.", int(self._ready))

@@ -142,7 +142,7 @@ class Access:
         except permitted.NotThere as error:
             raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
         except UnknownCollection as error:  # the index's message names all collections
-            message = "The collection was deleted meanwhile."
+            message = "The collection has just been deleted."
             raise ApiError(404, message, code="collection_not_found", param="collection") from error
         except CollectionExists as error:
             raise ApiError(409, f"{error}.", code="collection_exists", param="name") from error
@@ -192,7 +192,7 @@ def rights_of(scope: Scope) -> Rights:
 def must_write(name: str, rights: Rights) -> None:
     """Call only for readable content: the answer reveals whether the content exists."""
     if name not in rights.write:
-        raise forbidden(f"This key may read {name!r}, and not write it.", "collection")
+        raise forbidden(f"This key may read {name!r} but not write it.", "collection")
 
 
 def must_make(name: str, rights: Rights) -> None:
@@ -201,7 +201,7 @@ def must_make(name: str, rights: Rights) -> None:
         raise invalid(f"{name!r} is the gateway's own collection: choose another name", "name")
     if name not in rights.write or name not in rights.read:
         raise forbidden(
-            f"This key may not make a collection {name!r}: that takes the rights to read and to write it.", "name"
+            f"This key may not make a collection {name!r}: it needs the rights to read and write it.", "name"
         )
 
 

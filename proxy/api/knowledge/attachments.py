@@ -142,9 +142,9 @@ class Attachments:
         """Documents of the caller's files. Raises UnknownFile for the file of another caller."""
         ids = [str(one.get("file_id")) for one in files]
         if not ids or len(ids) > _MOST_FILES or not all(isinstance(one.get("file_id"), str) for one in files):
-            raise invalid(f"1 to {_MOST_FILES} ids of files are needed", "file_ids")
+            raise invalid(f"1 to {_MOST_FILES} file ids are needed", "file_ids")
         if len(set(ids)) < len(ids):
-            raise invalid("an id stands twice", "file_ids")
+            raise invalid("the same id is listed twice", "file_ids")
         known = {file.id: file for file in await self._access.knowledge.library.find_files(ids, owner_of(scope))}
         for id in ids:
             if id not in known:
@@ -312,7 +312,7 @@ def of_ids(ids: object, attributes: object = None) -> list[dict[str, Any]]:
 def check_chunking(fields: Mapping[str, Any]) -> None:
     strategy = fields.get("chunking_strategy")
     if strategy is not None and not (isinstance(strategy, dict) and strategy.get("type") == "auto"):
-        message = "documents are cut as the gateway's settings say: leave 'chunking_strategy' out"
+        message = "the gateway's settings decide how documents are cut: leave 'chunking_strategy' out"
         raise invalid(message, "chunking_strategy")
 
 

@@ -60,7 +60,7 @@ class Files:
     async def create_file(self, scope: Scope, receive: Receive) -> StoredFile:
         """Upload a file, to be attached to vector stores."""
         if not rights_of(scope).write.granted:
-            message = "This key may upload no files: that takes the right to write a collection."
+            message = "This key may not upload files: it needs the right to write a collection."
             raise ApiError(403, message, code="forbidden", type="permission_error")
         async with received(scope, receive, self._options) as form:
             none_but(form.fields, ("purpose",))

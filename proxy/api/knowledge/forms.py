@@ -231,7 +231,7 @@ def _boundary(scope: Scope, options: UploadOptions) -> bytes:
             media, said = parse_options_header(value)
             boundary = said.get(b"boundary", b"")
     if media.lower() != b"multipart/form-data" or not 1 <= len(boundary) <= 70:
-        message = "Send the files as a form: content-type: multipart/form-data, with its boundary."
+        message = "Send the files as a form, with content-type: multipart/form-data and its boundary."
         raise ApiError(415, message, code="unsupported_content_type")
     return boundary
 
@@ -242,7 +242,7 @@ def _no_form() -> ApiError:
 
 def _refused(error: OSError) -> ApiError:
     if error.errno in _FULL:
-        message = "There is no room for the upload on the gateway's disk: nothing of it was kept."
+        message = "The gateway's disk has no room for the upload: nothing was kept."
         return ApiError(507, message, code="disk_full", type="server_error")
-    message = f"The upload cannot be written to the gateway's disk ({error.strerror}): nothing of it was kept."
+    message = f"The upload cannot be written to the gateway's disk ({error.strerror}): nothing was kept."
     return ApiError(503, message, code="knowledge_unavailable", type="server_error")

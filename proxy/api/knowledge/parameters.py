@@ -21,7 +21,7 @@ _MOST_DEPTH = 64  # lists and objects within one another
 _MOST_TOLD_CHARS = 100  # of an unknown name
 _HALVES = re.compile("[\ud800-\udfff]")
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")  # of an error in msgspec's text
-_MISSING = re.compile("Object missing required field `(.*)`")
+_MISSING = re.compile("Object missing required field `([^`]*)`")
 _S = TypeVar("_S", bound=Struct)
 
 QueryText = Annotated[
@@ -59,7 +59,7 @@ def read_as(kind: type[_S], fields: Mapping[str, Any], *, strict: bool = True) -
         if found := _MISSING.match(text):
             place = f"{place}.{found[1]}".removeprefix(".")
         where, what = _expected(kind, re.findall(r"\w+", place))
-        raise invalid(f"'{where}' must be {what}", where.partition(".")[0]) from error
+        raise invalid(f"'{where}' must be {what}", re.split(r"[.\[]", where)[0]) from error
 
 
 def _expected(kind: type[Struct], names: Sequence[str]) -> tuple[str, str]:

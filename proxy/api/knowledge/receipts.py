@@ -106,7 +106,7 @@ class _Call(Closed, frozen=True):
     outcome: CallOutcome
     status: Annotated[int, doc("Of the API's response; 0: no response")]
     sent: Annotated[bool, doc("Whether a request left the gateway")]
-    tries: Annotated[int, doc("With the retries; 0 where not known")]
+    tries: Annotated[int, doc("With the retries; 0 if not known")]
     started_ms: Annotated[float, doc("Since the request arrived")]
     duration_ms: float | None
     size_bytes: Annotated[int, doc("Of the response")]
@@ -122,7 +122,7 @@ class _Actions(Closed, frozen=True):
     left_out: Annotated[list[str], doc("The operations whose definition the model refused in this chat")]
     private: Annotated[list[str], doc("The private action sets of which the conversation has results")]
     forgotten: Annotated[bool, doc("Whether earlier calls of the conversation could not be put back")]
-    answered_by: Annotated[AnsweredBy, doc("Empty where the client has left, and where a limit refused the first call")]
+    answered_by: Annotated[AnsweredBy, doc("Empty if the client left, or if a limit refused the first call")]
     rounds: Annotated[list[_Round], doc("The calls of the model")]
     calls: list[_Call]
 
@@ -180,5 +180,5 @@ class ReceiptsApi:
                 )
             if found:
                 return found
-        message = f"There is no receipt {id!r}: none was kept (receipts.keep_hours), or it is too old, or not yours."
+        message = f"There is no receipt {id!r}: it was not kept (receipts.keep_hours), is too old, or is not yours."
         raise ApiError(404, message, code="receipt_not_found", param="id")

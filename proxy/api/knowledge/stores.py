@@ -151,7 +151,7 @@ class Stores:
         fields = await self._access.fields(scope, receive, _ChangedStore)
         _check_options(fields)
         if fields.get("name") not in (None, name):
-            raise invalid("a vector store keeps its name: make another one", "name")
+            raise invalid("a vector store cannot be renamed: make another one", "name")
         return await self.read_vector_store(scope, receive)
 
     @operation(f"DELETE {STORE}", _TAG, Deleted, "Deleted")
@@ -197,7 +197,7 @@ def _check_options(fields: Mapping[str, Any]) -> None:
     check_chunking(fields)
     for name in ("metadata", "expires_after", "description"):
         if fields.get(name):
-            raise invalid(f"'{name}' is not kept here: leave it out", name)
+            raise invalid(f"'{name}' is not stored here: leave it out", name)
 
 
 def _store(row: CollectionInfo, counts: FileCounts) -> VectorStore:

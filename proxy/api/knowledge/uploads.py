@@ -187,7 +187,7 @@ def _given(form: Form) -> list[DocumentInput]:
         if name in fields:
             fields[name] = _parsed(form.fields[name], name)
     if len(form.files) > 1 and (two := [name for name in ("key", "title") if name in fields]):
-        raise invalid(f"'{two[0]}' is for one file: send each with its own request", two[0])
+        raise invalid(f"'{two[0]}' is for a single file: send each file in its own request", two[0])
     given = [_one(file, fields) for file in form.files]
     if len({one.key for one in given}) < len(given):
         raise invalid("two of the files have the same name: send them in two requests, each with a 'key'", _FILE)

@@ -92,7 +92,7 @@ def test_what_an_upstream_may_serve_can_be_listed(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/realtime", "/v1/realtime/client_secrets"])
 def test_a_realtime_session_belongs_to_the_upstream(path: str) -> None:
-    assert told(path).message.endswith("speaks no WebSocket. Connect realtime clients to the upstream itself.")
+    assert told(path).message.endswith("does not speak WebSocket. Connect realtime clients to the upstream itself.")
 
 
 @pytest.mark.parametrize(
