@@ -25,6 +25,7 @@ from retrieval.ingest.formats.registry import FORMATS
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs").glob("*/*.md"))]
 MOVED = sorted({*(ROOT / "docs").glob("*.md")} - {*PAGES})  # old paths: each says where the page is now
+BESIDE = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "benchmarks").rglob("*.md"))]
 _IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -201,7 +202,7 @@ def test_every_file_ending_that_is_read_is_listed_and_no_other() -> None:
     assert set(re.findall(r"`(\.\w+)`", "\n".join("|".join(cells) for cells in rows(table)))) == set(FORMATS)
 
 
-@pytest.mark.parametrize("path", [*PAGES, *MOVED], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*PAGES, *MOVED, *BESIDE], ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_somewhere(path: Path) -> None:
     for target in _LINK.findall(_FENCE.sub("", path.read_text("utf-8"))):
         if re.match(r"\w+://", target):
