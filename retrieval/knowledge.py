@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from config.sections import IngestSettings, QdrantSettings, RetrievalSettings
+from config.sections import EmbedderSettings, IngestSettings, QdrantSettings, RetrievalSettings
 from retrieval.records.documents import CollectionInfo, DocumentInfo, DocumentLocation, FullDocument, Groups, Passage
 from retrieval.records.files import UploadedFile
 from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
@@ -56,18 +56,10 @@ DEFAULT_HIT_OPTIONS = HitOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedderOptions:
-    """How to run an embedder, apart from name, backend and threads; every field is a setting of `embedder`."""
+class EmbedderOptions(EmbedderSettings):
+    """Which embedder, and how to run it."""
 
-    precision: Precision
-    query_prompt: str | None  # None: the model's own
-    document_prompt: str | None
-    api_base: str  # of a remote model; "" = the provider's address
     api_key: str  # "" = the environment variable that litellm reads
-    dimensions: int  # requested of a remote model; 0 = the model's own
-    batch_texts: int  # per call to a remote model
-    timeout_s: float  # per call to a remote model
-    retries: int  # per call to a remote model
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +103,13 @@ class Plan:
 
     data: str  # folder
     catalog_url: str  # of a PostgreSQL database; "" = SQLite in the data folder
-    model: str
-    backend: Backend
-    threads: int
     ingest: IngestSettings
+    max_file_bytes: int
     qdrant: QdrantSettings  # without a URL: the embedded engine
     qdrant_api_key: str
     enrichments: tuple[Enrichment, ...]
     search: SearchOptions
     embedding: EmbedderOptions
-
-    @property
-    def max_file_bytes(self) -> int:
-        return self.ingest.max_file_mb * 2**20
 
 
 class Search(Protocol):

@@ -28,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common.bootstrap import Floats, interval
 from benchmarks.common.output import say
-from cli.assembly.index import plan
 from config.settings import load
 from retrieval.embedding.embed import Embedder, cores
 from retrieval.embedding.export import open_embedder
@@ -180,7 +179,7 @@ def main() -> None:
     except (OSError, ValueError, KeyError) as error:
         say(f"cannot read {given.dir}: {error!r}; expected docs/ and queries.jsonl with meta.doc and meta.spans")
         sys.exit(2)
-    made = plan(load(environ={}), {})
+    made = load(environ={}).embedder
     inner = open_embedder(made.model, backend=made.backend, threads=cores(), cache=given.data / "models")
     embedder, tokens = CachedQueryEmbedder(inner, given.cache), EmbedderTokenizer(inner.tokenizer_file)
     ruler = Ruler(documents, tokens)

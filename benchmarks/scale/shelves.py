@@ -50,9 +50,8 @@ def name_of(collection: int) -> str:
 async def _fill(data: Path, base: Bases, chunks: int, collections: int) -> None:
     wanted = plan(load(environ={}, flags={"data": str(data)}))
     await (await Index.open(wanted, serving=False)).close()  # makes the catalog
-    embedder = open_embedder(
-        wanted.model, backend=wanted.backend, threads=1, cache=data / "models", options=wanted.embedding
-    )
+    options = wanted.embedding
+    embedder = open_embedder(options.model, backend=options.backend, threads=1, cache=data / "models", options=options)
     probes, of = probe(embedder), label(embedder)
     catalog = Catalog.open(data / "catalog.sqlite")
     store = open_shard(data / "index" / shard_name(of, embedder.dimension), {"dense": embedder.dimension})

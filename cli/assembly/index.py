@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
+from config.sections import EmbedderSettings, RetrievalSettings
 from config.settings import PROMPTS, Settings, SettingsError, check_address
 from retrieval.knowledge import EmbedderOptions, Enrichment, Plan, SearchOptions
 
@@ -12,18 +14,15 @@ from retrieval.knowledge import EmbedderOptions, Enrichment, Plan, SearchOptions
 def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
     """The settings of the index."""
     environ = os.environ if environ is None else environ
-    retrieval = {field.name: getattr(settings.retrieval, field.name) for field in fields(settings.retrieval)}
     return Plan(
         data=str(Path(settings.data).absolute()),
         catalog_url=settings.catalog.url,
-        model=settings.embedder.model,
-        backend=settings.embedder.backend,
-        threads=settings.embedder.threads,
         ingest=settings.ingest,
+        max_file_bytes=settings.ingest.max_file_mb * 2**20,
         qdrant=settings.qdrant,
         qdrant_api_key=environ.get(settings.qdrant.api_key_env, ""),
         enrichments=enrichments(settings),
-        search=SearchOptions(**retrieval, budget_tokens=settings.inject.budget_tokens),
+        search=SearchOptions(**_fields(settings.retrieval), budget_tokens=settings.inject.budget_tokens),
         embedding=_embedding(settings, environ),
     )
 
@@ -52,14 +51,9 @@ def _embedding(settings: Settings, environ: Mapping[str, str]) -> EmbedderOption
         raise SettingsError(
             f"embedder.api_key_env names the environment variable {embedder.api_key_env}, which is not set"
         )
-    return EmbedderOptions(
-        precision=embedder.precision,
-        query_prompt=embedder.query_prompt,
-        document_prompt=embedder.document_prompt,
-        api_base=embedder.api_base.rstrip("/"),
-        api_key=environ.get(embedder.api_key_env, ""),
-        dimensions=embedder.dimensions,
-        batch_texts=embedder.batch_texts,
-        timeout_s=embedder.timeout_s,
-        retries=embedder.retries,
-    )
+    api_key = environ.get(embedder.api_key_env, "")
+    return EmbedderOptions(**_fields(replace(embedder, api_base=embedder.api_base.rstrip("/"))), api_key=api_key)
+
+
+def _fields(section: EmbedderSettings | RetrievalSettings) -> dict[str, Any]:
+    return {field.name: getattr(section, field.name) for field in fields(section)}

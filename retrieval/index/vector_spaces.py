@@ -8,7 +8,7 @@ embedder.
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import msgspec
@@ -75,14 +75,14 @@ class Opener:
     async def open(self, choice: EmbedderChoice) -> VectorSpace:
         """The vector space of an embedder; a new embedder is prepared first. Raises RetrievalError."""
         plan, catalog, key = chosen(self._plan, choice), self._catalog, as_text(choice)
-        recipe = recipe_of(plan, self._scratch)
+        recipe, options = recipe_of(plan, self._scratch), plan.embedding
         embedder = await asyncio.to_thread(
             open_embedder,
-            plan.model,
-            backend=plan.backend,
-            threads=plan.threads,
+            options.model,
+            backend=options.backend,
+            threads=options.threads,
             cache=recipe.cache,
-            options=plan.embedding,
+            options=options,
         )
         probes = await asyncio.to_thread(probe, embedder)
         store = await open_store(plan, label(embedder), embedder.dimension, serving=self._serving)
@@ -176,8 +176,8 @@ def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:
     """The plan's way from documents to points."""
     data, ingest = Path(plan.data), plan.ingest
     return Recipe(
-        plan.model,
-        plan.backend,
+        plan.embedding.model,
+        plan.embedding.backend,
         data / "models",
         ingest.chunk_tokens,
         ingest.overlap_tokens,
@@ -195,30 +195,13 @@ def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:
 
 def choice_of(plan: Plan) -> EmbedderChoice:
     """The configured embedder."""
-    options = plan.embedding
-    return EmbedderChoice(
-        plan.model,
-        plan.backend,
-        options.precision,
-        options.query_prompt,
-        options.document_prompt,
-        options.api_base,
-        options.dimensions,
-    )
+    return EmbedderChoice(*(getattr(plan.embedding, field.name) for field in fields(EmbedderChoice)))
 
 
 def chosen(plan: Plan, choice: EmbedderChoice) -> Plan:
     """The plan with the embedder of `choice`. A key is sent only to the configured address."""
-    options = replace(
-        plan.embedding,
-        precision=choice.precision,
-        query_prompt=choice.query_prompt,
-        api_base=choice.api_base,
-        document_prompt=choice.document_prompt,
-        dimensions=choice.dimensions,
-        api_key=plan.embedding.api_key if choice.api_base == plan.embedding.api_base else "",
-    )
-    return replace(plan, model=choice.model, backend=choice.backend, embedding=options)
+    api_key = plan.embedding.api_key if choice.api_base == plan.embedding.api_base else ""
+    return replace(plan, embedding=replace(plan.embedding, **asdict(choice), api_key=api_key))
 
 
 def as_text(choice: EmbedderChoice) -> str:

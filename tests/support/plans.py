@@ -1,7 +1,6 @@
 """Plans for tests: an index with the default settings, but for the embedder, on a data folder of one test."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ READING = ReadingLimits(seconds=300, memory_mb=2048, chunks=50_000)
 
 def plan_for(data: Path, flags: Mapping[str, Any] | None = None, *, model: str = HASH) -> Plan:
     """The default plan on this data folder, with some settings changed. model: the embedder."""
-    return replace(plan(load(environ={}, flags={"data": str(data), **(flags or {})}), environ={}), model=model)
+    flags = {"data": str(data), "embedder.model": model, **(flags or {})}
+    return plan(load(environ={}, flags=flags), environ={})
 
 
 def silent(_done: int, _total: int, _chunks: int, _source: str = "") -> None:

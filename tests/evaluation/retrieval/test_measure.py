@@ -251,7 +251,7 @@ def test_tables_show_every_rung_and_metric_in_both_forms(result: SetResult) -> N
 def test_two_embedders_are_compared_on_what_asks_vectors(
     measured: Measure, result: SetResult, plan: Plan, tiny_model: Path
 ) -> None:
-    first, second = result, measured(plan=replace(plan, model=str(tiny_model)))
+    first, second = result, measured(plan=replace(plan, embedding=replace(plan.embedding, model=str(tiny_model))))
     assert first.embedder != second.embedder
     rows = between([first], [second], seed=0)
     assert {row.rung for row in rows} == {"dense", "hybrid", "rewriting", "human", "configured"}

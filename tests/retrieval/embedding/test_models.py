@@ -1,6 +1,7 @@
 """Sentence-transformers models of every make: their vectors are theirs, through ONNX where it can be, else torch."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,13 @@ from retrieval.errors import RetrievalError, WrongEmbedder
 from retrieval.ingest.prepare import ChunkTexts, Embedding
 from retrieval.ingest.splitting import Recipe
 from retrieval.knowledge import EmbedderOptions
+from tests.support.plans import plan_for
 
 TEXTS = ["use tls", "", "how do i connect to the database with tls on the wire " * 9, "open a session page 9"]
 
 
 def options(**changes: Any) -> EmbedderOptions:
-    settings: dict[str, Any] = {
-        "precision": "auto", "query_prompt": None, "document_prompt": None, "api_base": "", "api_key": "",
-        "dimensions": 0, "batch_texts": 8, "timeout_s": 1.0, "retries": 0,
-    }  # fmt: skip
-    return EmbedderOptions(**{**settings, **changes})
+    return replace(plan_for(Path("nowhere")).embedding, **changes)
 
 
 def vectors_of_parts(

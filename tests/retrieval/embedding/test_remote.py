@@ -18,6 +18,7 @@ from retrieval.embedding.remote import RemoteEmbedder, is_remote
 from retrieval.errors import IndexDown, RetrievalError
 from retrieval.knowledge import EmbedderOptions
 from tests.support.minilm import tokenizer_file
+from tests.support.plans import plan_for
 
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
 
@@ -70,7 +71,14 @@ def provider() -> Iterator[Provider]:
 
 
 def options(provider: Provider, **changes: Any) -> EmbedderOptions:
-    return replace(EmbedderOptions("auto", None, None, provider.url, "sk-test-key", 0, 4, 5.0, 2), **changes)
+    usual: dict[str, Any] = {
+        "api_base": provider.url,
+        "api_key": "sk-test-key",
+        "batch_texts": 4,
+        "timeout_s": 5.0,
+        "retries": 2,
+    }
+    return replace(plan_for(Path("nowhere")).embedding, **(usual | changes))
 
 
 def opened(provider: Provider, **changes: Any) -> tuple[RemoteEmbedder, list[float]]:

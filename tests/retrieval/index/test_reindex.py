@@ -103,7 +103,7 @@ async def test_the_collection_keeps_to_its_embedder_after_a_restart(
         await index.search.check()
         await index.writing.rebuild("docs", silent, embedder=choice_of(plan))  # back to the configured one
         assert any("twice" in text for text in passages(await ask(index)))
-    assert embedders(plan) == {"docs": plan.model}
+    assert embedders(plan) == {"docs": plan.embedding.model}
     async with opened(plan) as index:
         assert any("twice" in text for text in passages(await ask(index)))
 
