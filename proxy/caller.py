@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from proxy.dialects.base import X_API_KEY
 from proxy.dialects.errors import ApiError
-from retrieval.records.documents import is_reserved
+from retrieval.records.documents import RESERVED, is_reserved
 
 PREFIX = "sk-rag-"  # of every key of this gateway
 MAX_COLLECTIONS = 1000  # in one request
@@ -33,7 +33,9 @@ class Names:
         self._prefixes = tuple(name[:-1] for name in granted if name.endswith("*"))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._exact or (name.startswith(self._prefixes) and not is_reserved(name))
+        if name in self._exact:
+            return True
+        return name.startswith(self._prefixes) and not (name.startswith(RESERVED) and is_reserved(name))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Names) and self.granted == other.granted
