@@ -251,7 +251,7 @@ def test_files_are_the_upstreams_where_the_settings_list_the_path(gateway: Serve
 def test_a_file_for_a_batch_is_refused_with_what_to_do(keyed: Keyed, upstream: Recorder) -> None:
     with pytest.raises(openai.PermissionDeniedError, match="the right to write"):
         keyed.sdk().files.create(file=("a.jsonl", b"{}"), purpose="batch")
-    with pytest.raises(openai.NotFoundError, match="speaks no WebSocket"):
+    with pytest.raises(openai.NotFoundError, match="does not speak WebSocket"):
         keyed.sdk().get("/realtime", cast_to=object)
     assert not upstream.requests
 
