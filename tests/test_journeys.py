@@ -42,7 +42,7 @@ AT_MOST = {
     "An augmented chat": 52,
     "A follow-up question": 52,
     "A chat with an action": 97,  # to fall to 65, once tools, calls of the model and events are values
-    "An ingested document": 31,
+    "An ingested document": 29,
 }
 _INTRODUCTION = """# The map: files that a request passes
 

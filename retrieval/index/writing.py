@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +34,7 @@ class IndexWriting:
         self.jobs = Jobs(catalog)
         self.job_runner = JobRunner(self.jobs, shared.turn, self._put_one)
         self._plan = plan
+        self._folder = partial(Folder, max_bytes=plan.max_file_bytes, follow_links=plan.ingest.follow_links)
         self._catalog = catalog
         self._spaces = spaces
         self._shared = shared
@@ -44,7 +46,7 @@ class IndexWriting:
     ) -> IngestReport:
         if is_reserved(collection):
             raise Invalid(f"{collection} is the gateway's own collection: choose another name")
-        source = Folder(paths, self._plan, exclude)
+        source = self._folder(paths, exclude)
         try:
             return await self._spaces.of(collection).ingester.ingest(source, collection, progress)
         finally:
@@ -53,11 +55,11 @@ class IndexWriting:
     async def pending_documents(
         self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
     ) -> tuple[PendingDocument, ...]:
-        source = Folder(paths, self._plan, exclude) if paths else None
+        source = self._folder(paths, exclude) if paths else None
         return await self._spaces.of(collection).ingester.pending_documents(source, collection)
 
     async def enrichment_plan(self, pending: PendingDocument, collection: str) -> EnrichmentPlan:
-        return await self._spaces.of(collection).ingester.enrichment_plan(Folder((), self._plan), pending, collection)
+        return await self._spaces.of(collection).ingester.enrichment_plan(self._folder(()), pending, collection)
 
     async def learn(self, documents: Sequence[Document], collection: str, progress: Progress) -> IngestReport:
         """Make a collection of documents without files. Raises RetrievalError for an existing collection."""

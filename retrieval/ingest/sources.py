@@ -14,7 +14,6 @@ from retrieval.errors import Unreadable
 from retrieval.ingest.exclude import excluded_below
 from retrieval.ingest.load import FileCandidate, FoundFiles, content_hash, find, printable_path, read
 from retrieval.ingest.splitting import SourceFile
-from retrieval.knowledge import Plan
 
 Known = Mapping[str, RevisionRecord]  # key -> current revision; the key of a file is its path
 
@@ -45,10 +44,13 @@ class Source(Protocol):
 class Folder:
     """Files and folders. Under each folder, deleted and excluded files are gone; an unreadable file is not."""
 
-    def __init__(self, paths: Sequence[Path], plan: Plan, exclude: Sequence[str] = ()) -> None:
+    def __init__(
+        self, paths: Sequence[Path], exclude: Sequence[str] = (), *, max_bytes: int, follow_links: bool
+    ) -> None:
+        """follow_links: out of the given folders."""
         self._paths = paths
         self._exclude = exclude
-        self._max_bytes, self._follow_links = plan.max_file_bytes, plan.ingest.follow_links
+        self._max_bytes, self._follow_links = max_bytes, follow_links
 
     async def list(self) -> FoundFiles:
         return await asyncio.to_thread(

@@ -24,16 +24,12 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One passage with both vectors."""
+    """One passage with its vectors: a field for each row of a store's table of vectors (`stores.schema.Vectors`)."""
 
     id: str  # UUID
     passage: Passage
     dense: Vector  # (d,) float32, unit length
     sparse: Sparse  # BM25 term weights of `lexical_text`
-
-    def vector(self, name: str) -> Vector:
-        """The vector of this name in a store's table of vectors (`stores.schema.Vectors`)."""
-        return {"dense": self.dense}[name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ def checked(vector: Any, dimension: int) -> list[float]:
 
 
 def checked_points(points: Sequence[Point], vectors: Vectors) -> list[tuple[Point, dict[str, list[float]]]]:
-    return [(point, {name: checked(point.vector(name), d) for name, d in vectors.items()}) for point in points]
+    return [(point, {name: checked(getattr(point, name), d) for name, d in vectors.items()}) for point in points]
 
 
 @dataclass(frozen=True, slots=True)
