@@ -19,9 +19,9 @@ RetrievalError            any error below; the message says the fault and the re
     └── IndexSilent       the index process exists and does not answer: stopped, stuck, overloaded
 """
 
+from runtime.errors import Busy, IndexDown, RetrievalError
 
-class RetrievalError(Exception):
-    """Base of all errors that retrieval raises on purpose."""
+__all__ = ["Busy", "IndexDown", "RetrievalError"]  # handed on, beside the errors of this module
 
 
 class Unreadable(RetrievalError):
@@ -68,10 +68,6 @@ class Incomplete(RetrievalError):
     """The index lacks points of the collection: a search would miss documents without a word."""
 
 
-class Busy(RetrievalError):
-    """Another process writes to the collection: try again later."""
-
-
 class DataInUse(RetrievalError):
     """Another process has the data folder open."""
 
@@ -83,10 +79,6 @@ class DataInUse(RetrievalError):
 
 class DiskFull(RetrievalError):
     """Too little room on the disk: the engine maps files into memory and dies if a file cannot grow."""
-
-
-class IndexDown(RetrievalError):
-    """The index cannot be searched now, but may be soon."""
 
 
 class IndexStarting(IndexDown):

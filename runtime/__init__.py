@@ -1,5 +1,6 @@
-"""Parts that every process of ragway needs. Imports no other package of ragway except `retrieval.errors`.
+"""Parts that every process of ragway needs. Imports no other package of ragway.
 
+errors         the errors of databases and locks
 logs           log lines without texts of clients, models or documents
 database       opens and migrates SQLite or PostgreSQL      locks  locks in PostgreSQL, bound to a connection
 lazy_database  a database of the gateway, opened on first use

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from retrieval.errors import IndexDown, RetrievalError
+from runtime.errors import IndexDown, RetrievalError
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, ExceptionContext, MetaData, Table

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieval.errors import Busy, RetrievalError
+from runtime.errors import Busy, RetrievalError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from retrieval.errors import Busy, IndexDown, RetrievalError
 from runtime.database import lock_number
+from runtime.errors import Busy, IndexDown, RetrievalError
 
 _WAITED_TOO_LONG = "55P03"  # SQLSTATE lock_not_available
 _held: ContextVar[Connection | None] = ContextVar("held", default=None)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from retrieval.errors import RetrievalError
+from runtime.errors import RetrievalError
 
 _VERSION = b"\x01"
 _NONCE_BYTES = 12

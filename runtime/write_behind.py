@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
 
-from retrieval.errors import RetrievalError
+from runtime.errors import RetrievalError
 from runtime.record_store import RecordStore
 
 log = logging.getLogger("ragway")
