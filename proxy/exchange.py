@@ -65,7 +65,7 @@ class Exchange:
     upstream: App | None = field(default=None, repr=False)  # calls the model; None: the route sends the answer
     # Reserves tokens for a further call, given body, members, and the tokens of the calls so far. None: no limits.
     reserve_next: ReserveNext | None = field(default=None, repr=False)
-    at_end: Callable[[], object] | None = field(default=None, repr=False)  # keeps the receipt of a reply with rounds
+    after_reply: list[Callable[[], object]] = field(default_factory=list, repr=False)  # run when the reply has ended
     limited: str = ""  # the limit that refused the request; "unavailable": the accounts cannot be reached
     tokens: Tokens | None = None  # None: no model was called
     injected_tokens: int = 0  # of the passages, as the embedder counts

@@ -405,7 +405,7 @@ def _searched(decision: Decision, exchange: Exchange) -> bool:
 def _keep(receipt: Receipt, exchange: Exchange, receipts: Receipts) -> None:
     """Keep the receipt: at once, or after the reply where the reply may take several rounds."""
     if exchange.action_trace is not None and exchange.action_trace.offer == "offered":
-        exchange.at_end = functools.partial(receipts.add, receipt)
+        exchange.after_reply.append(functools.partial(receipts.add, receipt))
     else:
         receipts.add(receipt)
 

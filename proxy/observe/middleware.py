@@ -74,8 +74,8 @@ class Observe:
 
     def _ended(self, exchange: Exchange) -> None:
         exchange.end_grant()
-        if exchange.at_end is not None:
-            exchange.at_end()
+        for listener in exchange.after_reply:
+            listener()
         self._metrics.ended(exchange)
         if exchange.path.startswith(("/v1/", "/mcp")):
             logs.write_line(_line(exchange))
