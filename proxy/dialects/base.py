@@ -5,11 +5,11 @@ has no state, so one object serves all requests.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from proxy.dialects.errors import ApiError
-from proxy.dialects.json_body import Edit, JsonBody
+from proxy.dialects.json_body import Edit, JsonBody, kind_of
 from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens
 
@@ -70,10 +70,27 @@ def index_of_question(users: Sequence[tuple[int, str]]) -> int:
     return max(asking or [index for index, _ in users], default=-1)
 
 
+def checked_messages(fields: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+    """The member `messages`: at least one message, each with a role. Raises ApiError 400."""
+    messages = fields.get("messages")
+    if not isinstance(messages, list) or not messages:
+        found = "none" if not messages else kind_of(messages)
+        text = f"'messages' must be a list of at least one message, got {found}."
+        raise ApiError(400, text, code="invalid_messages", param="messages")
+    for index, message in enumerate(messages):
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            text = f'messages[{index}] must be an object with a \'role\', e.g. {{"role": "user", "content": "…"}}.'
+            raise ApiError(400, text, code="invalid_messages", param=f"messages[{index}]")
+    return messages
+
+
 class ModelRequest(JsonBody, ABC):
     """A client's request to a model: the conversation as values, and the bytes with a text inserted."""
 
     __slots__ = ()
+
+    BESIDE: ClassVar[tuple[str, ...]]  # members that the model reads beside the messages: tools, the form of the answer
+    ANSWER_LIMITS: ClassVar[tuple[str, ...]]  # members that limit the answer; the first that is set counts
 
     @abstractmethod
     def messages(self) -> Sequence[ConversationMessage]:
@@ -82,13 +99,14 @@ class ModelRequest(JsonBody, ABC):
         A user message that holds only results of tools has the role tool: the question is an older message.
         """
 
-    @abstractmethod
     def beside_messages(self) -> Sequence[Any]:
-        """JSON values that the model reads beside the messages: tools, the form of the answer; None where absent."""
+        """The JSON values of `BESIDE`; None where absent."""
+        return [self.fields.get(name) for name in self.BESIDE]
 
-    @abstractmethod
     def answer_tokens(self) -> int:
         """The longest answer that the client allows; 0: the client sets no limit."""
+        limit = next(filter(None, map(self.fields.get, self.ANSWER_LIMITS)), None)
+        return limit if isinstance(limit, int) and limit > 0 else 0
 
     @abstractmethod
     def wants_only_text(self) -> bool:

@@ -14,12 +14,13 @@ from proxy.dialects.base import (
     KeyHeader,
     ModelRequest,
     Position,
+    checked_messages,
     index_of_question,
     text_of,
 )
 from proxy.dialects.chat_reply import ChatReplyReader, completion, completion_frames
 from proxy.dialects.errors import ApiError
-from proxy.dialects.json_body import Edit, kind_of, member_span, nth_item, unescaped, value_at
+from proxy.dialects.json_body import Edit, member_span, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens, reported_tokens, tier_in, usages_in
 
@@ -30,28 +31,15 @@ class ChatRequest(ModelRequest):
     """The body of a request for a chat completion."""
 
     __slots__ = ()
+    BESIDE = ("tools", "functions", "response_format")
+    ANSWER_LIMITS = ("max_completion_tokens", "max_tokens")
 
     def messages(self) -> Sequence[ConversationMessage]:
         """At least one message. Raises ApiError 400: no list, or a message without a role."""
-        messages = self.fields.get("messages")
-        if not isinstance(messages, list) or not messages:
-            found = "none" if not messages else kind_of(messages)
-            text = f"'messages' must be a list of at least one message, got {found}."
-            raise ApiError(400, text, code="invalid_messages", param="messages")
-        read = []
-        for index, message in enumerate(messages):
-            if not isinstance(message, dict) or not isinstance(role := message.get("role"), str):
-                text = f'messages[{index}] must be an object with a \'role\', e.g. {{"role": "user", "content": "…"}}.'
-                raise ApiError(400, text, code="invalid_messages", param=f"messages[{index}]")
-            read.append(ConversationMessage(role, text_of(message.get("content")), message.get("tool_calls")))
-        return read
-
-    def beside_messages(self) -> Sequence[Any]:
-        return [self.fields.get(name) for name in ("tools", "functions", "response_format")]
-
-    def answer_tokens(self) -> int:
-        limit = self.fields.get("max_completion_tokens") or self.fields.get("max_tokens")
-        return limit if isinstance(limit, int) and limit > 0 else 0
+        return [
+            ConversationMessage(one["role"], text_of(one.get("content")), one.get("tool_calls"))
+            for one in checked_messages(self.fields)
+        ]
 
     def wants_only_text(self) -> bool:
         if self.fields.get("web_search_options") is not None:  # a search with no option is {}

@@ -14,6 +14,7 @@ from proxy.dialects.base import (
     KeyHeader,
     ModelRequest,
     Position,
+    checked_messages,
     index_of_question,
     text_of,
 )
@@ -37,31 +38,17 @@ class MessagesRequest(ModelRequest):
 
     __slots__ = ()
     NAMES = ("model", "messages", "system", "rag")
+    BESIDE = ("tools", "output_config")
+    ANSWER_LIMITS = ("max_tokens",)
 
     def messages(self) -> Sequence[ConversationMessage]:
         """At least one message. Raises ApiError 400: no list, a message without a role, or an unreadable `system`."""
-        system, messages = self.fields.get("system"), self.fields.get("messages")
+        system = self.fields.get("system")
         if not isinstance(system, str | list | None):
             text = f"'system' must be a text or a list of text blocks, got {kind_of(system)}."
             raise ApiError(400, text, code="invalid_messages", param="system")
-        if not isinstance(messages, list) or not messages:
-            found = "none" if not messages else kind_of(messages)
-            text = f"'messages' must be a list of at least one message, got {found}."
-            raise ApiError(400, text, code="invalid_messages", param="messages")
         read = [ConversationMessage("system", text_of(system))] if system else []
-        for index, message in enumerate(messages):
-            if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-                text = f'messages[{index}] must be an object with a \'role\', e.g. {{"role": "user", "content": "…"}}.'
-                raise ApiError(400, text, code="invalid_messages", param=f"messages[{index}]")
-            read.append(_read(message))
-        return read
-
-    def beside_messages(self) -> Sequence[Any]:
-        return [self.fields.get(name) for name in ("tools", "output_config")]
-
-    def answer_tokens(self) -> int:
-        limit = self.fields.get("max_tokens")
-        return limit if isinstance(limit, int) and limit > 0 else 0
+        return [*read, *map(_read, checked_messages(self.fields))]
 
     def wants_only_text(self) -> bool:
         return not any(self.fields.get(name) for name in _MORE_THAN_TEXT)

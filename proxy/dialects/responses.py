@@ -49,6 +49,8 @@ class ResponsesRequest(ModelRequest):
 
     __slots__ = ()
     NAMES = ("model", "input", "instructions", "rag")
+    BESIDE = ("tools", "text")
+    ANSWER_LIMITS = ("max_output_tokens",)
 
     def messages(self) -> Sequence[ConversationMessage]:
         """Empty without `instructions` and `input`. Raises ApiError 400: `input` is neither a text nor a list.
@@ -74,13 +76,6 @@ class ResponsesRequest(ModelRequest):
             else:
                 read.append(ConversationMessage("tool", text_of(item.get("output"), _TEXT_PARTS)))
         return read
-
-    def beside_messages(self) -> Sequence[Any]:
-        return [self.fields.get(name) for name in ("tools", "text")]
-
-    def answer_tokens(self) -> int:
-        limit = self.fields.get("max_output_tokens")
-        return limit if isinstance(limit, int) and limit > 0 else 0
 
     def wants_only_text(self) -> bool:
         """A response that the provider stores counts as more: a second request would store a second response."""

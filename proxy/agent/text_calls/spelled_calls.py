@@ -42,7 +42,6 @@ _OPENING = re.compile(r"functools(?=\[)|to=functions\.")
 _OPENINGS = ("functools[", "to=functions.")
 _LEADS = ("assistant", "commentary", "analysis", "function", "to=functions.", "functions.", "default_api.", "call:")
 _NAME = re.compile(r"[\w-]+")
-_MOST_NAME_CHARS = 200
 
 _BEFORE_NAME = frozenset(
     [f"{one}:" for one in ("name", "function", "function_name", "function_call", "tool", "tool_name", "tool_call")]
