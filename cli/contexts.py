@@ -133,7 +133,7 @@ def estimate_line(survey: EnrichmentSurvey, model: str, price: tuple[float, floa
     if price is None:
         return f"{line}; its price is not known"
     dollars = survey.tokens_in() * price[0] + survey.tokens_out() * price[1]
-    return f"{line}, about ${dollars:,.2f} by litellm's price table (less where the provider keeps repeated beginnings)"
+    return f"{line}, about ${dollars:,.2f} by litellm's price table (less if the provider keeps repeated beginnings)"
 
 
 def price_of(model: str) -> tuple[float, float] | None:

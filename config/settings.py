@@ -253,7 +253,7 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
                 raise SettingsError(f"actions.{name}.networks: {error}; write 10.0.0.0/8, or so") from error
         _check_offer(name, row)
         if row.auth == "api_key" and row.key_in == "header" and not _HEADER_NAME.fullmatch(row.key_name):
-            raise SettingsError(f"actions.{name}.key_name must be the name of a header, got {row.key_name!r}")
+            raise SettingsError(f"actions.{name}.key_name must be a header name, got {row.key_name!r}")
         needed = {"basic": ("user_env", "secret_env"), "digest": ("user_env", "secret_env"), "none": ()}
         needed |= {"oauth2": ("user_env", "secret_env", "token_url")}
         for key in ("secret_per_key", "secret_env", "user_env"):

@@ -73,7 +73,7 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
         if "_".join(name.split("_")[:2]) in _REFUSALS:
             raise RetrievalError(
                 f"{what} cannot be read or written ({context.original_exception}): check the disk's free space and "
-                "the permissions of the data folder; no finished work is lost"
+                "the data folder's permissions; no finished work is lost"
             ) from context.original_exception
         if "_".join(name.split("_")[:2]) in _DAMAGE:
             raise RetrievalError(
@@ -181,8 +181,8 @@ def _address(url: str) -> "URL":
         address = make_url(url)
     except (ArgumentError, ValueError):  # the error text may contain the password
         raise RetrievalError(
-            "catalog.url is not an address of a database: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with "
-            "special characters of the password as %XX"
+            "catalog.url is not a database address: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with "
+            "the password's special characters as %XX"
         ) from None
     return address.set(drivername="postgresql+psycopg")
 

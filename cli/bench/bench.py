@@ -84,13 +84,13 @@ _OPTIONS = (
     ),
     click.option(
         "--set", "settings", multiple=True, metavar="NAME=VALUE,…",
-        help="Settings of a variant: k (passages at most) and members of the request, such as temperature; "
+        help="Settings of a variant: k (passages at most) and request members, such as temperature; "
         "several times: one variant each.",
     ),
     click.option(
         "--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often to ask each question."
     ),
-    click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the order of requests."),
+    click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the request order."),
     click.option(
         "--run", "folder", type=_FOLDER,
         help="The run's folder (default: bench/ and the questions' name, in the data folder).",

@@ -61,7 +61,7 @@ class _DraftArgs(SendOptions):
     show_default=True,
     help="Most questions; the model drafts one question for each passage.",
 )
-@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the choice of passages.")
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the passage choice.")
 @click.option(
     "--prompt",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

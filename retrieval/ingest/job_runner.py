@@ -142,7 +142,7 @@ class JobRunner:
         log.error("a job of the collection %r failed", collection, exc_info=error)
         with contextlib.suppress(RetrievalError):
             if (id := self._jobs.next(collection)) is not None:
-                self._jobs.finish(id, "failed", f"the index failed ({type(error).__name__}): see the log of the index")
+                self._jobs.finish(id, "failed", f"the index failed ({type(error).__name__}): see its log")
                 self.notify_finished(id)
                 self.schedule(collection)
 

@@ -248,7 +248,7 @@ def reachable(data: Path) -> Iterator[str]:
         yield path
         return
     if not Path("/proc/self/fd").is_dir():
-        raise RetrievalError(f"the path of the data folder is too long for a socket: {data}; choose a shorter one")
+        raise RetrievalError(f"the data folder's path is too long for a socket: {data}; choose a shorter one")
     folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{SOCKET}"

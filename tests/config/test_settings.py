@@ -479,7 +479,7 @@ def test_settings_cannot_be_changed_afterwards(source: Source) -> None:
 @pytest.mark.parametrize("name", ["", "X-API-Key:", "X Key", "Schlüssel"])
 def test_a_key_of_an_api_goes_into_a_header_with_a_possible_name(source: Source, name: str) -> None:
     row = f"auth: api_key, secret_env: KEY, key_name: '{name}'"
-    assert "actions.atlas.key_name must be the name of a header" in source.refused(f"actions: {{atlas: {{{row}}}}}")
+    assert "actions.atlas.key_name must be a header name" in source.refused(f"actions: {{atlas: {{{row}}}}}")
     assert source.load(f"actions: {{atlas: {{{row}, key_in: query}}}}").actions["atlas"].key_name == name
 
 

@@ -196,7 +196,7 @@ def _check_json(schema: Values) -> None:
     try:
         orjson.dumps(within)
     except orjson.JSONEncodeError as error:
-        raise TooLarge(f"the schema of the arguments cannot be written as JSON ({error})") from error
+        raise TooLarge(f"the argument schema cannot be written as JSON ({error})") from error
 
 
 def _name(given: Values, method: str, path: str) -> str:

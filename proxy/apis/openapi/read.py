@@ -96,7 +96,7 @@ def _add_scalar(kind: str, pattern: str, first: list[str], make: Callable[[str],
     def made(_: Any, node: Any) -> Any:
         value = make(node.value) if isinstance(node, yaml.ScalarNode) and fits.match(node.value) else math.inf
         if value in (math.inf, -math.inf):
-            raise _at(f"the value is no {kind} of JSON", node.start_mark)
+            raise _at(f"the value is not a JSON {kind}", node.start_mark)
         return value
 
     _Loader.add_implicit_resolver(f"{_CORE}{kind}", fits, first)
@@ -134,7 +134,7 @@ def read_spec(raw: bytes, *, yaml_bytes: int = MAX_BYTES) -> dict[str, Any]:
         raise UnreadableSpec("the document is not an object: an OpenAPI document begins with `openapi: 3.1.0`, or so")
     if "swagger" in document:
         if str(document["swagger"]) != "2.0":
-            raise UnreadableSpec(f"`swagger: {document['swagger']}`: of Swagger only version 2.0 is read")
+            raise UnreadableSpec(f"`swagger: {document['swagger']}`: only version 2.0 of Swagger is read")
         try:
             document = upgraded(document)
         except DocumentTooLarge as error:
@@ -143,7 +143,7 @@ def read_spec(raw: bytes, *, yaml_bytes: int = MAX_BYTES) -> dict[str, Any]:
             raise UnreadableSpec(f"the document is not written as Swagger 2.0 ({error})") from error
     elif not _VERSIONS.fullmatch(str(document.get("openapi"))):  # YAML's `openapi: 3.1` is a number
         given = "no `openapi`" if "openapi" not in document else f"`openapi: {document['openapi']}`"
-        raise UnreadableSpec(f"{given}: versions 3.0 and 3.1 of OpenAPI are read, and version 2.0 of Swagger")
+        raise UnreadableSpec(f"{given}: only OpenAPI 3.0 and 3.1 and Swagger 2.0 are read")
     if not isinstance(document.get("paths", {}), dict):
         raise UnreadableSpec("`paths` is not an object")
     return dict(document)

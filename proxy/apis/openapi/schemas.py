@@ -21,7 +21,7 @@ _ONES = (
 )  # fmt: skip
 _MAPS = ("properties", "patternProperties", "dependentSchemas")
 _MOST_VALUES = 20_000  # of an operation: a model cannot read a larger schema
-_TOO_LARGE = "the schema of the arguments is too large for a model"
+_TOO_LARGE = "the argument schema is too large for a model"
 _MOST_DESCRIPTION_CHARS = 600
 _MOST_NAME_CHARS, _MOST_BASE_CHARS = 64, 50  # of a name in `$defs`; without a number
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]+")

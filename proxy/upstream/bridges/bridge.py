@@ -158,7 +158,7 @@ class _Broken(Exception):
 
 
 class _LacksHints(Exception):
-    """The upstream refused the request for hints; the client has no byte of the answer."""
+    """The upstream refused the request for hints; nothing was sent to the client yet."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__()
@@ -224,7 +224,7 @@ class _Reply:
         self._headers = kept
         self._stream = self._status == 200 and media.startswith(_EVENT_STREAM[1])
         if self._stream and not self._streamed:
-            raise upstream_error(502, "The upstream sent a stream where none was asked for.", "upstream_garbled")
+            raise upstream_error(502, "The upstream sent a stream, but none was asked for.", "upstream_garbled")
         if self._stream:
             await self._send({"type": "http.response.start", "status": 200, "headers": [_EVENT_STREAM, *kept]})
 

@@ -86,13 +86,13 @@ def _not_spoken(exchange: Exchange, target: Target) -> ApiError:
     message = (
         f"The upstream of {exchange.model!r} has neither {exchange.dialect.path} nor {CHAT.path} (models.NAME.dialects "
         f"is {', '.join(target.dialects)}): ask over one of these dialects, or let litellm translate with "
-        "`lane: translated` and litellm's name of the model, such as anthropic/claude-sonnet-4-5."
+        "`lane: translated` and litellm's model name, such as anthropic/claude-sonnet-4-5."
     )
     return ApiError(404, message, code="path_not_supported", param="model")
 
 
 class NoSuchPathError(Exception):
-    """The upstream lacks the path; the client has no byte of the answer."""
+    """The upstream lacks the path; nothing was sent to the client yet."""
 
 
 class FirstLook:

@@ -33,7 +33,7 @@ _LEFT_OUT = (
 _STATE = {
     "previous_response_id": "send the whole conversation in `input`",
     "conversation": "send the whole conversation in `input`",
-    "prompt": "send the text of the prompt in `instructions`",
+    "prompt": "send the prompt's text in `instructions`",
     "background": "wait for the response, or ask for a stream",
 }
 _OF_REPLIES = "id status phase"  # members of the items of a response, without a meaning for the model
@@ -123,7 +123,7 @@ def _messages(sent: Json) -> list[Json]:
         elif kind == _ADDITIONAL_TOOLS:
             pass  # with the other tools
         else:
-            unsupported(f"{at}.type", "leave the item out, or send the text of the item in a message", value=kind)
+            unsupported(f"{at}.type", "leave the item out, or send its text in a message", value=kind)
     if not (messages := arranged(messages)):
         wrong("input", "must be a text or a list of at least one item")
     return messages
@@ -175,7 +175,7 @@ def _image_part(part: Json, at: str) -> Json:
 def _file_part(part: Json, at: str) -> Json:
     file = members_of(part, at, "type file_id file_data filename file_url", "detail")
     if "file_url" in file:
-        unsupported(f"{at}.file_url", "send the bytes of the file in `file_data`")
+        unsupported(f"{at}.file_url", "send the file's bytes in `file_data`")
     return {"type": "file", "file": {name: value for name, value in file.items() if name != "type"}}
 
 

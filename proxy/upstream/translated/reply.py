@@ -152,7 +152,7 @@ async def _data_in(response: httpx.Response) -> AsyncGenerator[bytes]:
     elif not events and _is_json(rest):
         if error := json.loads(rest).get("error"):
             raise ErrorInReply(error)
-        words = "The upstream answered with a whole reply where a stream was asked for: ask without `stream`."
+        words = "The upstream answered with a whole reply, but a stream was asked for: ask without `stream`."
         raise upstream_error(502, words, "upstream_garbled")
 
 

@@ -111,7 +111,7 @@ def _address(value: Any, at: str) -> Any:
     rights.
     """
     if not isinstance(value, str) or not value.lower().startswith(("https://", "http://", "data:")):
-        raise _refused(f"`{at}` must be an address of https:, http: or data:.", at, "unsupported_address")
+        raise _refused(f"`{at}` must be an https:, http: or data: address.", at, "unsupported_address")
     return value
 
 

@@ -45,9 +45,9 @@ def document(**more: Any) -> dict[str, Any]:
         (b"x: 1\na: " + b"[" * 50_000, "line 2, column 203: the values are nested too deeply"),
         (b"- " * 50_000, "line 1, column 401: the values are nested too deeply"),
         (b"x: 1\na: " + b"{a: " * 50_000, "line 2, column"),
-        (b"x:\n  - !!bool maybe", "line 2, column 5: the value is no bool of JSON"),
-        (b"x:\n  - !!int [a]", "line 2, column 5: the value is no int of JSON"),
-        (b"x:\n  - !!float .inf", "line 2, column 5: the value is no float of JSON"),
+        (b"x:\n  - !!bool maybe", "line 2, column 5: the value is not a JSON bool"),
+        (b"x:\n  - !!int [a]", "line 2, column 5: the value is not a JSON int"),
+        (b"x:\n  - !!float .inf", "line 2, column 5: the value is not a JSON float"),
         (b"x:\n  - !!map [a]", "line 2, column 5: the value is not an object"),
         (b"x:\n  - !!seq {a: b}", "line 2, column 5: expected a sequence node"),
         (b"x:\n  - !!timestamp abc", "line 2, column 5: the tag 'tag:yaml.org,2002:timestamp' does not belong"),
@@ -56,8 +56,8 @@ def document(**more: Any) -> dict[str, Any]:
         (b'{"openapi": "3.1.0",\n"x": "\xff"}', "line 2: the text is not UTF-8"),
         (b"openapi: 3.1.0\nx: \x00\n", "line 2: control characters are not allowed"),
         ("openapi: 3.1.0\nx: \x01\n".encode("utf-16"), "line 2: control characters are not allowed"),
-        (b"x:\n  - -1e999", "line 2, column 5: the value is no float of JSON"),
-        (b"x:\n  - " + b"9" * 400, "line 2, column 5: the value is no float of JSON"),
+        (b"x:\n  - -1e999", "line 2, column 5: the value is not a JSON float"),
+        (b"x:\n  - " + b"9" * 400, "line 2, column 5: the value is not a JSON float"),
     ],
 )
 def test_a_document_that_cannot_be_read_is_refused_with_place_and_reason(raw: bytes, words: str) -> None:
@@ -150,7 +150,7 @@ def test_shared_values_of_yaml_cannot_grow_without_bound() -> None:
     text = "\n".join(rows) + "\n" + yaml.safe_dump(document(paths=paths)).replace("HERE", "*h")
     operations, uncallable = operations_of(read_spec(text.encode()))
     assert operations == []
-    assert uncallable[0].reason == "the schema of the arguments is too large for a model"
+    assert uncallable[0].reason == "the argument schema is too large for a model"
 
 
 @pytest.mark.parametrize("levels", [100, 240, 250, 260, 400])

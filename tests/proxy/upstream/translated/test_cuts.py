@@ -183,7 +183,7 @@ async def test_nothing_but_the_end_is_an_empty_stream() -> None:
 async def test_a_whole_answer_to_a_streamed_request_is_a_502_that_says_so() -> None:
     answer = await streamed("openai/gpt-4o", json_reply(completion("Hello.")))
     assert answer.startswith(b"HTTP/1.1 502 ")
-    assert b"a whole reply where a stream was asked for" in answer
+    assert b"a whole reply, but a stream was asked for" in answer
 
 
 def gemini_event(**candidate: object) -> bytes:
