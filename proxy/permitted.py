@@ -58,8 +58,8 @@ async def search(knowledge: Knowledge, asked: PermittedSearch) -> SearchResult:
 async def existing(knowledge: Knowledge, asked: PermittedSearch) -> Sequence[str]:
     """The names of the collections to search: existing and readable.
 
-    All named collections must exist where the caller named the collections. The collections of the settings need not;
-    where none of them exists, or the caller may read none, all that the caller may read are searched.
+    If the caller named collections, all of them must exist. Default collections may be missing: if none of them exists,
+    or the caller may read none, everything that the caller may read is searched.
     Raises NotThere.
     """
     known = [row.name for row in await readable(knowledge, asked.rights)]

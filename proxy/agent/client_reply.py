@@ -84,7 +84,7 @@ class ClientReply:
 
     @property
     def streams(self) -> bool:
-        """Whether the reply is a stream: some upstreams send a whole reply where a stream was asked for."""
+        """Whether the reply is a stream: some upstreams send a whole reply although a stream was asked for."""
         return self._request.streamed and ReplyHead.of(self.start).streamed
 
     async def begin(self, start: Message | None = None, length: int | None = None) -> None:

@@ -194,7 +194,7 @@ class ModelReply:
 
     @property
     def cut(self) -> bool:
-        """Whether the client's limit of the answer cut the last call, a call of the gateway's tools."""
+        """Whether `max_tokens` cut off a gateway tool call."""
         if self.finish != "length" or self.written or self._offer.way != "native" or not self.calls:
             return False
         return not isinstance(json_of(self.all_calls[-1].arguments.encode("utf-8", "replace")), dict)

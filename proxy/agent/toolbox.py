@@ -130,7 +130,7 @@ class Toolbox:
     sure: bool = False  # the search is sure that an operation answers the question
     go_on: str = ""  # how the model goes on after the person's answer to a question of the gateway
     changing: str = ""  # what the best operation for the question would change, which no chat is offered
-    form: bool = False  # the client wants a form of the answer: the answer is the model's text of one round alone
+    form: bool = False  # structured output was requested: send only the last round's text
 
     def owner(self, name: str) -> Owner:
         """Who answers a call. A tool without a name, of the client's, may have any name."""

@@ -280,4 +280,4 @@ class BridgedChat:
 
 
 class _NoChatError(Exception):
-    """The upstream has no chat completions for the model; the client has no byte of the answer."""
+    """The upstream has no chat completions for the model; nothing was sent to the client yet."""

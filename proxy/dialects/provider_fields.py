@@ -1,4 +1,4 @@
-"""The further members of a model's message: all but the text, and the id, name and arguments of each call.
+"""Provider fields: everything in a model's message beyond its text and the id, name and arguments of each call.
 
 Providers put thoughts and signatures into members of their own, and want the members back with the calls of a round:
 `thinking_blocks` (Claude, through litellm), `extra_content` of a call (Gemini), `reasoning_content` (DeepSeek, Kimi,
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 class FurtherMembers:
-    """Collects the further members of one message, from the pieces of a stream or from the whole message."""
+    """Collects the provider fields of one message, from stream pieces or from the whole message."""
 
     def __init__(self) -> None:
         self._message: Json = {}
@@ -51,7 +51,7 @@ class FurtherMembers:
         return members
 
     def call(self, number: int) -> Json:
-        """The members of a call; `function` has the further members of the function."""
+        """The provider fields of a call; `function` has those of its function."""
         members: Json = _joined(self._calls.get(number, {}))
         return members
 
@@ -64,7 +64,7 @@ def numbered_calls(message: Mapping[str, Any], numbers: Sequence[int]) -> Iterat
 
 
 def further_names(message: Mapping[str, Any]) -> set[str]:
-    """The names of the further members of a message and of its calls."""
+    """The names of the provider fields of a message and its calls."""
     calls = message.get("tool_calls") or ()
     inner = (one for call in calls for name in ("function", "custom") for one in call.get(name, ()))
     names = {*message, *(name for call in calls for name in call), *inner}

@@ -145,7 +145,7 @@ def read_reply(kind: Kind, text: str, order: int = 0) -> JudgeReply:
 
 
 def asked_text(question: Question) -> str:
-    """The question as the judge sees the question: the last message, after the messages before."""
+    """The question as shown to the judge: the last message, preceded by its history."""
     said = [f"{message.get('role', '')}: {_content(message)}" for message in question.messages[:-1]]
     last = _content(question.messages[-1])
     return "\n".join(["Before it was said:", *said, "", "The question:", last]) if said else last

@@ -139,11 +139,11 @@ class Ways:
         return [(one.removeprefix(start), model) for model, one in self._lacking.names() if one.startswith(start)]
 
     def takes_further(self, target: Target) -> bool:
-        """Whether the model takes the further members of its messages back."""
+        """Whether the model takes the provider fields of its messages back."""
         return not self._lacking.knows(target, _NO_FURTHER[0], model=target.model)
 
     def refuse_further(self, target: Target) -> None:
-        """Learn that the model refuses the further members of its messages."""
+        """Learn that the model refuses the provider fields of its messages."""
         self._learn(target, *_NO_FURTHER)
 
     def _lacks(self, target: Target, way: ToolsWay) -> bool:
