@@ -58,7 +58,7 @@ class OperationSearch:
     query: str
     relevance: float | None  # the probability that a text answers the question
     found: Sequence[FoundOperation]
-    changing: str = ""  # the summary of the best operation, where the operation could change something
+    changing: str = ""  # the best operation's summary, if it could change something
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class ModelRound:
 
 @dataclass(slots=True)
 class ActionCall:
-    """A call of a tool of the gateway, made or refused. Times are milliseconds."""
+    """A gateway call, made or refused. Times are milliseconds."""
 
     round: int  # whose reply has the call; 0: the call waited for the client's results
     started_ms: float  # since the request arrived

@@ -1,4 +1,4 @@
-"""The action sets that chats can use, and what a chat is offered from the sets.
+"""The action sets that chats can use, and what a chat is offered from them.
 
 The operations are found by the conversation, like passages. A chat without a found operation, and a chat whose meaning
 an offer could change, goes on without a change.
@@ -101,7 +101,7 @@ class Actions:
             self._keeping.append(asyncio.create_task(queue.run()))
 
     async def close(self) -> None:
-        """Write the rest of the memory and of the results; close the connections to the APIs, and the database."""
+        """Write remaining memory and results; close the API connections and the database."""
         for queue in self._queues:
             queue.stop()
         await asyncio.gather(*self._keeping)
@@ -148,7 +148,7 @@ class Actions:
         target: Target,
         own: Sequence[Tool] = (),
     ) -> Toolbox | None:
-        """The tools for the latest question, after the tools of the conversation; None: no tool.
+        """The tools for the latest question, after the conversation's own; None: no tool.
 
         own: further tools, which the chat has in any case.
 
@@ -235,7 +235,7 @@ class Actions:
         *,
         needed: bool,
     ) -> Sequence[OperationTool]:
-        """The operations that a search finds. Raises RetrievalError where no other operation is offered (`needed`)."""
+        """The operations that a search finds. Raises RetrievalError if no other operation is offered (`needed`)."""
         try:
             async with asyncio.timeout(None if needed else self.limits.search_s):
                 return await search(turns)
@@ -247,7 +247,7 @@ class Actions:
             return []
 
     async def _restore(self, offer: Toolbox, apis: Mapping[str, Api], own: Mapping[str, Tool]) -> None:
-        """Offer the tools of the conversation again, in the same order under the same names. own: by name."""
+        """Offer the conversation's tools again, in the same order under the same names. own: by name."""
         wanted = [(in_set, operation) for _, in_set, operation in offer.conversation.tools if in_set in apis]
         known = await asyncio.to_thread(self.library.store.found, wanted)
         for name, in_set, operation in offer.conversation.tools:
@@ -307,7 +307,7 @@ def _with_producers(found: Sequence[FoundAction], k: int) -> list[FoundAction]:
 
 
 def _found_operation(one: FoundAction, api: Api, outcome: FoundOutcome) -> FoundOperation:
-    """An operation for the trace, with the reason if a chat is not offered the operation. outcome: of a usable one."""
+    """An operation for the trace, with the reason if a chat is not offered it. outcome: of a usable one."""
     outcome = api.why_not_called(one.operation) or outcome
     if one.hit is None:
         return FoundOperation(one.label, outcome, None, {}, {})

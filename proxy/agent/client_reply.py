@@ -104,14 +104,14 @@ class ClientReply:
         await self._send({"type": "http.response.body", "body": content, "more_body": more})
 
     def see(self, event: Mapping[str, Any]) -> None:
-        """Note the id and the model of an event or of a whole reply, for a text of the gateway.
+        """Note the id and model of an event or a whole reply, for a gateway text.
 
         Empty values do not count: Azure's first event, with the results of filters, has no others.
         """
         self._seen = {name: event[name] for name in _ENVELOPE if event.get(name)} or self._seen
 
     def frame(self, raw: bytes, event: Json | None, *, changed: bool = False) -> bytes:
-        """The frame of an event for the client; `raw` itself where nothing changes."""
+        """The frame of an event for the client; `raw` itself if nothing changes."""
         if event is None:
             return raw
         delta = delta_of(event)
@@ -145,7 +145,7 @@ class ClientReply:
         return sse.frame(json_bytes(event)) if changed else raw
 
     def whole(self, body: bytes, usage: object, text: str) -> bytes:
-        """A whole reply with this text, with the texts and the usage of all rounds."""
+        """A whole reply with this text, and the texts and usage of all rounds."""
         reply: Any = json_of(body) if self._kept else None
         if isinstance(message := first_choice(reply).get("message"), dict):
             text = self._with_kept(text)
@@ -164,21 +164,21 @@ class ClientReply:
             await self._insert({} if self._role else {"content": ""})
 
     async def note(self, text: str) -> None:
-        """Send a text of the gateway before the model's next text, in a stream."""
+        """Send a gateway text before the model's next text, in a stream."""
         text = self._with_kept(text)
         text = f"\n\n{text}" if self._texts and not self._texts[-1].endswith("\n") else text
         self._texts.append(text)
         await self._insert({"content": text})
 
     async def _insert(self, delta: Json) -> None:
-        """Send a chunk of the gateway, with the role where the client has none."""
+        """Send a gateway chunk, with the role if the client has none."""
         delta = delta if self._role else {"role": "assistant", **delta}
         self._role = True
         self._sent, self._later = self._sent or self._seen, True
         await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
 
     async def say(self, text: str, finish: str = "stop") -> None:
-        """End the reply with a text of the gateway. finish: the finish_reason."""
+        """End the reply with a gateway text. finish: the finish_reason."""
         if not self.streams:
             text = self._with_kept(text)
             named = {**orjson.loads(CHAT.reply(self._request, text, NOTHING)), **self._seen}
@@ -201,7 +201,7 @@ class ClientReply:
         await self.body(b"".join(sent), more=False)
 
     async def fail(self, error: ApiError, id: str) -> None:
-        """End the reply with an error: a frame where a part of the reply was sent."""
+        """End the reply with an error: a frame if part of it was sent."""
         if not self.started:
             self.started = True
             await send_error(self._send, error, CHAT.error_body(error, id))

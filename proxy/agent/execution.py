@@ -59,7 +59,7 @@ class Execution:
         results: Sequence[str] = (),
         private: Collection[str] = (),
     ) -> None:
-        """known: the texts of the conversation. said: the texts of the person alone. results: of earlier questions.
+        """known: the conversation's texts. said: the person's texts alone. results: of earlier questions.
 
         private: the private sets of which the conversation has results.
         """
@@ -84,7 +84,7 @@ class Execution:
         self.question = ""  # of the gateway to the person; "": none
 
     def has_read(self, one: ToolCall) -> bool:
-        """Whether a call stands word for word in the conversation, in a passage or in a result."""
+        """Whether a call stands word for word in the conversation, a passage or a result."""
         return stands_in(one, self.chat.known)
 
     def repeats(self, one: ToolCall) -> bool:
@@ -177,7 +177,7 @@ class Execution:
         return masked_ends(text, secrets, _MOST_KEPT_CHARS)
 
     def _changing(self, tool: str) -> str:
-        """The operation that a model names, where a search has found that the operation could change something."""
+        """The operation that a model names, if a search has found that it could change something."""
         name = tool.removeprefix(PREFIX)
         found = (one for search in self._trace.searches for one in search.found if one.outcome == "could_change")
         return next((one.operation for one in found if one.operation.partition("/")[2] == name), "")
@@ -220,7 +220,7 @@ async def traced_call(
 
 
 def _arguments(text: str) -> Any:
-    """The arguments as a model wrote them; None: no JSON. orjson rounds whole numbers beyond 64 bits."""
+    """The arguments as a model wrote them; None: not JSON. orjson rounds whole numbers beyond 64 bits."""
     value = json_of(text.encode()) if text.strip() not in ("", "null") else {}
     if value is not None and _LONG_NUMBER.search(text):
         with contextlib.suppress(ValueError, RecursionError):  # a number of 4,300 digits; many levels

@@ -1,7 +1,7 @@
-"""The rounds of a chat that was offered operations: ask the model, make the model's calls, ask again, until an answer.
+"""The rounds of a chat that was offered operations: ask the model, make its calls, ask again, until it answers.
 
 The loop is an ASGI app in front of the upstream, and stands only in chats with an offer. The client gets one reply; the
-rounds with calls of the gateway's tools alone stay hidden. A client that leaves ends the call under way.
+rounds with gateway calls alone stay hidden. A client that leaves ends the call under way.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class ActionLoop:
         self._must_answer = False  # the next round has no calls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the chat. Raises ApiError where the first request of the model fails."""
+        """Answer the chat. Raises ApiError if the model's first request fails."""
         plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]}
         client = ClientReply(send, self._request, self._exchange.id)
         execution = self._execution
@@ -148,7 +148,7 @@ class ActionLoop:
         await self._upstream(scope, receive, look)
 
     async def _resume(self, execution: Execution, client: ClientReply) -> bool:
-        """Make the calls that waited for the client's results; returns whether the chat is answered by a question."""
+        """Make the calls that waited for the client's results; returns whether a question answers the chat."""
         waiting = self._offer.conversation.waiting
         if not waiting:
             return False
@@ -156,7 +156,7 @@ class ActionLoop:
         results = await self._kept_alive(execution.results(calls), client)
         messages = self._request.fields["messages"]
         self._asking.resume(resumed(self._offer.conversation, messages, _result_messages(calls, results)))
-        # The calls wait no more, also where a bridge repeats the request without a member that the upstream refuses.
+        # The calls wait no more, even if a bridge repeats the request without a member that the upstream refuses.
         self._offer.conversation = Conversation(self._asking.earlier, self._offer.conversation.tools)
         if execution.question:
             await self._question(execution, client)
@@ -181,12 +181,12 @@ class ActionLoop:
         await client.say(text, finish)
 
     def _mark(self) -> None:
-        """Note that the conversation has messages that the client does not see, also if the client leaves now."""
+        """Note that the conversation has messages that the client does not see, even if it leaves now."""
         if self._memory is not None:
             self._memory.mark(self._exchange.key, self._request.fields["messages"])
 
     def _remember(self, text: str, reply: ModelReply | None) -> None:
-        """Keep the hidden messages and the tools for the next request, before the client has the end of the reply.
+        """Keep hidden messages and tools for the next request, before the client has the reply's end.
 
         text: for the client. reply: None for a text of the gateway.
         """
@@ -221,7 +221,7 @@ class ActionLoop:
     async def _ask(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> tuple[ModelReply, bool]:
         """The reply of one round, and whether the gateway has calls to make. Raises ApiError.
 
-        Without calls, the client has the end of the reply.
+        Without calls, the client has the reply's end.
         """
         exchange, raw, first = self._exchange, self._request.raw, not self._asking.hidden
         way = self._offer.way
@@ -294,7 +294,7 @@ class ActionLoop:
         return known | (set(self._trace.sets) & set(self._limits.private) if unknown else set())
 
     def _texts(self) -> Sequence[str]:
-        """The texts in which a value of a call may stand: of earlier questions, the results."""
+        """The texts in which a call's value may stand; of earlier questions, only the results."""
         said = (message.text for message in self._request.messages())
         hidden = (row["content"] for one in self._asking.earlier for row in one.rows() if row["role"] != "assistant")
         return [*self._passages, *map(without_marks, [*said, *hidden])]

@@ -31,7 +31,7 @@ _MOST_MARKS = 8  # that are looked for, of the newest replies
 
 
 class HiddenMessages(msgspec.Struct, frozen=True, array_like=True):
-    """Messages that stand before the visible message `at`, or in place of the visible message.
+    """Messages that stand before the visible message `at`, or in its place.
 
     In a stored record, instructions do not count: a client may add, move and drop instructions.
     """
@@ -51,7 +51,7 @@ class HiddenMessages(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WaitingCall(msgspec.Struct, frozen=True, array_like=True):
-    """A call of a round with calls of the client's and of the gateway's tools."""
+    """A call of a round with both client and gateway calls."""
 
     id: str
     name: str
@@ -64,7 +64,7 @@ class Conversation(msgspec.Struct, frozen=True, array_like=True):
 
     hidden: tuple[HiddenMessages, ...] = ()
     tools: tuple[tuple[str, str, str], ...] = ()  # name of each tool, set ("": a tool of the gateway), operation
-    waiting: tuple[WaitingCall, ...] = ()  # all calls of the newest reply, where the gateway's calls are not made yet
+    waiting: tuple[WaitingCall, ...] = ()  # all calls of the newest reply, if the gateway's calls are not made yet
     message: str = ""  # the newest reply with all calls, as JSON
     items: str = ""  # of a stored response alone: all items of the conversation, as JSON
 
@@ -227,7 +227,7 @@ def _content(role: Any, content: Any) -> Any:
 
 
 def _arguments(given: Any) -> Any:
-    """The arguments of a call: a client of messages sends the arguments back as an object, not as text."""
+    """The arguments of a call: a client of messages sends them back as an object, not as text."""
     value = json_of(given.encode("utf-8", "replace")) if isinstance(given, str) and given.strip() else {}
     return given if value is None else value
 

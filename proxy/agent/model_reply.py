@@ -1,6 +1,6 @@
-"""The model's reply of a round, read as the reply passes.
+"""The model's reply of a round, read as it passes.
 
-The calls of the gateway's tools never reach the client. Until such a call begins, a reply passes byte for byte.
+Gateway calls never reach the client. Until such a call begins, a reply passes byte for byte.
 """
 
 import re
@@ -55,7 +55,7 @@ def _nothing() -> None:
 
 
 class ModelReply:
-    """The model's reply of a round: text and calls of the client's tools pass, calls of the gateway's tools stay."""
+    """The model's reply of a round: text and client calls pass, gateway calls stay."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ModelReply:
     ) -> None:
         """refusals: an error with one of these words refuses the way in which the model was asked for calls.
 
-        stands: as in `written_calls`. by_tools: the model makes calls by tools, so a text of the model makes none.
+        stands: as in `written_calls`. by_tools: the model makes calls by tools, so its texts make none.
 
         before_end: called once the reply is read, before the client gets the end: a program may ask again at once.
         """
@@ -206,7 +206,7 @@ class ModelReply:
 
     @property
     def refuses_way(self) -> bool:
-        """Whether the upstream refused the way in which the model was asked for calls."""
+        """Whether the upstream refused the way the model was asked for calls."""
         if not self._may_refuse_way or not self._ended or self.names([_FAILED_CALL]):
             return False
         return self.names(word for word in self._refusals if word or self._start["status"] != _FAULT)
@@ -244,7 +244,7 @@ class ModelReply:
         message = first_choice(reply).get("message")
         self.further.read(message if isinstance(message, dict) else {}, self._reader.call_numbers)
         if self.calls and not self.foreign:
-            if not self._offer.form:  # a text before a call is no part of a form
+            if not self._offer.form:  # a text before a call is not part of structured output
                 self._client.keep(self.text or "")
             return True
         if self.calls:
@@ -301,7 +301,7 @@ class ModelReply:
         self.text, self.written, self.leaked = before or None, True, self._by_tools
 
     def _read_lines(self, text: object) -> None:
-        """Read a further piece of the answer."""
+        """Read another piece of the answer."""
         if isinstance(text, str):
             self._lines = last_lines(self._lines + text, self._names_call, partial(self._names_call, begun=True))
 
@@ -353,7 +353,7 @@ class ModelReply:
 
     def _waits(self, event: Json | None) -> bool:
         """Whether the client gets the event later, or not at all."""
-        if self._nameless or self._offer.form:  # a text before a call is no part of a form
+        if self._nameless or self._offer.form:  # a text before a call is not part of structured output
             return True
         if not self._open and (event is None or _is_prelude(event)):
             return True

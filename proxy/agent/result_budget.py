@@ -1,4 +1,4 @@
-"""The budget of the results of one chat: tokens for the model, and bytes from the APIs."""
+"""The result budget of one chat: tokens for the model, and bytes from the APIs."""
 
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ class CallShare:
 
     call: CallLimits
     text_bytes: int  # of the result's text
-    short: bool  # the rest of the budget allows less than a whole result
+    short: bool  # the remaining budget allows less than a whole result
 
     def fitted(self, text: str) -> str:
         """The text within the share: letters outside ASCII take several bytes."""
@@ -26,13 +26,13 @@ class CallShare:
 
 @dataclass(slots=True)
 class ResultBudget:
-    """The rest of the budget of one chat."""
+    """The remaining budget of one chat."""
 
     tokens: int
     size_bytes: int
 
     def share(self, calls: int, limits: CallLimits) -> CallShare:
-        """The share of each call, where so many calls run together."""
+        """The share of each call, if so many run together."""
         text_bytes = max(_LEAST_CHARS, self.tokens * BYTES_PER_TOKEN // calls)
         max_bytes = max(_LEAST_BYTES, self.size_bytes // calls)
         limited = replace(

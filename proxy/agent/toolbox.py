@@ -70,7 +70,7 @@ class Tool(Protocol):
     effect: Effect = "reads"  # the gateway calls no tool that changes something
 
     async def call(self, arguments: dict[str, Any], calling: "Calling") -> ToolResult:
-        """Make a call. An exception is a fault of the gateway, and a text for the model."""
+        """Make a call. An exception is a gateway fault, and a text for the model."""
 
     @property
     def origin(self) -> tuple[str, str]:
@@ -93,7 +93,7 @@ class Tool(Protocol):
         return ()
 
     def checked(self, arguments: dict[str, Any]) -> dict[str, Any] | Refused:
-        """The arguments of a call, without half pairs of surrogates, which no search takes."""
+        """A call's arguments, without half surrogate pairs, which no search takes."""
         if wrong := problems(self.schema, arguments):
             return Refused(f"Nothing was done: {'; '.join(wrong)}.", "invalid_arguments")
         texts = {name: one for name, one in arguments.items() if isinstance(one, str)}
@@ -110,7 +110,7 @@ class Tool(Protocol):
 
 
 def arguments_schema(required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of the arguments of a tool, with one required argument."""
+    """A tool's argument schema, with one required argument."""
     return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
 
 
@@ -133,7 +133,7 @@ class Toolbox:
     form: bool = False  # structured output was requested: send only the last round's text
 
     def owner(self, name: str) -> Owner:
-        """Who answers a call. A tool without a name, of the client's, may have any name."""
+        """Who answers a call. A client's tool without a name may have any name."""
         if name in self.tools:
             return "gateway"
         return "client" if self.others or name in self.taken else "nobody"
@@ -228,7 +228,7 @@ class ActionLimits:
     total_s: float
     keepalive_s: float
     call: CallLimits
-    search_s: float | None = None  # time for the search where a chat has operations; None: no limit
+    search_s: float | None = None  # time for the search if a chat has operations; None: no limit
     always: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the baked-in operations of each set, by name
     private: Collection[str] = ()  # sets after whose results no call of a public set is sent
     public: Collection[str] = ()

@@ -40,7 +40,7 @@ class ToolCall:
 def called_tool(row: Any) -> dict[str, Any] | None:
     """The member with the name: of a call of a tool, of a piece of a call, or of an entry of `tools`.
 
-    Empty where the row has no such member; None where the member is no object.
+    Empty if the row has no such member; None if the member is not an object.
     """
     called = (row.get("function") or row.get("custom") or {}) if isinstance(row, dict) else None
     return called if isinstance(called, dict) else None
@@ -255,7 +255,7 @@ def read_error(body: bytes) -> tuple[str, str]:
 
 
 def json_of(data: bytes) -> Any:
-    """The JSON value, half a surrogate pair allowed; None where the data is no JSON."""
+    """The JSON value, half a surrogate pair allowed; None if the data is not JSON."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:

@@ -34,7 +34,7 @@ class Echo:
     """Answers a request in the dialect of the path."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. Raises ApiError 404 for a path without a dialect, 400 for a request that is no chat."""
+        """Answer one request. Raises ApiError 404 for a path without a dialect, 400 for one that is not a chat."""
         dialect = BY_PATH.get(scope["path"])
         if scope["method"] != "POST" or dialect is None:
             raise ApiError(

@@ -97,7 +97,7 @@ class Catalog:
 
     @staticmethod
     def open(file: Path, *, durable: bool = True) -> "Catalog":
-        """Open the catalog in an SQLite file; create a missing file. Raises RetrievalError if the file is no catalog.
+        """Open the catalog in an SQLite file; create a missing file. Raises RetrievalError if it is not a catalog.
 
         durable: False for a temporary catalog: no fsync, and ids derive from keys, so that ties are ordered equally
             in each run.

@@ -25,7 +25,7 @@ class EmbedderTokenizer:
     """Counts and locates tokens; thread-safe."""
 
     def __init__(self, path: Path) -> None:
-        """Read `path`, a tokenizer.json. Raises FileNotFoundError, or ValueError if the file is no tokenizer.json."""
+        """Read `path`, a tokenizer.json. Raises FileNotFoundError, or ValueError if it is not a tokenizer.json."""
         from tokenizers import Tokenizer  # 60 ms and a native library: only imported to count
 
         if not path.is_file():

@@ -78,7 +78,7 @@ class Negotiation:
         return reply, going_on
 
     def refused_beside_form(self) -> None:
-        """Learn that the model refuses tools beside the client's form of the answer, once it answers without tools.
+        """Learn that the model refuses tools beside structured output, once it answers without tools.
 
         Without an answer, the refusal may be about the client's schema.
         """
@@ -86,7 +86,7 @@ class Negotiation:
             self._ways.learn(self._target, self._offer.way, refused=True, form=True)
 
     def _asks_again(self, reply: ModelReply) -> bool:
-        """Change the request after an error that refuses the request; returns whether the model is asked again.
+        """Change the request after an error that refuses it; returns whether the model is asked again.
 
         An error about one function teaches nothing about the model: the operation is left out.
         """

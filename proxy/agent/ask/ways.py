@@ -26,7 +26,7 @@ _NO_TOOLS = ("tools", "no operation is offered beside tools of a client")
 _NO_FORM = ("tools beside a form of the answer", "no operation is offered beside a form of the answer")
 _SCHEMA = "way to read the schema of "
 _NO_FURTHER = ("thoughts in a request", "calls go back without thoughts")
-# Words of a refusal of tools beside a form of the answer.
+# Words by which tools beside structured output are refused.
 FORM_REFUSED = (b"tool", b"function call", b"response_format", b"response mime", b"json", b"schema", b"grammar")
 # Words of a refusal -> the refused part of the request.
 REFUSED: dict[ToolsWay, tuple[bytes, ...]] = {
@@ -38,7 +38,7 @@ REFUSED: dict[ToolsWay, tuple[bytes, ...]] = {
 
 
 def has_form(fields: Mapping[str, Any]) -> bool:
-    """Whether a request for a chat completion wants a form of the answer, such as JSON."""
+    """Whether a chat completion request wants structured output, such as JSON."""
     form = fields.get("response_format")
     return bool(form) and form != {"type": "text"}
 

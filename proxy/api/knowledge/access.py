@@ -120,7 +120,7 @@ class Access:
         return read_as(kind, await self.fields(scope, receive, kind))
 
     async def body(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body, which is no JSON of the API's own. Raises ApiError 413, 415."""
+        """The whole body, which is not the API's own JSON. Raises ApiError 413, 415."""
         raw = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
         exchange_of(scope).end_grant()  # the work may take minutes
         return raw

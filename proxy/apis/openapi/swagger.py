@@ -67,7 +67,7 @@ def _item(document: Mapping[str, Any], given: Any, budget: Budget) -> Any:
 
 
 def _operation(document: Mapping[str, Any], operation: Values, shared: list[Any], budget: Budget) -> Values:
-    """The operation, with the path's parameters as the operation's own: bodies are no parameters in version 3."""
+    """The operation, with the path's parameters as its own: bodies are not parameters in version 3."""
     budget.take_size(operation, shared, operation.get("parameters"))
     given: dict[tuple[Any, Any], Values] = {}
     for one in [*shared, *(operation.get("parameters") or [])]:
@@ -98,7 +98,7 @@ def _operation(document: Mapping[str, Any], operation: Values, shared: list[Any]
 
 
 def _schema(parameter: Values) -> Values:
-    """The schema of a parameter that is no body: the members beside name and place."""
+    """The schema of a parameter that is not a body: the members beside name and place."""
     schema = {name: value for name, value in parameter.items() if name not in _OF_PARAMETER}
     if parameter.get("type") == "file":
         return {**schema, "type": "string", "format": "binary"}

@@ -184,7 +184,7 @@ class _Reply:
         self._headers: Headers = []
         self._stream = False  # an event stream comes
         self._frames = sse.FrameSplitter()
-        self._pieces: list[bytes] = []  # of a reply that is no stream
+        self._pieces: list[bytes] = []  # of a reply that is not a stream
         self._size = 0
         self._over = False  # the reply, to the last byte
 
@@ -209,7 +209,7 @@ class _Reply:
             self._over = not message.get("more_body", False)
 
     async def close(self) -> None:
-        """Send a reply that is no stream; end a stream that the app broke off. Raises as `send`."""
+        """Send a reply that is not a stream; end a stream that the app broke off. Raises as `send`."""
         if self._stream and not self._over:
             await self._break_off(cut())
         elif not self._over:
