@@ -70,16 +70,11 @@ def augment_options(
     """The options of the chats that get passages. Raises SettingsError."""
     retrieval, bench = settings.retrieval, settings.bench
     return AugmentOptions(
-        enabled=retrieval.enabled,
-        collections=retrieval.collections,
-        deadline_s=retrieval.deadline_s,
-        require_context=retrieval.require_context,
+        retrieval=retrieval,
+        inject=settings.inject,
         max_body_bytes=max_body_bytes(settings),
         utility_prompts=utility_prompts(settings),
         small_talk=SmallTalk.read(SMALL_TALK) if retrieval.skip_housekeeping else SmallTalk(),
-        budget_tokens=settings.inject.budget_tokens,
-        window_share=settings.inject.window_share,
-        order=settings.inject.order,
         receipts=receipts if settings.receipts.keep_hours else None,
         histories=histories if settings.history.keep_hours else None,
         shadow=Shadow(shadow, bench.shadow) if bench.shadow > 0 or bench.compare != "off" else None,

@@ -155,8 +155,8 @@ def _mcp(settings: Settings, knowledge: Knowledge) -> Mcp:
 def _count(settings: Settings, augment: Callable[..., Augment], options: AugmentOptions) -> CountTokens:
     """The route that counts tokens, with the passages of a chat if the settings want passages."""
     with_passages = settings.inject.augment_count
-    enabled = settings.retrieval.enabled and with_passages
-    without = replace(options, enabled=enabled, receipts=None, shadow=None, actions=None)
+    retrieval = replace(settings.retrieval, enabled=settings.retrieval.enabled and with_passages)
+    without = replace(options, retrieval=retrieval, receipts=None, shadow=None, actions=None)
     return CountTokens(augment(options=without), with_passages=with_passages)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from config.sections import InjectSettings, RetrievalSettings
 from proxy import permitted
 from proxy.access.metering import within
 from proxy.agent.action_trace import ActionTrace
@@ -22,7 +23,7 @@ from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
 from proxy.augment.gate import HOUSEKEEPING, Decision, decide, turns_of, with_history, without_small_talk
 from proxy.augment.history import Histories
-from proxy.augment.inject import Order, Template, in_order
+from proxy.augment.inject import Template, in_order
 from proxy.augment.rewrite import Rewriter, has_history
 from proxy.augment.small_talk import NO_LISTS, SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
@@ -95,15 +96,10 @@ class Shadow:
 class AugmentOptions:
     """The settings of augmentation."""
 
-    enabled: bool
-    collections: tuple[str, ...]
-    deadline_s: float
-    require_context: bool
+    retrieval: RetrievalSettings
+    inject: InjectSettings
     max_body_bytes: int
     utility_prompts: UtilityPrompts  # a request with such a prompt gets no passages
-    budget_tokens: int  # of the passages, where the model's window leaves as much
-    window_share: float
-    order: Order
     small_talk: SmallTalk = NO_LISTS  # gets no passages
     receipts: Receipts | None = None  # the queue of unwritten receipts; None: no receipts
     shadow: Shadow | None = None  # None: no chat is compared
@@ -144,15 +140,15 @@ class Augment:
         exchange = exchange_of(scope)
         raw = await whole_body(scope, receive, max_bytes=self._options.max_body_bytes)
         began = time.perf_counter()
-        options = self._options
+        options, retrieval = self._options, self._options.retrieval
 
         def understood() -> tuple[ModelRequest, Decision]:
             request = exchange.dialect.parse(raw)
             decision = decide(
                 request,
                 scope,
-                enabled=options.enabled,
-                collections=options.collections,
+                enabled=retrieval.enabled,
+                collections=retrieval.collections,
                 utility_prompts=options.utility_prompts,
                 actions=options.action_sets,
             )
@@ -165,7 +161,7 @@ class Augment:
         exchange.model = decision.model
         _check_query(scope, target)
         exchange.ended_step("parse", began)
-        found, lead, budget_tokens, deadline_s = None, "", 0, options.deadline_s
+        found, lead, budget_tokens, deadline_s = None, "", 0, retrieval.deadline_s
         if decision.continues and options.histories is not None:
             began = time.perf_counter()
             decision = await self._with_history(request, decision, exchange, options.histories)
@@ -178,7 +174,7 @@ class Augment:
         else:
             exchange.rag_status, exchange.rag_reason = decision.status, decision.reason
         try:
-            if options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
+            if retrieval.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
                 raise _refusal(exchange)
             exchange.body = await by_size(raw, lambda: _forwarded(request, lead, decision, target, []))
             exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
@@ -225,7 +221,7 @@ class Augment:
     ) -> Decision:
         """The decision about the whole conversation; where the history cannot be read, about the request alone."""
         previous = request.previous_reply
-        id, deadline_s = previous or request.conversation, self._options.deadline_s * _HISTORY_SHARE
+        id, deadline_s = previous or request.conversation, self._options.retrieval.deadline_s * _HISTORY_SHARE
         began = time.perf_counter()
         try:
             history = await histories.find(exchange.key, id, deadline_s=deadline_s, again=bool(previous))
@@ -306,13 +302,13 @@ class Augment:
             return None
         own = []
         if sets and exchange.searched and actions.limits.search_documents:
-            deadline_s = self._options.deadline_s
+            deadline_s = self._options.retrieval.deadline_s
             search = SearchDocuments(self._knowledge, explicit=decision.explicit, k=decision.k, deadline_s=deadline_s)
             own.append(search)
         began = time.perf_counter()
         await self._options.begun()
         try:
-            async with asyncio.timeout(self._options.deadline_s):
+            async with asyncio.timeout(self._options.retrieval.deadline_s):
                 return await actions.offer(chat.request, turns, sets, exchange, target, own)
         except (RetrievalError, TimeoutError) as error:
             trace.offer = "search failed"
@@ -325,9 +321,9 @@ class Augment:
         """The token budget of the passages: the setting, or less where a known context window leaves less."""
         window_tokens = self._window_tokens(target)
         if not window_tokens:
-            return self._options.budget_tokens
-        share = self._options.window_share
-        return min(self._options.budget_tokens, room_tokens(request, window_tokens=window_tokens, share=share))
+            return self._options.inject.budget_tokens
+        share = self._options.inject.window_share
+        return min(self._options.inject.budget_tokens, room_tokens(request, window_tokens=window_tokens, share=share))
 
     def _window_tokens(self, target: Target) -> int:
         """The context window of the target's model: the setting, else litellm's; 0: not known."""
@@ -394,7 +390,7 @@ class Augment:
         exchange.rag_status = "augmented"
         exchange.sources = tuple(passage.source for passage in passages)
         exchange.injected_tokens = retrieved.context.tokens
-        return self._template.render(in_order(passages, self._options.order), exchange.searched)
+        return self._template.render(in_order(passages, self._options.inject.order), exchange.searched)
 
 
 def _searched(decision: Decision, exchange: Exchange) -> bool:

@@ -4,13 +4,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from config.settings import SMALL_TALK
+from config.settings import SMALL_TALK, load
 from proxy.asgi import Receive, Scope, Send
 from proxy.augment.history import Histories, row_id
 from proxy.augment.inject import Order, Template
@@ -32,6 +33,7 @@ from tests.support.asgi_calls import Call, scope_of
 from tests.support.unasked import Unasked
 
 BUDGET_TOKENS = 3000
+DEFAULTS = load(environ={})
 
 
 class Five(Unasked):
@@ -72,16 +74,11 @@ async def asked(
 ) -> tuple[Exchange, Five]:
     knowledge, exchange = Five(), Exchange(rights=EVERYTHING, path=dialect.path, dialect=dialect)
     options = AugmentOptions(
-        enabled=True,
-        collections=("docs",),
-        deadline_s=deadline_s,
-        require_context=False,
+        retrieval=replace(DEFAULTS.retrieval, collections=("docs",), deadline_s=deadline_s),
+        inject=replace(DEFAULTS.inject, budget_tokens=BUDGET_TOKENS, window_share=0.5, order=order),
         max_body_bytes=10**7,
         utility_prompts=UtilityPrompts(),
         small_talk=SmallTalk.read(SMALL_TALK),
-        budget_tokens=BUDGET_TOKENS,
-        window_share=0.5,
-        order=order,
         histories=histories,
         begun=begun,
     )
