@@ -17,13 +17,13 @@ from proxy.augment.middleware import AugmentOptions, Shadow
 from proxy.augment.rewrite import Prompt, PromptError, Rewriter
 from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import PromptsError, UtilityPrompts
-from proxy.caller import EVERYTHING, Limits
+from proxy.caller import EVERYTHING
 from proxy.dialects.errors import ApiError
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Receipts, Versions, sha256_of
 from proxy.observe.shadow.comparison import serialize_comparison
-from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions
+from proxy.observe.shadow.middleware import ShadowComparison
 from proxy.upstream.routes import Routes
 from runtime.write_behind import WriteBehindQueue
 
@@ -151,12 +151,11 @@ def shadow_comparison(
     bench = settings.bench
     # Connections of their own: a chat never waits for a connection that a comparison uses.
     ways, _ = upstreams(replace(settings, upstream=replace(settings.upstream, max_connections=bench.at_once)), environ)
-    limits = Limits(tokens_per_day=bench.tokens_per_day, usd_per_day=bench.usd_per_day)
     return ShadowComparison(
         upstream,
         ModelCalls(ways.app, ledger, settings.usage.record),
         ways.close,
         WriteBehindQueue(comparison_store(settings), serialize_comparison, metrics.comparisons),
         metrics,
-        ShadowOptions(bench.compare, limits, bench.at_once),
+        bench,
     )

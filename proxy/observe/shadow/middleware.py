@@ -14,9 +14,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
+from config.sections import BenchSettings
 from proxy.access.usage import COMPARISONS
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.augment.middleware import CHAT, Chat
@@ -42,17 +42,6 @@ _WORTH_COMPARING = (200, 400, 413, 422)
 _ONCE = frozenset({b"idempotency-key", b"x-client-request-id", b"x-request-id", b"traceparent", b"tracestate"})
 _LOGGED = ("busy", "budget", "unreadable")
 
-Who = Literal["admin", "all", "off"]
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowOptions:
-    """The settings of shadow comparisons."""
-
-    who: Who  # may ask for a comparison
-    limits: Limits  # of all comparisons together
-    at_once: int  # in the process
-
 
 class ShadowComparison:
     """The middleware, and the comparisons of the process."""
@@ -64,7 +53,7 @@ class ShadowComparison:
         disconnect: Callable[[], Awaitable[None]],
         keeper: WriteBehindQueue[Comparison],
         metrics: Metrics,
-        options: ShadowOptions,
+        settings: BenchSettings,
     ) -> None:
         """models: over connections without chats; disconnect: closes the connections."""
         self._app = app
@@ -72,8 +61,10 @@ class ShadowComparison:
         self._disconnect = disconnect
         self.keeper = keeper
         self._metrics = metrics
-        self._options = options
-        self._owner = Owner(COMPARISONS, options.limits)
+        self._settings = settings
+        self._owner = Owner(
+            COMPARISONS, Limits(tokens_per_day=settings.tokens_per_day, usd_per_day=settings.usd_per_day)
+        )
         self.under_way = 0  # comparisons, from the moment their chats went to the model
         self._tasks: set[asyncio.Task[None]] = set()
         self._spent_until_s = 0.0
@@ -115,7 +106,7 @@ class ShadowComparison:
     def _why_not(self, chat: Chat, exchange: Exchange) -> str:
         """Why the chat is not compared; "": the chat is compared."""
         asked = chat.decision.compare
-        allowed = self._options.who == "all" or (self._options.who == "admin" and exchange.rights.admin)
+        allowed = self._settings.compare == "all" or (self._settings.compare == "admin" and exchange.rights.admin)
         if asked and not allowed:
             return "not allowed"
         if exchange.rag_status != "augmented":
@@ -124,7 +115,7 @@ class ShadowComparison:
             return "unsuited"
         if time.monotonic() < self._spent_until_s:
             return "budget"
-        return "busy" if self.under_way >= self._options.at_once else ""
+        return "busy" if self.under_way >= self._settings.at_once else ""
 
     async def _compare(self, chat: Chat, exchange: Exchange, recorder: ReplyRecorder, scope: Scope) -> None:
         """Ask the model without passages, and keep both answers."""

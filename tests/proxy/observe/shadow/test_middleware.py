@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pytest
 
+from config.sections import BenchSettings
 from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
@@ -24,7 +25,7 @@ from proxy.exchange import Exchange, RagStatus
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.shadow.comparison import Comparison, comparison_from, serialize_comparison
-from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions, Who
+from proxy.observe.shadow.middleware import ShadowComparison
 from proxy.upstream.echo import Echo
 from runtime.record_store import RecordStore
 from runtime.write_behind import WriteBehindQueue
@@ -32,6 +33,7 @@ from tests.proxy.observe.test_metrics import value
 from tests.support.asgi_calls import Call, scope_of
 
 ANSWER = b'{"choices": [{"index": 0, "message": {"content": "Yes."}, "finish_reason": "stop"}]}'
+Who = Literal["admin", "all", "off"]
 PLENTY = Limits(tokens_per_day=1_000_000, usd_per_day=1.0)
 
 
@@ -81,7 +83,9 @@ class House:
             nothing,
             self.keeper,
             self.metrics,
-            ShadowOptions(who, limits, at_once),
+            BenchSettings(
+                0.0, who, limits.usd_per_day or 0.0, limits.tokens_per_day or 0, at_once, keep_days=1, max_mb=1
+            ),
         )
         self.selection = Shadow(self.comparing, share, iter(draws).__next__)
         return self.comparing
