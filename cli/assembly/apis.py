@@ -18,7 +18,7 @@ from proxy.access.key_credentials import FIXED
 from proxy.agent.actions import Actions
 from proxy.agent.memory import ActionMemory
 from proxy.agent.toolbox import ActionLimits
-from proxy.agent.tools.shelf import StoredResults
+from proxy.agent.tools.result_store import StoredResults
 from proxy.api.knowledge.action_sets import ActionSets, SetSettings
 from proxy.apis.addresses import networks_of, why_refused
 from proxy.apis.call import Api, CallLimits, arguments_named

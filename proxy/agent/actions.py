@@ -18,7 +18,7 @@ from proxy.agent.memory import ActionMemory, Conversation, has_results
 from proxy.agent.toolbox import ActionLimits, Tool, Toolbox
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
 from proxy.agent.tools.read_result import ReadResult
-from proxy.agent.tools.shelf import Shelf, StoredResults
+from proxy.agent.tools.result_store import ResultStore, StoredResults
 from proxy.apis.baked_in import BakedInFault, baked_in
 from proxy.apis.call import Api
 from proxy.apis.library import ActionLibrary, FoundAction, whole_groups
@@ -177,12 +177,14 @@ class Actions:
         way, form = self.ways.of(target, request.fields), has_form(request.fields)
         offer = Toolbox(taken, others=others, way=way, form=form)
         offer.refuses = partial(self.ways.refuses, target)
-        offer.shelf = Shelf(self._stored, exchange.key)
+        offer.result_store = ResultStore(self._stored, exchange.key)
         own = [*self.limits.tools, *own]
         find = [FindActions(search, self.limits.search_s)] if sets else []
         if conversation is not None:
             offer.conversation = conversation
-            await self._restore(offer, apis, {tool.name: tool for tool in (*find, *own, ReadResult(offer.shelf))})
+            await self._restore(
+                offer, apis, {tool.name: tool for tool in (*find, *own, ReadResult(offer.result_store))}
+            )
         offer.add(self._always_offered(apis))
         if sets and len(offer.operations) < self.limits.k * _MOST_TIMES:
             offer.add(await self._found(search, turns, exchange, needed=not offer.operations))

@@ -16,7 +16,7 @@ from proxy.agent.action_trace import ActionCall, ActionTrace, CallOutcome
 from proxy.agent.memory import NEW, Conversation, edits_of
 from proxy.agent.result_budget import CallShare, ResultBudget
 from proxy.agent.text_calls.spelled_calls import typed
-from proxy.agent.tools.shelf import Shelf
+from proxy.agent.tools.result_store import ResultStore
 from proxy.apis.call import CallLimits
 from proxy.apis.schema_check import problems
 from proxy.dialects.base import ModelRequest
@@ -122,7 +122,7 @@ class Toolbox:
     tools: dict[str, Tool] = field(default_factory=dict)  # by the name in this chat
     conversation: Conversation = NEW  # the record of the earlier rounds
     others: bool = False  # whether the client has tools without a name, such as a provider's search
-    shelf: Shelf = field(default_factory=Shelf)
+    result_store: ResultStore = field(default_factory=ResultStore)
     way: ToolsWay = "native"  # in which the model is asked for calls
     refuses: Callable[[str], bool] = lambda _: False  # whether the model refuses the definition of SET/OPERATION
     left_out: set[str] = field(default_factory=set)  # SET/OPERATION that the model has refused in this chat

@@ -206,8 +206,8 @@ class _Call:
             chat.listed.append((outcome.whole or outcome.text, self._narrows()))
             chat.note_private(tool.api.name)
         if whole := outcome.whole or (outcome.text if fitted != outcome.text else ""):
-            id = self._toolbox.shelf.put(whole)
-            (read,) = self._toolbox.add([ReadResult(self._toolbox.shelf)])
+            id = self._toolbox.result_store.put(whole)
+            (read,) = self._toolbox.add([ReadResult(self._toolbox.result_store)])
             text += f"\n(The result is cut. {read} with the id {id} reads on: a path, a query or a start.)"
             if share.short:
                 text += "\n(Results are shorter now: the limit of tokens for the results of this answer is near.)"

@@ -4,7 +4,7 @@ from typing import Any
 
 from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, arguments_schema
 from proxy.agent.tools.result_reading import NoPlace, read_on
-from proxy.agent.tools.shelf import Shelf
+from proxy.agent.tools.result_store import ResultStore
 from proxy.dialects.json_body import by_size
 from retrieval.errors import RetrievalError
 
@@ -12,7 +12,7 @@ _NOT_HERE = "No result has this id, or the result is no longer kept. Call the op
 
 
 class ReadResult(Tool):
-    """Reads the results on a shelf."""
+    """Reads stored results."""
 
     name = "read_result"
     description = (
@@ -29,13 +29,13 @@ class ReadResult(Tool):
         start={"type": "integer", "minimum": 0, "description": "The first character of the page"},
     )
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, store: ResultStore) -> None:
+        self._store = store
 
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
         """Read a part of a result."""
         try:
-            content = await self._shelf.content(arguments["id"])
+            content = await self._store.content(arguments["id"])
         except RetrievalError:
             return Refused("The result cannot be read at present.", "failed")
         if content is None:

@@ -1,4 +1,4 @@
-"""The shelf: the whole texts of cut results, from which the model can read on.
+"""The whole texts of cut results, from which the model can read on.
 
 A result has an id, by which later questions of the conversation find the result, too. A result belongs to one key: the
 stored record stands under a digest of the key and the id.
@@ -33,7 +33,7 @@ class StoredResults(WriteBehindQueue[Record[bytes]]):
         return record.value if isinstance(record, Record) else record
 
 
-class Shelf:
+class ResultStore:
     """The results that a chat can read."""
 
     def __init__(self, stored: StoredResults | None = None, key: str = "") -> None:
