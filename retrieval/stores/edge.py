@@ -20,7 +20,7 @@ import logging
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from math import isclose
@@ -30,27 +30,23 @@ from uuid import UUID
 
 from retrieval.errors import RetrievalError
 from retrieval.records.documents import Passage
-from retrieval.records.points import Point, PointPage, Sparse, Vector
-from retrieval.records.search import ALL, PUBLIC, ScoredId, View
+from retrieval.records.points import Point, Sparse, Vector
+from retrieval.records.search import ALL, ScoredId, View
 from retrieval.stores import edge_optimise, edge_shard
 from retrieval.stores.edge_shard import engine, tenant_filter
 from retrieval.stores.schema import (
     BM25,
     DENSE,
     MAX_INDEXED_FIELDS,
-    PAGE,
     SENTINEL_TERM,
     TENANT,
+    EngineStore,
     Question,
     Vectors,
-    by_arm,
     checked_points,
-    extended,
     indexed_fields,
     passage_of,
     payload_of,
-    point_page,
-    question_of,
     vectors_of,
     with_ties,
 )
@@ -85,7 +81,7 @@ class _Journal:
     dropped: list[str] = field(default_factory=list)  # deleted tenants
 
 
-class EdgeStore:
+class EdgeStore(EngineStore):
     """Points in one Qdrant Edge shard; see `retrieval.stores.base.Store` for the promises."""
 
     def __init__(self, opened: "EdgeShard", home: Path, folder: Path, *, vectors: Vectors) -> None:
@@ -133,21 +129,6 @@ class EdgeStore:
     async def drop(self, tenant: str) -> None:
         await self._write(self._drop, tenant)
 
-    async def search(
-        self,
-        tenants: Sequence[str],
-        vector: Vector | None,
-        terms: Sequence[tuple[str, float]],
-        *,
-        k: int,
-        view: View = PUBLIC,
-    ) -> Mapping[str, list[ScoredId]]:
-        question = question_of(self._vectors, tenants, vector, terms, k, view)
-        lists = self._query_lists(question)
-        if longer := extended(question, lists):
-            lists |= self._query_lists(longer)
-        return by_arm(self._vectors, lists, k)
-
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         with engine("read"):
             records = self._shard.retrieve(list(ids), True, False)
@@ -164,18 +145,6 @@ class EdgeStore:
         with engine("count points"):
             return self._shard.count(CountRequest(exact=True, filter=tenant_filter(tenant)))
 
-    async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
-        passages: list[tuple[str, Passage]] = []
-        offset: Any = None
-        while True:  # on the writing thread, page by page, so that no page is read during a switch to another shard
-            records, offset = await self._write(self._page, tenant, view, offset)
-            passages += [(str(record.id), passage_of(record.payload or {})) for record in records]
-            if offset is None:
-                return sorted(passages, key=lambda pair: pair[0])
-
-    async def points(self, tenant: str, after: str, limit: int) -> PointPage:
-        return point_page(await self._write(self._points, tenant, after, limit + 2), after, limit)
-
     async def close(self) -> None:
         """Finish the running writes, flush, and close the shard; a second call does nothing."""
         if self._closed:
@@ -189,8 +158,8 @@ class EdgeStore:
         await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
         self._writer.shutdown()
 
-    def _query_lists(self, question: Question) -> dict[tuple[str, str], list[ScoredId]]:
-        """Return (arm, tenant) -> points, best first, as from `with_ties`. All lists in one call of the engine."""
+    async def _query_lists(self, question: Question) -> dict[tuple[str, str], list[ScoredId]]:
+        """All lists in one call of the engine."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
         queries = []
@@ -290,22 +259,17 @@ class EdgeStore:
         self._written_s = time.monotonic()
         return self._written_s - began
 
-    def _page(self, tenant: str, view: View, offset: Any) -> Any:
+    async def _page(self, tenant: str, offset: Any, limit: int, view: View = ALL, *, vectors: bool = False) -> Any:
+        # on the writing thread, so that no page is read during a switch to another shard
+        return await self._write(self._scroll, tenant, offset, limit, view, vectors)
+
+    def _scroll(self, tenant: str, offset: Any, limit: int, view: View, vectors: bool) -> Any:
         from qdrant_edge import ScrollRequest
 
         with engine("read"):
-            request = ScrollRequest(offset=offset, limit=PAGE, filter=tenant_filter(tenant, view), with_payload=True)
+            of_view = tenant_filter(tenant, view)
+            request = ScrollRequest(offset=offset, limit=limit, filter=of_view, with_payload=True, with_vector=vectors)
             return self._shard.scroll(request)
-
-    def _points(self, tenant: str, after: str, limit: int) -> Any:
-        from qdrant_edge import ScrollRequest
-
-        with engine("read"):
-            of_tenant = tenant_filter(tenant)
-            request = ScrollRequest(
-                offset=after or None, limit=limit, filter=of_tenant, with_payload=True, with_vector=True
-            )
-            return self._shard.scroll(request)[0]
 
     def _flush(self) -> None:
         with engine("write"):

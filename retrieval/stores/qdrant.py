@@ -20,7 +20,7 @@ import logging
 import math
 import re
 import ssl
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from json import JSONDecodeError
@@ -30,8 +30,8 @@ from urllib.parse import urlsplit
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.records.documents import Passage
-from retrieval.records.points import Point, PointPage, Vector
-from retrieval.records.search import ALL, PUBLIC, ScoredId, View
+from retrieval.records.points import Point, Vector
+from retrieval.records.search import ALL, ScoredId, View
 from retrieval.stores.schema import (
     BATCH,
     BM25,
@@ -40,21 +40,17 @@ from retrieval.stores.schema import (
     MARKS,
     MAX_INDEXED_FIELDS,
     MODIFIED_S,
-    PAGE,
     SOURCE,
     TENANT,
+    EngineStore,
     FilterClasses,
     Question,
     Vectors,
     build_filter,
-    by_arm,
     checked_points,
-    extended,
     indexed_fields,
     passage_of,
     payload_of,
-    point_page,
-    question_of,
     vectors_of,
     with_ties,
 )
@@ -103,7 +99,7 @@ class _Exists(RetrievalError):
     """The server has the collection already."""
 
 
-class QdrantStore:
+class QdrantStore(EngineStore):
     """Points in one collection of a Qdrant server; see `retrieval.stores.base.Store` for the promises."""
 
     def __init__(
@@ -216,21 +212,6 @@ class QdrantStore:
     async def drop(self, tenant: str) -> None:
         await self._delete(_tenant_filter(tenant))
 
-    async def search(
-        self,
-        tenants: Sequence[str],
-        vector: Vector | None,
-        terms: Sequence[tuple[str, float]],
-        *,
-        k: int,
-        view: View = PUBLIC,
-    ) -> Mapping[str, list[ScoredId]]:
-        question = question_of(self._vectors, tenants, vector, terms, k, view)
-        lists = await self._query_lists(question)
-        if longer := extended(question, lists):
-            lists |= await self._query_lists(longer)
-        return by_arm(self._vectors, lists, k)
-
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         if not ids:
             return {}
@@ -255,30 +236,17 @@ class QdrantStore:
         )
         return counted.count
 
-    async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
-        passages: list[tuple[str, Passage]] = []
-        offset = None
-        while True:
-            records, offset = await self._page(_tenant_filter(tenant, view), offset, PAGE)
-            passages += [(str(record.id), passage_of(record.payload or {})) for record in records]
-            if offset is None:
-                return sorted(passages, key=lambda pair: pair[0])
-
-    async def points(self, tenant: str, after: str, limit: int) -> PointPage:
-        records, _ = await self._page(_tenant_filter(tenant), after or None, limit + 2, vectors=True)
-        return point_page(records, after, limit)
-
     async def _write(self, batch: "list[PointStruct]") -> None:
         await self._request("write", lambda client: client.upsert(self._collection, batch, wait=True))
 
     async def _page(
-        self, condition: "Filter", offset: Any, limit: int, *, vectors: bool = False
+        self, tenant: str, offset: Any, limit: int, view: View = ALL, *, vectors: bool = False
     ) -> "tuple[list[Record], Any]":
         return await self._request(
             "read",
             lambda client: client.scroll(
                 self._collection,
-                scroll_filter=condition,
+                scroll_filter=_tenant_filter(tenant, view),
                 limit=limit,
                 offset=offset,
                 with_payload=True,
@@ -294,7 +262,7 @@ class QdrantStore:
             await client.close()
 
     async def _query_lists(self, question: Question) -> dict[tuple[str, str], list[ScoredId]]:
-        """Return (arm, tenant) -> points, best first, as from `with_ties`. All lists in one request."""
+        """All lists in one request."""
         from qdrant_client import models
 
         requests, view = [], question.view

@@ -12,6 +12,7 @@ lexical arm, where texts with the same words tie, requests `TIES` more. The dens
 one more, and `TIES` more in a second request if the cut falls between two equal scores.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -37,7 +38,7 @@ from retrieval.filters import (
 from retrieval.lexical.terms import query_vectors
 from retrieval.records.documents import Passage
 from retrieval.records.points import Point, PointPage, Sparse, Vector
-from retrieval.records.search import ALL, ScoredId, View
+from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 
 Vectors = Mapping[str, int]  # name of a vector -> dimension: the vectors of each point in a store
 DENSE = "dense"
@@ -298,3 +299,47 @@ def by_arm(vectors: Vectors, lists: Mapping[tuple[str, str], Sequence[ScoredId]]
 def best(lists: Iterable[Sequence[ScoredId]], k: int) -> list[ScoredId]:
     """Return the k best points of all lists, best first, ties by id."""
     return sorted(chain.from_iterable(lists), key=lambda point: (-point.score, point.id))[:k]
+
+
+class EngineStore(ABC):
+    """The part of a store that is the same over both engines: see `retrieval.stores.base.Store` for the promises."""
+
+    _vectors: Vectors
+
+    @abstractmethod
+    async def _query_lists(self, question: Question) -> dict[tuple[str, str], list[ScoredId]]:
+        """Return (arm, tenant) -> points, best first, as from `with_ties`."""
+
+    @abstractmethod
+    async def _page(
+        self, tenant: str, offset: Any, limit: int, view: View = ALL, *, vectors: bool = False
+    ) -> tuple[list[Any], Any]:
+        """Return at most `limit` records by id from the offset, and the next offset (None: no further records)."""
+
+    async def search(
+        self,
+        tenants: Sequence[str],
+        vector: Vector | None,
+        terms: Sequence[tuple[str, float]],
+        *,
+        k: int,
+        view: View = PUBLIC,
+    ) -> Mapping[str, list[ScoredId]]:
+        question = question_of(self._vectors, tenants, vector, terms, k, view)
+        lists = await self._query_lists(question)
+        if longer := extended(question, lists):
+            lists |= await self._query_lists(longer)
+        return by_arm(self._vectors, lists, k)
+
+    async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
+        passages: list[tuple[str, Passage]] = []
+        offset: Any = None
+        while True:
+            records, offset = await self._page(tenant, offset, PAGE, view)
+            passages += [(str(record.id), passage_of(record.payload or {})) for record in records]
+            if offset is None:
+                return sorted(passages, key=lambda pair: pair[0])
+
+    async def points(self, tenant: str, after: str, limit: int) -> PointPage:
+        records, _ = await self._page(tenant, after or None, limit + 2, vectors=True)
+        return point_page(records, after, limit)
