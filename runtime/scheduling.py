@@ -6,10 +6,8 @@ Linux shares a core fairly: a thread that wakes up waits until the running threa
 clock with ticks of 4 ms. Niceness alone does not help, and with automatic groups (sched(7)) niceness counts only within
 a session: all sessions get equal shares of a core, and a thread waits for the turn of the thread's session. So all
 processes of a gateway share a session, bulk work gets its own session, and the answering thread asks for the shortest
-slice, which lets the thread run without waiting for other slices. Beside two processes of the same session and niceness
-that never sleep, on two busy cores, the median wait was 4.0 to 5.3 ms with the short slice and 5.6 to 6.8 ms without,
-and the 90th percentile 14 to 15 ms and 18 ms. Niceness 5 of the two processes gives 4.7 ms and 13 ms, but the index
-process, which answers searches, must not be nicer than the gateway.
+slice, which lets the thread run without waiting for other slices. The index process must not be nicer than the gateway,
+because it answers searches.
 """
 
 import contextlib
