@@ -11,11 +11,12 @@ import itertools
 import mmap
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
-from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from proxy.agent.action_trace import ActionTrace, CallOutcome, OfferResult
@@ -55,108 +56,77 @@ BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_
 _CELL_BYTES = 8
 
 
-class _Counter:
-    """A metric: the cells of each combination of values of its labels."""
+@dataclass(slots=True)
+class _Family:
+    """A metric: cells for each combination of values of its labels. A counter, without `gauge` or `bounds`."""
 
-    width = 1  # cells of a combination
-
-    def __init__(
-        self, name: str, text: str, labels: str = "", keys: Iterable[tuple[str, ...]] = ((),), *, sparse: bool = False
-    ) -> None:
-        """labels: with spaces between. sparse: write no combination that was never counted."""
-        self.name, self.text, self.labels, self.keys, self._sparse = name, text, labels.split(), list(keys), sparse
-        self.places: Mapping[tuple[str, ...], int] = {}
+    name: str
+    text: str
+    labels: str = ""  # with spaces between
+    keys: Iterable[tuple[str, ...]] = ((),)
+    sparse: bool = False  # write no combination that was never counted
+    gauge: bool = False
+    bounds: Sequence[float] = ()  # of a histogram: a cell for each bucket, +Inf included, and the sum in thousandths
+    unit: int = 1  # how many of the bounds make one of the written
+    places: Mapping[tuple[str, ...], int] = field(default_factory=dict)
 
     def place(self, at: int) -> int:
         """Give the cells from `at` on to the combinations; returns the first cell behind."""
-        self.places = {key: at + number * self.width for number, key in enumerate(self.keys)}
-        return at + len(self.keys) * self.width
+        ends = itertools.count(at, self._width)
+        self.places = dict(zip(self.keys, ends, strict=False))
+        return at + len(self.places) * self._width
+
+    @property
+    def _width(self) -> int:
+        return len(self.bounds) + 2 if self.bounds else 1
 
     def collect(self, cells: Sequence[int]) -> Metric:
-        family = CounterMetricFamily(self.name, self.text, labels=self.labels)
-        for key, (value,) in self._written(cells):
+        written = [(key, cells[at : at + self._width]) for key, at in self.places.items()]
+        written = [(key, values) for key, values in written if any(values) or not self.sparse]
+        name, labels = f"ragway_{self.name}", self.labels.split()
+        if self.bounds:
+            histogram = HistogramMetricFamily(name, self.text, labels=labels)
+            names = [*(f"{bound / self.unit:g}" for bound in self.bounds), "+Inf"]
+            for key, values in written:
+                counts = map(float, itertools.accumulate(values[:-1]))
+                histogram.add_metric(key, [*zip(names, counts, strict=True)], values[-1] / (1000 * self.unit))
+            return histogram
+        family = (GaugeMetricFamily if self.gauge else CounterMetricFamily)(name, self.text, labels=labels)
+        for key, (value,) in written:
             family.add_metric(key, value)
         return family
 
-    def _written(self, cells: Sequence[int]) -> Iterator[tuple[tuple[str, ...], Sequence[int]]]:
-        for key, at in self.places.items():
-            values = cells[at : at + self.width]
-            if any(values) or not self._sparse:
-                yield key, values
 
-
-class _Histogram(_Counter):
-    """A cell for each bucket, +Inf included, and the sum, of times in microseconds."""
-
-    bounds = tuple(f"{bound / 1000:g}" for bound in BOUNDS_MS)
-    unit = 1_000_000  # of the sum, in one of the bounds
-    width = len(bounds) + 2
-
-    def collect(self, cells: Sequence[int]) -> Metric:
-        family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
-        names = [*self.bounds, "+Inf"]
-        for key, values in self._written(cells):
-            counts = map(float, itertools.accumulate(values[:-1]))
-            family.add_metric(key, [*zip(names, counts, strict=True)], values[-1] / self.unit)
-        return family
-
-
-_SUM = _Histogram.width - 1
-
-
-class _Rounds(_Histogram):
-    bounds = tuple(map(str, ROUNDS))
-    unit = 1
-    width = len(bounds) + 2
-
-
-class _InFlight(_Counter):
-    def collect(self, cells: Sequence[int]) -> Metric:
-        return GaugeMetricFamily(self.name, self.text, cells[self.places[()]])
-
-
-def _metrics(sets: Iterable[str], upstreams: Mapping[str, str]) -> Iterator[_Counter]:
+def _families(sets: Iterable[str], upstreams: Mapping[str, str]) -> Iterator[_Family]:
     """All metrics. upstreams: row of `models` -> host or provider."""
-
-    def each(names: Iterable[str]) -> list[tuple[str]]:
-        return [(name,) for name in names]
-
+    seconds = partial(_Family, bounds=BOUNDS_MS, unit=1000)
     requests = itertools.product(LANES, STATUSES, CLASSES)
-    yield _Counter(
-        "ragway_requests", "Requests under /v1/ that are over.", "lane rag_status status", requests, sparse=True
-    )
-    yield _Counter("ragway_degraded", "Chats for which retrieval failed, by x-rag-reason.", "reason", each(REASONS))
-    yield _Counter(
-        "ragway_upstream_errors", "Upstreams that gave no reply or not all of it.", "code", each(UPSTREAM_ERRORS)
-    )
-    yield _Counter("ragway_limited", "Requests refused for a limit of their key.", "limit", each(LIMITED))
-    yield _Counter("ragway_usage_rows", "Rows of usage, by what became of them.", "outcome", each(ROWS))
-    yield _Counter("ragway_receipts", "Receipts, by what became of them.", "outcome", each(ROWS))
-    yield _Counter(
-        "ragway_histories", "Histories of stored conversations, by what became of them.", "outcome", each(ROWS)
-    )
-    yield _Counter("ragway_comparisons", "Shadow comparisons, by outcome.", "outcome", each(COMPARISONS))
-    yield _Counter(
-        "ragway_action_offers", "Chats with action sets, by whether operations were offered.", "result", each(OFFERS)
-    )
-    yield _Counter("ragway_client_disconnects", "Clients that left before their reply was whole.")
-    yield _Histogram("ragway_stage_seconds", "Time spent in each stage of a request.", "stage", each(STAGES))
     calls = itertools.product(dict.fromkeys((*sets, "none")), OUTCOMES)  # none: a call of no operation of a set
-    yield _Counter("ragway_action_calls", "Calls of operations, by set and outcome.", "set outcome", calls, sparse=True)
-    yield _Histogram("ragway_action_call_seconds", "Time of a call that was sent, with retries.")
-    yield _Rounds("ragway_action_rounds", "Calls of the model in a chat with operations.")
-    yield _InFlight("ragway_requests_in_flight", "Requests being answered now.")
     rows = list(upstreams.items())
-    yield _Counter(
-        "ragway_upstream_replies",
+    replies = [(*row, status) for row in rows for status in UPSTREAM_STATUSES]
+    yield _Family("requests", "Requests under /v1/ that are over.", "lane rag_status status", requests, sparse=True)
+    yield _Family("degraded", "Chats for which retrieval failed, by x-rag-reason.", "reason", zip(REASONS))
+    yield _Family("upstream_errors", "Upstreams that gave no reply or not all of it.", "code", zip(UPSTREAM_ERRORS))
+    yield _Family("limited", "Requests refused for a limit of their key.", "limit", zip(LIMITED))
+    yield _Family("usage_rows", "Rows of usage, by what became of them.", "outcome", zip(ROWS))
+    yield _Family("receipts", "Receipts, by what became of them.", "outcome", zip(ROWS))
+    yield _Family("histories", "Histories of stored conversations, by what became of them.", "outcome", zip(ROWS))
+    yield _Family("comparisons", "Shadow comparisons, by outcome.", "outcome", zip(COMPARISONS))
+    yield _Family("action_offers", "Chats with action sets, by whether operations were offered.", "result", zip(OFFERS))
+    yield _Family("client_disconnects", "Clients that left before their reply was whole.")
+    yield seconds("stage_seconds", "Time spent in each stage of a request.", "stage", zip(STAGES))
+    yield _Family("action_calls", "Calls of operations, by set and outcome.", "set outcome", calls, sparse=True)
+    yield seconds("action_call_seconds", "Time of a call that was sent, with retries.")
+    yield _Family("action_rounds", "Calls of the model in a chat with operations.", bounds=ROUNDS)
+    yield _Family("requests_in_flight", "Requests being answered now.", gauge=True)
+    yield _Family(
+        "upstream_replies",
         "Requests for an upstream, by the row of `models` and the status of the last reply.",
         "model upstream status",
-        [(*row, status) for row in rows for status in UPSTREAM_STATUSES],
+        replies,
         sparse=True,
     )
-    yield _Histogram(
-        "ragway_upstream_seconds", "Time until an upstream's reply began.", "model upstream", rows, sparse=True
-    )
+    yield seconds("upstream_seconds", "Time until an upstream's reply began.", "model upstream", rows, sparse=True)
 
 
 class Metrics:
@@ -178,15 +148,12 @@ class Metrics:
         self._folder, self._data, self._sets = folder, data, frozenset(sets)
         rows = dict(list((upstreams or {}).items())[:_MOST_ROWS])
         self._rows = {**rows, "other": "other"} if rows else {}
-        self._metrics = list(_metrics(sets, self._rows))
+        self._families = {one.name: one for one in _families(sets, self._rows)}
         self._size = 0
-        for one in self._metrics:
+        for one in self._families.values():
             self._size = one.place(self._size)
-        self._places = {one.name.removeprefix("ragway_"): one.places for one in self._metrics}
         self._cells = _block(None if folder is None else folder / f"{worker}.cells", self._size)
-        self._in_flight = self._places["requests_in_flight"][()]
-        self._requests = self._places["requests"]
-        self._stages = {stage: at for (stage,), at in self._places["stage_seconds"].items()}
+        self._in_flight = self._families["requests_in_flight"].places[()]
         self._cells[self._in_flight] = 0
         self.usage_rows = partial(self._kept, "usage_rows")
         self.receipts = partial(self._kept, "receipts")
@@ -202,8 +169,9 @@ class Metrics:
         self._cells[self._in_flight] -= 1
         if not exchange.path.startswith("/v1/"):
             return
-        lane = exchange.target.lane if exchange.target is not None else "none"
-        self._cells[self._requests[lane, exchange.rag_status or "none", _class_of(exchange.status)]] += 1
+        target = exchange.target
+        lane = target.lane if target is not None else "none"
+        self._add("requests", lane, exchange.rag_status or "none", _class_of(exchange.status))
         if exchange.rag_status == "degraded":
             self._add("degraded", exchange.rag_reason if exchange.rag_reason in REASONS else "internal error")
         if (code := exchange.error.partition(":")[0]) and code in UPSTREAM_ERRORS:
@@ -212,11 +180,12 @@ class Metrics:
             self._add("client_disconnects")
         if exchange.limited:
             self._add("limited", exchange.limited)
+        stages = self._families["stage_seconds"]
         for stage, ms in (*durations_ms(exchange.steps).items(), ("total", exchange.elapsed_ms())):
-            if (at := self._stages.get(stage)) is not None:
-                self._time(at, ms)
-        if exchange.target is not None and self._rows:
-            self._upstream(exchange, exchange.target.row)
+            if (at := stages.places.get((stage,))) is not None:
+                self._observe(stages, at, ms)
+        if target is not None and self._rows:
+            self._upstream(exchange, target.row)
         if exchange.action_trace is not None:
             self._actions(exchange.action_trace)
 
@@ -229,20 +198,20 @@ class Metrics:
         status = str(exchange.upstream_status)
         status = status if status in UPSTREAM_STATUSES else _class_of(exchange.upstream_status)
         self._add("upstream_replies", row, self._rows[row], status)
+        seconds = self._families["upstream_seconds"]
         for ms in waits:
-            self._time(self._places["upstream_seconds"][row, self._rows[row]], ms)
+            self._observe(seconds, seconds.places[row, self._rows[row]], ms)
 
     def _actions(self, trace: ActionTrace) -> None:
+        rounds, seconds = self._families["action_rounds"], self._families["action_call_seconds"]
         if trace.offer:
             self._add("action_offers", trace.offer)
         if trace.rounds:
-            at, rounds = self._places["action_rounds"][()], len(trace.rounds)
-            self._cells[at + bisect_left(ROUNDS, rounds)] += 1
-            self._cells[at + _Rounds.width - 1] += rounds
+            self._observe(rounds, rounds.places[()], len(trace.rounds))
         for call in trace.calls:
             self._add("action_calls", call.set if call.set in self._sets else "none", call.outcome)
             if call.sent and call.duration_ms is not None:
-                self._time(self._places["action_call_seconds"][()], call.duration_ms)
+                self._observe(seconds, seconds.places[()], call.duration_ms)
 
     def not_compared(self, why: str) -> None:
         """Count a wanted comparison that was not made, by reason."""
@@ -254,18 +223,19 @@ class Metrics:
         self._add(name, "lost", number=lost)
 
     def _add(self, name: str, *labels: str, number: int = 1) -> None:
-        self._cells[self._places[name][labels]] += number
+        self._cells[self._families[name].places[labels]] += number
 
-    def _time(self, at: int, ms: float) -> None:
-        self._cells[at + bisect_left(BOUNDS_MS, ms)] += 1
-        self._cells[at + _SUM] += int(ms * 1000 + 0.5)
+    def _observe(self, histogram: _Family, at: int, value: float) -> None:
+        """Count a value in its bucket, and add it to the sum."""
+        self._cells[at + bisect_left(histogram.bounds, value)] += 1
+        self._cells[at + len(histogram.bounds) + 1] += int(value * 1000 + 0.5)
 
     def text(self, *, ready: bool) -> bytes:
         """Everything in Prometheus' text format."""
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(self._metrics, self._sums(), ready))
-        registry.register(Processes(self._data))
-        return generate_latest(registry)
+        cells = self._sums()
+        families = [one.collect(cells) for one in self._families.values()]
+        readiness = GaugeMetricFamily("ragway_ready", "1 if /readyz is 200, else 0.", int(ready))
+        return generate_latest(_Collected([*families, readiness, *Processes(self._data).collect()]))
 
     def _sums(self) -> Sequence[int]:
         if self._folder is None:
@@ -289,12 +259,8 @@ def _block(file: Path | None, cells: int) -> "memoryview[int]":
         return memoryview(mmap.mmap(opened.fileno(), size)).cast("q")
 
 
-class _Collected:
-    """The cells as metrics of prometheus_client."""
+class _Collected(NamedTuple):
+    metrics: list[Metric]
 
-    def __init__(self, metrics: Iterable[_Counter], cells: Sequence[int], ready: bool) -> None:
-        self._metrics, self._cells, self._ready = metrics, cells, ready
-
-    def collect(self) -> Iterator[Metric]:
-        yield from (one.collect(self._cells) for one in self._metrics)
-        yield GaugeMetricFamily("ragway_ready", "1 if /readyz is 200, else 0.", int(self._ready))
+    def collect(self) -> list[Metric]:
+        return self.metrics
