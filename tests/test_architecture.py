@@ -31,7 +31,6 @@ HEAVY_DOORS = {
 LIGHTER_DOORS = {
     "alembic": r"runtime\.database|[\w.]+\.migrations\.\w+",
     "jinja2": r"evaluation\.answers\.reports\.pages",
-    "matplotlib": r"evaluation\.answers\.reports\.plots",
     "rank_bm25": r"retrieval\.search\.okapi",
     "scipy": r"evaluation\.answers\.judges\.agreement",
     "sqlalchemy": r"runtime\.(database|lazy_database|locks|record_store|record_tables)|[\w.]+\.migrations\.\w+"

@@ -12,19 +12,11 @@ from pathlib import Path
 import orjson
 
 from evaluation.answers.question_file import about_drafted
-from evaluation.answers.reports import plots
-from evaluation.answers.reports.plots import Bar, Tone
+from evaluation.answers.reports.plots import plots_of
 from evaluation.answers.reports.report import BenchReport, as_json
 from evaluation.answers.reports.view import ChangedQuestion, ReportView, VerdictCard, failures
-from evaluation.answers.scoring.verdict import SAME, ScoreComparison, Word
 from evaluation.retrieval.tables import table
-from evaluation.stats.significance import interval
 
-_TONES: dict[Word, Tone] = {
-    "better": "good", "worse": "bad", "no better": "flat", "undecided": "unsure", "depends": "unsure",
-}  # fmt: skip
-_MOST_ROWS = 30  # of a plot
-_MOST_OF_EACH = 4  # verdicts with a plot; the tables show all verdicts
 _AT_ONCE = 8  # changed questions visible before "show all"
 _FENCE = re.compile(r"`{3,}")
 _MARKS = re.compile(r"[\\`*_<>#!~]|\](?=[(\[:])")
@@ -76,7 +68,7 @@ def page(report: BenchReport, shown: ReportView) -> str:
         verdicts=shown.verdicts,
         tables=shown.tables,
         reading=shown.reading,
-        plots=_plots(report),
+        plots=plots_of(report),
         beside=shown.beside,
         at_once=_AT_ONCE,
     )
@@ -123,49 +115,6 @@ def _changed(what: str, card: VerdictCard, of: str, rows: Sequence[ChangedQuesti
         if each.passages is None:
             parts.append("The passages are not known: no receipt was kept.")
     return parts
-
-
-def _plots(report: BenchReport) -> list[tuple[str, str]]:
-    """(caption, SVG)."""
-    found = []
-    mains = [
-        (f"{verdict.variant} against {verdict.against}", verdict.main) for verdict in report.leading if verdict.main
-    ]
-    beside = [
-        (f"{verdict.variant} against {verdict.against}", verdict.main) for verdict in report.beside if verdict.main
-    ]
-    tags = [(f"By tag: {verdict.variant}", list(verdict.tags.items())) for verdict in report.leading[:_MOST_OF_EACH]]
-    for caption, rows in (
-        ("Mean difference of the score, with its 95 % interval", mains),
-        *tags,
-        ("Beside other models", beside),
-    ):
-        if rows:
-            bars = [_bar(label, each) for label, each in rows[:_MOST_ROWS]]
-            found.append((caption, plots.intervals(bars, title=caption, axis="worse  ←  difference  →  better")))
-    for label, main in mains[:_MOST_OF_EACH]:
-        caption = f"Every question: {label}"
-        svg = plots.changes(
-            list(main.changes.values()), same=SAME, title=caption, axis="questions, from the worst to the best"
-        )
-        found.append((caption, svg))
-    for name, caption in (
-        ("first_ms", "Time to the first token: median and 95th percentile"),
-        ("total_ms", "Time of the whole answer: median and 95th percentile"),
-    ):
-        slow = [
-            (variant.variant.name, its.p50, its.p95)
-            for variant in report.variants
-            if (its := variant.costs.spent.get(name))
-        ]
-        if slow:
-            found.append((caption, plots.times(slow[:_MOST_ROWS], title=caption, axis="ms")))
-    return found
-
-
-def _bar(label: str, comparison: ScoreComparison) -> Bar:
-    change = comparison.change
-    return Bar(label, interval(change, "+z.2f"), change.mean, change.low, change.high, _TONES[comparison.word])
 
 
 def _line(text: str) -> str:

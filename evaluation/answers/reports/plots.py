@@ -1,142 +1,133 @@
-"""The report's plots, drawn by matplotlib as inline SVG in the colours of the page, light or dark.
+"""The figures of a report as positions in percent of the width or height; page.html draws them in its own colours."""
 
-Plots are narrow, with each label above the row, so that a phone shows a plot without rotation.
-"""
-
-import io
-import re
-import warnings
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from evaluation.answers.reports.report import BenchReport
+from evaluation.answers.scoring.verdict import SAME, ScoreComparison, Word
+from evaluation.stats.significance import interval
 
 Tone = Literal["good", "bad", "flat", "unsure"]
 
-_WIDTH_IN = 4.7
-# Unique placeholder colours, replaced by the page's CSS names.
-_INK, _FAINT, _PAGE = "#010101", "#020202", "#070707"
-_TONES: dict[Tone, str] = {"good": "#030303", "bad": "#040404", "flat": "#050505", "unsure": "#060606"}
-_NAMES = {_INK: "currentColor", _FAINT: "var(--faint)", _PAGE: "var(--page)"} | {
-    hue: f"var(--{tone})" for tone, hue in _TONES.items()
-}
-_STYLE: dict[Any, Any] = {  # Any: the type stubs require every name
-    "svg.fonttype": "none", "svg.hashsalt": "ragway", "font.family": "sans-serif", "font.size": 9,
-    "text.color": _INK, "xtick.color": _INK, "ytick.color": _INK, "axes.edgecolor": _FAINT, "axes.labelcolor": _INK,
-    "text.parse_math": False,
+_TONES: dict[Word, Tone] = {
+    "better": "good", "worse": "bad", "no better": "flat", "undecided": "unsure", "depends": "unsure",
 }  # fmt: skip
-_NOT_OURS = re.compile(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
-_MOST_LABEL = 56  # characters that fit above a row
+_MOST_ROWS = 30  # of a plot
+_MOST_OF_EACH = 4  # verdicts with a plot; the tables show all verdicts
+_MARGIN = 1.08  # of the longest interval, so that no mark lies on the edge
+_MOST_TICKS = 5
+_LEAST_HEIGHT = 1.5  # of a bar: unchanged questions are seen, too
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A dot on a line from `low` to `high`."""
+
+    label: str
+    value: str  # in words
+    tone: Tone
+    low: float
+    dot: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A row of an interval plot."""
+    """Equal questions side by side."""
 
-    label: str
-    value: str  # in words
-    mean: float
-    low: float
-    high: float
     tone: Tone
+    left: float
+    width: float
+    top: float
+    height: float
 
 
-def intervals(rows: Sequence[Bar], *, title: str, axis: str) -> str:
-    """Means with intervals, one row each, and a line at 0."""
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One figure: rows over an axis with ticks, or bars."""
 
-    def draw(axes: "Axes") -> None:
-        axes.axvline(0, color=_INK, linewidth=0.8)
-        for at, row in enumerate(rows):
-            hue = _TONES[row.tone]
-            axes.plot([row.low, row.high], [at, at], color=hue, linewidth=3, solid_capstyle="round")
-            axes.plot([row.mean], [at], "o", color=hue, markersize=8)
-            _label(axes, at, row.label, row.value)
-        edge = max(0.1, *(abs(end) for row in rows for end in (row.low, row.high))) * 1.08
-        axes.set_xlim(-edge, edge)
-        axes.set_xlabel(axis)
-
-    return _drawn(draw, rows=len(rows), title=title)
+    caption: str
+    axis: str
+    rows: Sequence[Row] = ()
+    ticks: Sequence[tuple[float, str]] = ()
+    bars: Sequence[Bar] = ()
 
 
-def times(rows: Sequence[tuple[str, float, float]], *, title: str, axis: str) -> str:
-    """Label, median and 95th percentile: a dot at the median and a line to the percentile."""
+def plots_of(report: BenchReport) -> list[Plot]:
+    """All figures of a report."""
+    mains = [(f"{row.variant} against {row.against}", row.main) for row in report.leading if row.main]
+    beside = [(f"{row.variant} against {row.against}", row.main) for row in report.beside if row.main]
+    tags = [(f"By tag: {row.variant}", list(row.tags.items())) for row in report.leading[:_MOST_OF_EACH]]
+    groups = [("Mean difference of the score, with its 95 % interval", mains), *tags, ("Beside other models", beside)]
+    plots = [_differences(caption, rows[:_MOST_ROWS]) for caption, rows in groups if rows]
+    plots += [_changes(f"Every question: {label}", main) for label, main in mains[:_MOST_OF_EACH]]
+    for name, caption in (
+        ("first_ms", "Time to the first token: median and 95th percentile"),
+        ("total_ms", "Time of the whole answer: median and 95th percentile"),
+    ):
+        times = [
+            (variant.variant.name, spent.p50, spent.p95)
+            for variant in report.variants
+            if (spent := variant.costs.spent.get(name))
+        ]
+        if times:
+            plots.append(_times(caption, times[:_MOST_ROWS]))
+    return plots
 
-    def draw(axes: "Axes") -> None:
-        for at, (label, p50, p95) in enumerate(rows):
-            axes.plot([p50, p95], [at, at], color=_TONES["flat"], linewidth=3, solid_capstyle="round")
-            axes.plot([p50], [at], "o", color=_INK, markersize=8)
-            axes.plot([p95], [at], "|", color=_TONES["flat"], markersize=10, markeredgewidth=2)
-            _label(axes, at, label, f"{p50:,.0f} / {p95:,.0f}")
-        axes.set_xlim(0, max((p95 for *_, p95 in rows), default=1) * 1.08 or 1)
-        axes.set_xlabel(axis)
 
-    return _drawn(draw, rows=len(rows), title=title)
+def _differences(caption: str, comparisons: Sequence[tuple[str, ScoreComparison]]) -> Plot:
+    """Means with their intervals, and 0 in the middle."""
+    changes = [(label, each.change, _TONES[each.word]) for label, each in comparisons]
+    edge = max(0.1, *(abs(end) for _, change, _ in changes for end in (change.low, change.high))) * _MARGIN
+
+    def at(value: float) -> float:
+        return round(50 + 50 * value / edge, 2)
+
+    rows = [
+        Row(label, interval(change, "+z.2f"), tone, at(change.low), at(change.mean), at(change.high))
+        for label, change, tone in changes
+    ]
+    return Plot(
+        caption, "worse  ←  difference  →  better", rows, [(at(tick), text) for tick, text in _ticks(-edge, edge)]
+    )
 
 
-def changes(values: Sequence[float], *, same: float, title: str, axis: str) -> str:
+def _times(caption: str, times: Sequence[tuple[str, float, float]]) -> Plot:
+    """Label, median and 95th percentile in ms: a dot at the median and a line to the percentile."""
+    edge = max(p95 for *_, p95 in times) * _MARGIN or 1.0
+
+    def at(value: float) -> float:
+        return round(100 * value / edge, 2)
+
+    rows = [Row(label, f"{p50:,.0f} / {p95:,.0f}", "flat", at(p50), at(p50), at(p95)) for label, p50, p95 in times]
+    return Plot(caption, "ms", rows, [(at(tick), text) for tick, text in _ticks(0, edge)])
+
+
+def _changes(caption: str, comparison: ScoreComparison) -> Plot:
     """Every question's difference, from the worst to the best."""
-    rising = sorted(values)
-
-    def tone(value: float) -> Tone:
-        return "bad" if value < -same else "good" if value > same else "flat"
-
-    def draw(axes: "Axes") -> None:
-        start = 0
-        for each, its in groupby(rising, tone):
-            heights = list(its)
-            edges = [start - 0.5 + at for at in range(len(heights) + 1)]
-            axes.stairs(heights, edges, fill=True, color=_TONES[each], linewidth=0)
-            if each == "flat":
-                axes.plot(edges, [0.0] * len(edges), color=_TONES[each], linewidth=2)
-            start += len(heights)
-        axes.axhline(0, color=_INK, linewidth=0.8)
-        axes.set_xlim(-0.6, max(len(rising), 2) - 0.4)
-        axes.set_ylim(-1.05, 1.05)
-        axes.set_xticks([])
-        axes.set_xlabel(axis)
-
-    return _drawn(draw, rows=3, title=title, rows_named=False)
+    bars, seen, total = [], 0, len(comparison.changes)
+    for change, questions in groupby(sorted(round(value, 3) for value in comparison.changes.values())):
+        count = len(list(questions))
+        tone: Tone = "bad" if change < -SAME else "good" if change > SAME else "flat"
+        height = max(abs(50 * change), _LEAST_HEIGHT)
+        bars.append(
+            Bar(
+                tone,
+                left=round(100 * seen / total, 2),
+                width=round(100 * count / total, 2),
+                top=50 if tone == "bad" else 50 - height,
+                height=height,
+            )
+        )
+        seen += count
+    return Plot(caption, "questions, from the worst to the best", bars=bars)
 
 
-def _label(axes: "Axes", at: int, label: str, numbers: str) -> None:
-    shown = label if len(label) <= _MOST_LABEL else label[: _MOST_LABEL - 1] + "…"
-    across = axes.get_yaxis_transform()  # x from 0 to 1, y in rows
-    behind = {"facecolor": _PAGE, "edgecolor": "none", "pad": 1}  # no line crosses the label
-    axes.text(0, at - 0.47, shown, transform=across, va="bottom", bbox=behind)
-    axes.text(0, at - 0.2, numbers, transform=across, va="bottom", bbox=behind)
-
-
-def _drawn(draw: Any, *, rows: int, title: str, rows_named: bool = True) -> str:
-    """The SVG of a plot, without an XML header, timestamps and ids."""
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the font may lack a letter; the reader's browser has fonts with more letters
-        figure = Figure(figsize=(_WIDTH_IN, 0.62 + 0.6 * rows), layout="constrained")
-        FigureCanvasSVG(figure)
-        axes = figure.add_subplot()
-        for side in ("top", "right", "left") if rows_named else ("top", "right", "bottom"):
-            axes.spines[side].set_visible(False)
-        axes.patch.set_visible(False)
-        figure.patch.set_visible(False)
-        axes.grid(axis="x" if rows_named else "y", color=_FAINT, linewidth=0.5)
-        axes.set_axisbelow(True)
-        if rows_named:
-            axes.set_yticks([])
-            axes.set_ylim(rows - 0.6, -0.85)
-        draw(axes)
-        page = io.StringIO()
-        figure.savefig(page, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    svg = _NOT_OURS.sub("", page.getvalue().partition("<svg")[2])
-    for hue, name in _NAMES.items():
-        svg = svg.replace(hue, name)
-    return f'<svg role="img" aria-label="{_attribute(title)}"{svg}'
-
-
-def _attribute(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+def _ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Round values within the limits, with their text."""
+    step = 10.0 ** math.floor(math.log10((high - low) / _MOST_TICKS))
+    step *= next(times for times in (1, 2, 5, 10) if (high - low) / (step * times) <= _MOST_TICKS)
+    return [(tick * step, f"{tick * step:,.6g}") for tick in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -13,6 +13,7 @@ import pytest
 from evaluation.answers.judges.judge_tasks import Judgement
 from evaluation.answers.records import Question, Rag, Reply, ShownPassage, Variant
 from evaluation.answers.reports import pages
+from evaluation.answers.reports.plots import plots_of
 from evaluation.answers.reports.report import BenchReport, as_json, report
 from evaluation.answers.reports.view import view
 from evaluation.answers.run_folder import Run
@@ -253,7 +254,25 @@ def test_the_page_loads_nothing() -> None:
     assert "@import" not in page
     assert "default-src 'none'" in page
     assert "<svg" in page
-    assert "#0101" not in page  # colours are the page's
+
+
+def test_plots_show_points_intervals_and_every_question() -> None:
+    differences, tags, changes, first, _ = plots_of(report_of(made.only_with_the_passage))
+    (row,) = differences.rows
+    assert row.label == f"{DOCS.name} against {RAW.name}"
+    assert (row.tone, row.value) == ("good", "+1.00 [all alike: +0.91 to +1.00]")
+    edge = 1.08 * 1.0
+    assert (row.dot, row.high) == (pytest.approx(50 + 50 / edge, abs=0.01), row.dot)
+    assert row.low == pytest.approx(50 + 50 * 0.91 / edge, abs=0.3)
+    assert tags.caption.startswith("By tag")
+    assert differences.ticks[len(differences.ticks) // 2] == (50, "0")
+    (bar,) = changes.bars
+    assert (bar.tone, bar.left, bar.width, bar.top, bar.height) == ("good", 0, 100, 0, 50)
+    assert [(time.value, time.dot, time.high) for time in first.rows] == [
+        ("200 / 200", pytest.approx(200 / 3.24, abs=0.01), pytest.approx(200 / 3.24, abs=0.01)),
+        ("300 / 300", pytest.approx(100 / 1.08, abs=0.01), pytest.approx(100 / 1.08, abs=0.01)),
+    ]
+    assert [text for _, text in first.ticks] == ["0", "100", "200", "300"]
 
 
 def test_markdown_quotes_what_it_shows() -> None:
