@@ -10,6 +10,7 @@ without a number is older than the first migration and has some of the first mig
 """
 
 import os
+import runpy
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -47,9 +48,13 @@ class Schema:
     metadata: "MetaData"
     migrations: Path
 
+    def files(self) -> dict[int, Path]:
+        """Number -> file of each migration, in the order of the numbers."""
+        return {int(file.stem[1:5]): file for file in sorted(self.migrations.glob("m[0-9][0-9][0-9][0-9]_*.py"))}
+
     def head(self) -> int:
         """The number of the last migration."""
-        return max(int(file.stem[1:5]) for file in self.migrations.glob("m[0-9][0-9][0-9][0-9]_*.py"))
+        return max(self.files())
 
     def stamp(self) -> "Table":
         """The table with the migration number, in Alembic's form."""
@@ -267,13 +272,11 @@ def _migrate(sql: "Connection", schema: Schema, head: int) -> None:
 def _upgrade(sql: "Connection", schema: Schema, found: int | None) -> None:
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
-    from alembic.script import ScriptDirectory
 
-    scripts = ScriptDirectory(str(schema.migrations), version_locations=[str(schema.migrations)])
-    after = "base" if found is None else f"{found:04}"
     with Operations.context(MigrationContext.configure(sql)):
-        for script in reversed(list(scripts.iterate_revisions("head", after))):
-            script.module.upgrade()
+        for number, file in schema.files().items():
+            if number > (found or 0):
+                runpy.run_path(str(file))["upgrade"]()
 
 
 def examined(engine: "Engine", schema: Schema) -> list[str]:

@@ -3,9 +3,6 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
-
 _KINDS = ("receipts", "comparisons", "histories", "action_rounds", "action_results")
 _COLUMNS = ("id", "at_s", "bytes", "content")
 

@@ -3,9 +3,6 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
-
 
 def upgrade() -> None:
     op.create_table(

@@ -3,8 +3,6 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
-down_revision = None
 _NAME = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 _ANY = sa.String().with_variant(sa.Text(), "postgresql")
 

@@ -2,9 +2,6 @@
 
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
-
 
 def upgrade() -> None:
     op.drop_index("ix_revisions_state", "revisions")
