@@ -130,8 +130,8 @@ class RecordStore:
         table, mine = self._table(), self._mine()
         at_s = table.c.at_s
         sql.execute(table.delete().where(mine, at_s <= self._now_s() - self.keep_s))
-        # A mark (`proxy.agent.memory`) has a time in the future, so a cut of all records would leave marks alone: at
-        # three chats a second, marks filled the table within two days, and all other records were deleted.
+        # A mark (`proxy.agent.conversation`) has a time in the future, so a cut of all records would leave marks alone:
+        # at three chats a second, marks filled the table within two days, and all other records were deleted.
         self._cut(sql, mine & (at_s > self._now_s() + self.keep_s / 2), self._max_bytes * _SHARE_OF_MARKS)
         self._cut(sql, mine, self._max_bytes)
         self._pruned_s = self._now_s()

@@ -38,7 +38,7 @@ from benchmarks.conformance.questions import STRING, Json, MockOperation, Questi
 from cli.assembly.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
-from proxy.agent.ask.ways import LEARNED
+from proxy.agent.ask.tool_protocols import LEARNED
 from proxy.apis.library import ActionLibrary
 from proxy.apis.store import ActionStore
 from tests.support.served_app import served

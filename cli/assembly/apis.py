@@ -16,7 +16,7 @@ from config.settings import ActionsApi, Settings, SettingsError
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import FIXED
 from proxy.agent.actions import Actions
-from proxy.agent.memory import ActionMemory
+from proxy.agent.conversation import HiddenRounds
 from proxy.agent.toolbox import ActionLimits
 from proxy.agent.tools.result_store import StoredResults
 from proxy.api.knowledge.action_sets import ActionSets, SetSettings
@@ -61,7 +61,7 @@ def chat_actions(
     )
     library = ActionLibrary(action_store(settings), knowledge, spec_reader(settings))
     offered = {name: api.offer for name, api in settings.actions.items()}
-    memory = ActionMemory(history_store(settings, ActionMemory.KIND), metrics.histories)
+    memory = HiddenRounds(history_store(settings, HiddenRounds.KIND), metrics.histories)
     results = StoredResults(history_store(settings, StoredResults.KIND), metrics.histories)
     keeps = bool(settings.history.keep_hours)
     return Actions(

@@ -8,7 +8,7 @@ execution     the model's calls within the limits of a chat
 grounding/    whether the arguments of a call stand in the conversation
 text_calls/   calls that a model writes as text
 result_budget  the tokens and bytes of a chat's results
-memory        the hidden rounds of a conversation, for the next question
+conversation  the hidden rounds of a conversation, for the next question
 action_trace  the offer, the rounds and the calls, for log, metrics and receipts
 model_reply   the model's reply of a round, as the reply passes      client_reply  the client's one reply of all rounds
 """

@@ -70,7 +70,7 @@ class ModelRound:
     tokens: Tokens = _NO_TOKENS
     finish: str = ""  # the model's finish_reason; "": none
     calls: int = 0  # of the gateway's tools
-    way: str = "native"  # how the model gets the tools
+    tool_protocol: str = "native"  # how the model gets the tools
 
 
 @dataclass(slots=True)

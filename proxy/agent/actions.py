@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from proxy.agent.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
-from proxy.agent.ask.ways import Ways, has_form
-from proxy.agent.memory import ActionMemory, Conversation, has_results
+from proxy.agent.ask.tool_protocols import ToolProtocols, wants_structured_output
+from proxy.agent.conversation import Conversation, HiddenRounds, has_results
 from proxy.agent.toolbox import ActionLimits, Tool, Toolbox
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
 from proxy.agent.tools.read_result import ReadResult
@@ -70,21 +70,22 @@ class Actions:
         apis: Apis,
         configured: Mapping[str, bool],
         limits: ActionLimits,
-        memory: ActionMemory | None,
+        hidden_rounds: HiddenRounds | None,
         lacking: Lacking,
         stored: StoredResults | None = None,
     ) -> None:
-        """configured: name of each set -> whether every chat is offered the operations. memory: None keeps no round.
+        """configured: name of each set -> whether every chat is offered the operations.
 
-        lacking: what upstreams lack for chats of other dialects. stored: None keeps no result for later questions.
+        hidden_rounds: None keeps no round. lacking: what upstreams lack for chats of other dialects. stored: None keeps
+        no result for later questions.
         """
         self.library = library
         self.apis = apis
         self._configured = configured
         self.limits = limits
-        self.memory = memory
+        self.hidden_rounds = hidden_rounds
         self.lacking = lacking
-        self.ways = Ways(lacking)
+        self.tool_protocols = ToolProtocols(lacking)
         self._stored = stored
         self._keeping: list[asyncio.Task[None]] = []
         self._sets: Mapping[str, ActionSet] = {}
@@ -109,13 +110,13 @@ class Actions:
         self.library.store.close()
 
     @property
-    def _queues(self) -> list[ActionMemory | StoredResults]:
-        return [queue for queue in (self.memory, self._stored) if queue is not None]
+    def _queues(self) -> list[HiddenRounds | StoredResults]:
+        return [queue for queue in (self.hidden_rounds, self._stored) if queue is not None]
 
     def forget(self, key: str, id: str) -> None:
         """Forget the conversation of a stored response that the client deletes."""
-        if self.memory is not None:
-            self.memory.keep_items(key, id, b"")
+        if self.hidden_rounds is not None:
+            self.hidden_rounds.keep_items(key, id, b"")
 
     def read_sets_again(self) -> None:
         """Note that a set was written: the next chat reads the list of the sets."""
@@ -170,35 +171,36 @@ class Actions:
         apis = await self.apis.of(exchange.key, [known[name] for name in sets if name in known])
 
         def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OperationTool]]:
-            return self._search(turns, apis, exchange.rights, trace, 0.0 if way == "native" else _LEAST_RELEVANCE)
+            return self._search(turns, apis, exchange.rights, trace, 0.0 if protocol == "native" else _LEAST_RELEVANCE)
 
         taken, others = _names_of(request.fields.get("tools"))
 
-        way, form = self.ways.of(target, request.fields), has_form(request.fields)
-        offer = Toolbox(taken, others=others, way=way, form=form)
-        offer.refuses = partial(self.ways.refuses, target)
-        offer.result_store = ResultStore(self._stored, exchange.key)
+        protocol = self.tool_protocols.of(target, request.fields)
+        structured_output = wants_structured_output(request.fields)
+        toolbox = Toolbox(taken, others=others, tool_protocol=protocol, structured_output=structured_output)
+        toolbox.refuses = partial(self.tool_protocols.refuses, target)
+        toolbox.result_store = ResultStore(self._stored, exchange.key)
         own = [*self.limits.tools, *own]
         find = [FindActions(search, self.limits.search_s)] if sets else []
         if conversation is not None:
-            offer.conversation = conversation
+            toolbox.conversation = conversation
             await self._restore(
-                offer, apis, {tool.name: tool for tool in (*find, *own, ReadResult(offer.result_store))}
+                toolbox, apis, {tool.name: tool for tool in (*find, *own, ReadResult(toolbox.result_store))}
             )
-        offer.add(self._always_offered(apis))
-        if sets and len(offer.operations) < self.limits.k * _MOST_TIMES:
-            offer.add(await self._found(search, turns, exchange, needed=not offer.operations))
+        toolbox.add(self._always_offered(apis))
+        if sets and len(toolbox.operations) < self.limits.k * _MOST_TIMES:
+            toolbox.add(await self._found(search, turns, exchange, needed=not toolbox.operations))
         if trace.searches:
-            offer.changing = trace.searches[0].changing
-            offer.sure = (trace.searches[0].relevance or 0.0) >= _SURE_RELEVANCE
-        offered = bool(own or offer.operations)
+            toolbox.changing = trace.searches[0].changing
+            toolbox.sure = (trace.searches[0].relevance or 0.0) >= _SURE_RELEVANCE
+        offered = bool(own or toolbox.operations)
         trace.offer = "offered" if offered else "nothing found" if apis else "no usable set"
-        trace.tools = offer.tools
+        trace.tools = toolbox.tools
         if not offered:
             return None
         trace.forgotten = trace.forgotten and conversation is None
-        offer.add([*find, *own])
-        return offer
+        toolbox.add([*find, *own])
+        return toolbox
 
     async def _remembered(
         self, key: str, messages: Sequence[Mapping[str, Any]], trace: ActionTrace
@@ -207,14 +209,14 @@ class Actions:
 
         Raises RetrievalError.
         """
-        if self.memory is None:
+        if self.hidden_rounds is None:
             return None
-        trace.forgotten = True  # until the memory is read
-        found = await self.memory.find(key, messages)
+        trace.forgotten = True  # until the record is read
+        found = await self.hidden_rounds.find(key, messages)
         if found is None:
-            trace.forgotten = await self.memory.forgot(key, messages)
+            trace.forgotten = await self.hidden_rounds.had_hidden_rounds(key, messages)
             if trace.forgotten:  # another worker may be about to write the record
-                found = await self.memory.find(key, messages, again=True)
+                found = await self.hidden_rounds.find(key, messages, again=True)
         if found is not None:
             trace.forgotten = found.hidden != () or found.waiting != ()
         return found
@@ -248,19 +250,19 @@ class Actions:
             log.warning("%s no further operation is offered: %s", exchange.id, reason)
             return []
 
-    async def _restore(self, offer: Toolbox, apis: Mapping[str, Api], own: Mapping[str, Tool]) -> None:
+    async def _restore(self, toolbox: Toolbox, apis: Mapping[str, Api], own: Mapping[str, Tool]) -> None:
         """Offer the conversation's tools again, in the same order under the same names. own: by name."""
-        wanted = [(in_set, operation) for _, in_set, operation in offer.conversation.tools if in_set in apis]
+        wanted = [(in_set, operation) for _, in_set, operation in toolbox.conversation.tools if in_set in apis]
         known = await asyncio.to_thread(self.library.store.found, wanted)
-        for name, in_set, operation in offer.conversation.tools:
-            if name in offer.taken:
+        for name, in_set, operation in toolbox.conversation.tools:
+            if name in toolbox.taken:
                 continue
             one = known.get((in_set, operation))
             if not in_set and operation in own:
-                offer.tools[name] = own[operation]
+                toolbox.tools[name] = own[operation]
             elif one is not None and not apis[in_set].why_not_called(one):
-                for again in offer.taking([OperationTool(one, apis[in_set])]):
-                    offer.tools[name] = again
+                for again in toolbox.taking([OperationTool(one, apis[in_set])]):
+                    toolbox.tools[name] = again
 
     async def _search(
         self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights, trace: ActionTrace, least: float

@@ -184,7 +184,7 @@ class Execution:
 
     def _similar(self, name: str, arguments: dict[str, Any]) -> str:
         """The call of the tool with the most similar name, for a model that is not asked by tools."""
-        found = "" if self._toolbox.way == "native" else self.similar(name)
+        found = "" if self._toolbox.tool_protocol == "native" else self.similar(name)
         return f" If {found} is meant, answer with {example(found, arguments)}" if found else ""
 
     def similar(self, name: str) -> str:

@@ -14,9 +14,9 @@ from proxy.agent.actions import Actions
 from proxy.agent.ask.negotiate import Negotiation
 from proxy.agent.ask.protocol_replies import ProtocolReply, ProtocolText
 from proxy.agent.client_reply import ClientReply, summed
+from proxy.agent.conversation import Conversation, HiddenMessages, WaitingCall, resumed
 from proxy.agent.execution import Execution
 from proxy.agent.grounding.known_texts import without_marks
-from proxy.agent.memory import Conversation, HiddenMessages, WaitingCall, resumed
 from proxy.agent.model_reply import ModelReply
 from proxy.agent.toolbox import Toolbox
 from proxy.asgi import App, Message, Receive, Scope, Send
@@ -41,7 +41,7 @@ class ActionLoop:
         upstream: App,
         request: ModelRequest,
         forwarded: Callable[..., bytes],
-        offer: Toolbox,
+        toolbox: Toolbox,
         exchange: Exchange,
         actions: Actions,
         passages: Sequence[str],
@@ -53,20 +53,21 @@ class ActionLoop:
         self._upstream = upstream
         self._request = request
         self._forwarded = forwarded
-        self._offer = offer
+        self._toolbox = toolbox
         self._exchange = exchange
         self._trace = exchange.action_trace or ActionTrace()
         self._limits = actions.limits
-        self._memory = actions.memory
+        self._hidden_rounds = actions.hidden_rounds
         self._passages = passages
         assert exchange.target is not None, "the route sets the target"
-        self._asking = Negotiation(actions.ways, exchange.target, offer, request, self._trace)
+        self._asking = Negotiation(actions.tool_protocols, exchange.target, toolbox, request, self._trace)
         said = [message.text for message in request.messages() if message.role == "user"]
         results = [row["content"] for one in self._asking.earlier for row in one.rows() if row["role"] == "tool"]
-        offer.passages = bool(passages)
-        self._execution = Execution(offer, self._limits, exchange, self._texts(), said, results, self._private())
+        toolbox.passages = bool(passages)
+        self._execution = Execution(toolbox, self._limits, exchange, self._texts(), said, results, self._private())
         replies = [message.text for message in request.messages()[:-1] if message.role == "assistant"]
-        offer.go_on = self._execution.after_question(replies[-1]) if replies and offer.way != "native" else ""
+        if replies and toolbox.tool_protocol != "native":
+            toolbox.go_on = self._execution.after_question(replies[-1])
         self._in_vain = False  # the model has called only tools that do not exist, in one round
         self._must_answer = False  # the next round has no calls
 
@@ -77,28 +78,29 @@ class ActionLoop:
         execution = self._execution
         if await self._resume(execution, client):
             return
-        shown = _wants_progress(scope) and not self._offer.form
+        shown = _wants_progress(scope) and not self._toolbox.structured_output
         for number in range(self._limits.rounds + 2):
             last = number >= self._limits.rounds or execution.chat.over or self._must_answer
             ask = partial(self._ask, plain, receive, client, last=last)
             reply, going_on = await self._asking.until_taken(ask)
-            if reply.refuses_way and (client.started or self._asking.hidden):  # tools of an earlier round were taken
+            if reply.refuses_protocol and (client.started or self._asking.hidden):
+                # Tools of an earlier round were taken.
                 going_on = await reply.end(self._exchange.id)
-            elif reply.refuses_way:
+            elif reply.refuses_protocol:
                 await self._ask_without_tools(scope, receive, send)
                 return
             if not going_on:
                 self._trace.answered_by = "model" if reply.complete else "error"
                 return
             ignores = last and not reply.cut and not self._in_vain  # Ollama ignores `tool_choice`
-            if ignores and self._offer.way == "native":
-                self._offer.way = "text"
+            if ignores and self._toolbox.tool_protocol == "native":
+                self._toolbox.tool_protocol = "text"
                 continue
             if reply.cut or last:
                 await self._stop(reply, client)
                 return
             self._asking.learn(reply)
-            self._must_answer = self._offer.way != "native" and all(map(execution.repeats, reply.calls))
+            self._must_answer = self._toolbox.tool_protocol != "native" and all(map(execution.repeats, reply.calls))
             if not self._must_answer and await self._calls(reply, client, shown=shown):
                 return
 
@@ -115,7 +117,7 @@ class ActionLoop:
             if self._in_vain and not has_results:
                 await self._stop(reply, client)
                 return True
-            mends = has_results or self._offer.way != "native" or reply.leaked
+            mends = has_results or self._toolbox.tool_protocol != "native" or reply.leaked
             similar = any(self._execution.similar(call.name) for call in reply.calls)
             self._must_answer = self._in_vain or not (mends or similar)
             self._in_vain = True
@@ -129,9 +131,9 @@ class ActionLoop:
         """The texts for the model, for each call of a reply."""
         if reply.leaked:
             return [_LEAKED] * len(reply.calls)
-        written = reply.written or self._offer.way != "native"
+        written = reply.written or self._toolbox.tool_protocol != "native"
         return await self._execution.results(
-            [self._offer.typed(one) for one in reply.calls] if written else reply.calls
+            [self._toolbox.typed(one) for one in reply.calls] if written else reply.calls
         )
 
     async def _ask_without_tools(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -149,15 +151,15 @@ class ActionLoop:
 
     async def _resume(self, execution: Execution, client: ClientReply) -> bool:
         """Make the calls that waited for the client's results; returns whether a question answers the chat."""
-        waiting = self._offer.conversation.waiting
+        waiting = self._toolbox.conversation.waiting
         if not waiting:
             return False
         calls = [ToolCall(one.id, one.name, one.arguments) for one in waiting if one.owned]
         results = await self._kept_alive(execution.results(calls), client)
         messages = self._request.fields["messages"]
-        self._asking.resume(resumed(self._offer.conversation, messages, _result_messages(calls, results)))
+        self._asking.resume(resumed(self._toolbox.conversation, messages, _result_messages(calls, results)))
         # The calls wait no more, even if a bridge repeats the request without a member that the upstream refuses.
-        self._offer.conversation = Conversation(self._asking.earlier, self._offer.conversation.tools)
+        self._toolbox.conversation = Conversation(self._asking.earlier, self._toolbox.conversation.tools)
         if execution.question:
             await self._question(execution, client)
         return bool(execution.question)
@@ -176,25 +178,26 @@ class ActionLoop:
         self._trace.answered_by = "model" if reply.cut else "gateway"
         text, finish = _IN_VAIN if self._in_vain else _NO_ANSWER, "stop"
         if reply.cut:
-            text, finish = (reply.text or "") if self._offer.form else "", "length"  # the client has other texts
+            # The client has other texts.
+            text, finish = (reply.text or "") if self._toolbox.structured_output else "", "length"
         self._remember(client.text + text, None)
         await client.say(text, finish)
 
     def _mark(self) -> None:
         """Note that the conversation has messages that the client does not see, even if it leaves now."""
-        if self._memory is not None:
-            self._memory.mark(self._exchange.key, self._request.fields["messages"])
+        if self._hidden_rounds is not None:
+            self._hidden_rounds.mark(self._exchange.key, self._request.fields["messages"])
 
     def _remember(self, text: str, reply: ModelReply | None) -> None:
         """Keep hidden messages and tools for the next request, before the client has the reply's end.
 
         text: for the client. reply: None for a text of the gateway.
         """
-        if self._memory is None:
+        if self._hidden_rounds is None:
             return
         messages = self._request.fields["messages"]
         calls = [] if reply is None else reply.all_calls
-        foreign = [call for call in calls if self._offer.owner(call.name) == "client"]
+        foreign = [call for call in calls if self._toolbox.owner(call.name) == "client"]
         hidden = self._asking.earlier
         if self._asking.hidden:
             hidden = (*hidden, HiddenMessages(len(messages), b",".join(self._asking.hidden).decode()))
@@ -202,7 +205,7 @@ class ActionLoop:
         if mixed:
             self._mark()
         message = ""
-        if reply is not None and (mixed or (self._asking.hidden and reply.further.message)):
+        if reply is not None and (mixed or (self._asking.hidden and reply.provider_fields.message)):
             message = self._asking.message(reply).decode()
         if message and not mixed:
             # Of all rounds of a question, the model gets the message with the members that the model sent. The client
@@ -210,13 +213,13 @@ class ActionLoop:
             hidden = (*hidden, HiddenMessages(len(messages), message, replaces=True))
         conversation = Conversation(
             hidden,
-            tuple((name, *one.origin) for name, one in self._offer.tools.items()),
+            tuple((name, *one.origin) for name, one in self._toolbox.tools.items()),
             tuple(WaitingCall(one.id, one.name, one.arguments, one not in foreign) for one in calls) if mixed else (),
             message if mixed else "",
         )
         functions = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}} for one in foreign]
         visible = {"role": "assistant", "content": text, "tool_calls": functions}
-        self._memory.keep(self._exchange.key, [*messages, visible], conversation)
+        self._hidden_rounds.keep(self._exchange.key, [*messages, visible], conversation)
 
     async def _ask(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> tuple[ModelReply, bool]:
         """The reply of one round, and whether the gateway has calls to make. Raises ApiError.
@@ -224,38 +227,38 @@ class ActionLoop:
         Without calls, the client has the reply's end.
         """
         exchange, raw, first = self._exchange, self._request.raw, not self._asking.hidden
-        way = self._offer.way
+        protocol = self._toolbox.tool_protocol
 
         def asked() -> bytes:
             return self._forwarded(*self._asking.parts(last=last))
 
         exchange.body = body = await by_size(raw, asked)
         client.next_round()
-        traced = ModelRound(exchange.elapsed_ms(), way=way)
+        traced = ModelRound(exchange.elapsed_ms(), tool_protocol=protocol)
         reply = ModelReply(
             client,
-            self._offer,
+            self._toolbox,
             self._asking.refusals(),
             before_end=lambda: self._remember(client.text, reply),
             stands=self._execution.has_read,
             by_tools=self._asking.by_tools,
         )
         text = ProtocolText(
-            self._offer.claims,
-            partial(self._offer.claims, begun=True),
-            says=way == "json_schema" and not last,
+            self._toolbox.claims,
+            partial(self._toolbox.claims, begun=True),
+            says=protocol == "json_schema" and not last,
             stands=self._execution.has_read,
         )
-        send = reply.send if way == "native" else ProtocolReply(reply.send, text).send
+        send = reply.send if protocol == "native" else ProtocolReply(reply.send, text).send
         try:
             if self._trace.rounds and exchange.reserve_next is not None:
                 await exchange.reserve_next(body, self._request.fields, client.tokens)
             self._trace.rounds.append(traced)
             asking = self._upstream(scope, receive, send)
-            await (asking if first and not self._offer.form else self._kept_alive(asking, client))
-            if text.unwrapped and way == "json_schema" and not last:  # the server does not enforce the schema
+            await (asking if first and not self._toolbox.structured_output else self._kept_alive(asking, client))
+            if text.unwrapped and protocol == "json_schema" and not last:  # the server does not enforce the schema
                 self._asking.lower(refused=False)
-            return reply, reply.refuses_way or await reply.end(exchange.id)
+            return reply, reply.refuses_protocol or await reply.end(exchange.id)
         except ApiError as error:
             exchange.error = error.log_text
             if first and not client.started:
@@ -288,9 +291,9 @@ class ActionLoop:
 
     def _private(self) -> set[str]:
         """The private sets of which the conversation has results, or may have: not all rounds are known."""
-        known = self._offer.conversation.private_results(self._limits.private)
+        known = self._toolbox.conversation.private_results(self._limits.private)
         replies = any(message.role == "assistant" for message in self._request.messages())
-        unknown = self._trace.forgotten or (replies and self._memory is None)
+        unknown = self._trace.forgotten or (replies and self._hidden_rounds is None)
         return known | (set(self._trace.sets) & set(self._limits.private) if unknown else set())
 
     def _texts(self) -> Sequence[str]:

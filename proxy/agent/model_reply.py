@@ -18,7 +18,7 @@ from proxy.asgi import Message
 from proxy.dialects import sse
 from proxy.dialects.chat_reply import ChatReplyReader
 from proxy.dialects.errors import upstream_error
-from proxy.dialects.provider_fields import FurtherMembers, numbered_calls
+from proxy.dialects.provider_fields import ProviderFields, numbered_calls
 from proxy.dialects.replies import ToolCall, called_tool, json_bytes, json_of, read_error, tool_name
 from proxy.dialects.token_counts import Tokens
 
@@ -60,7 +60,7 @@ class ModelReply:
     def __init__(
         self,
         client: ClientReply,
-        offer: Toolbox,
+        toolbox: Toolbox,
         refusals: Sequence[bytes] = (),
         *,
         before_end: Callable[[], None] = _nothing,
@@ -76,8 +76,8 @@ class ModelReply:
         self._client = client
         self._refusals = refusals
         self._before_end = before_end
-        self._offer = offer
-        self._names_call = partial(offer.claims, made_up=True)
+        self._toolbox = toolbox
+        self._names_call = partial(toolbox.claims, made_up=True)
         self._stands = stands
         self._by_tools = by_tools
         self._start: Message = {}
@@ -101,7 +101,7 @@ class ModelReply:
         self.all_calls: list[ToolCall] = []
         self.calls: list[ToolCall] = []  # of the gateway's tools
         self.text: str | None = None
-        self.further = FurtherMembers()
+        self.provider_fields = ProviderFields()
         self.foreign = False  # whether the client's tools are called, too
         self.written = False  # the call came as text
         self.leaked = False  # as text in the marks of a template, of a model that makes calls by tools
@@ -174,7 +174,7 @@ class ModelReply:
         self._reader.close()
         self._take_calls()
         if self.calls and not self.foreign:
-            return self._words() if self.written and not self._offer.form else b""
+            return self._words() if self.written and not self._toolbox.structured_output else b""
         names = ((number, self._names[number]) for number in self._nameless)
         self._owned |= {number: name == "" or self._is_ours(name) for number, name in names}
         rest = b"".join(self._released())
@@ -195,7 +195,7 @@ class ModelReply:
     @property
     def cut(self) -> bool:
         """Whether `max_tokens` cut off a gateway tool call."""
-        if self.finish != "length" or self.written or self._offer.way != "native" or not self.calls:
+        if self.finish != "length" or self.written or self._toolbox.tool_protocol != "native" or not self.calls:
             return False
         return not isinstance(json_of(self.all_calls[-1].arguments.encode("utf-8", "replace")), dict)
 
@@ -205,7 +205,7 @@ class ModelReply:
         return (self._reader.finish_reason or "")[:_MOST_FINISH_CHARS].encode("utf-8", "replace").decode()
 
     @property
-    def refuses_way(self) -> bool:
+    def refuses_protocol(self) -> bool:
         """Whether the upstream refused the way the model was asked for calls."""
         if not self._may_refuse_way or not self._ended or self.names([_FAILED_CALL]):
             return False
@@ -242,9 +242,9 @@ class ModelReply:
         self._client.see(reply)
         self._read_usage(reply)
         message = first_choice(reply).get("message")
-        self.further.read(message if isinstance(message, dict) else {}, self._reader.call_numbers)
+        self.provider_fields.read(message if isinstance(message, dict) else {}, self._reader.call_numbers)
         if self.calls and not self.foreign:
-            if not self._offer.form:  # a text before a call is not part of structured output
+            if not self._toolbox.structured_output:  # a text before a call is not part of structured output
                 self._client.keep(self.text or "")
             return True
         if self.calls:
@@ -289,7 +289,7 @@ class ModelReply:
             self._take_written(own_id)
 
     def _is_ours(self, name: str) -> bool:
-        return self._offer.owner(name) != "client"
+        return self._toolbox.owner(name) != "client"
 
     def _take_written(self, id: str) -> None:
         """Take the call that the model wrote as text, with this id."""
@@ -331,7 +331,7 @@ class ModelReply:
             self._read_usage(read)
             self._reader.read_event(read)
             self._read_lines(delta_of(read).get("content"))
-            self.further.read(delta_of(read), self._reader.call_numbers)
+            self.provider_fields.read(delta_of(read), self._reader.call_numbers)
             frame = _Frame(raw, read, self._reader.call_numbers)
             self._note(frame)
         self._over = self._over or data == _DONE
@@ -353,7 +353,7 @@ class ModelReply:
 
     def _waits(self, event: Json | None) -> bool:
         """Whether the client gets the event later, or not at all."""
-        if self._nameless or self._offer.form:  # a text before a call is not part of structured output
+        if self._nameless or self._toolbox.structured_output:  # a text before a call is not part of structured output
             return True
         if not self._open and (event is None or _is_prelude(event)):
             return True
@@ -396,7 +396,7 @@ class ModelReply:
             called, piece = called_tool(call) or {}, tool_name(call)
             known = self._names.get(number, "")
             name = self._names[number] = piece if piece.startswith(known) else known + piece
-            if name and (called.get("arguments") or called.get("input") or not self._offer.may_go_on(name)):
+            if name and (called.get("arguments") or called.get("input") or not self._toolbox.may_go_on(name)):
                 self._owned[number] = self._is_ours(name)
                 self._nameless.discard(number)
             else:

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import orjson
 
 from proxy.agent.action_trace import ActionCall, ActionTrace, CallOutcome
-from proxy.agent.memory import NEW, Conversation, edits_of
+from proxy.agent.conversation import NEW, Conversation, edits_of
 from proxy.agent.result_budget import CallShare, ResultBudget
 from proxy.agent.text_calls.spelled_calls import typed
 from proxy.agent.tools.result_store import ResultStore
@@ -22,7 +22,7 @@ from proxy.apis.schema_check import problems
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
 from proxy.dialects.replies import ToolCall
-from proxy.dialects.target import ToolsWay
+from proxy.dialects.target import ToolProtocol
 from proxy.exchange import Exchange
 
 PREFIX = "act_"  # of the name of an operation
@@ -123,14 +123,14 @@ class Toolbox:
     conversation: Conversation = NEW  # the record of the earlier rounds
     others: bool = False  # whether the client has tools without a name, such as a provider's search
     result_store: ResultStore = field(default_factory=ResultStore)
-    way: ToolsWay = "native"  # in which the model is asked for calls
+    tool_protocol: ToolProtocol = "native"  # how the model is asked for calls
     refuses: Callable[[str], bool] = lambda _: False  # whether the model refuses the definition of SET/OPERATION
     left_out: set[str] = field(default_factory=set)  # SET/OPERATION that the model has refused in this chat
     passages: bool = False  # the model gets passages, too
     sure: bool = False  # the search is sure that an operation answers the question
     go_on: str = ""  # how the model goes on after the person's answer to a question of the gateway
     changing: str = ""  # what the best operation for the question would change, which no chat is offered
-    form: bool = False  # structured output was requested: send only the last round's text
+    structured_output: bool = False  # structured output was requested: send only the last round's text
 
     def owner(self, name: str) -> Owner:
         """Who answers a call. A client's tool without a name may have any name."""
@@ -150,7 +150,7 @@ class Toolbox:
     def named(self, name: str) -> Tool | None:
         """The tool with this name. Models that write calls as text leave out the prefix: getOrder, not act_getOrder."""
         tool = self.tools.get(name)
-        return tool if tool is not None or self.way == "native" else self.tools.get(PREFIX + name)
+        return tool if tool is not None or self.tool_protocol == "native" else self.tools.get(PREFIX + name)
 
     def typed(self, call: ToolCall) -> ToolCall:
         """A call that came as text, with the values that the tool's schema wants: some spellings have only texts."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.agent.actions import Actions
+from proxy.agent.conversation import HiddenRounds
 from proxy.agent.loop import ActionLoop
-from proxy.agent.memory import ActionMemory
 from proxy.agent.toolbox import Toolbox
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.base import ModelRequest
@@ -83,13 +83,13 @@ async def _earlier_items(request: ModelRequest, exchange: Exchange, actions: Act
 
     None: the request does neither, or the gateway does not know the response or an item. Raises ApiError 503.
     """
-    if actions.memory is None or exchange.dialect is not RESPONSES:
+    if actions.hidden_rounds is None or exchange.dialect is not RESPONSES:
         return None
     try:
         before: list[Any] | None = []
         if previous := request.previous_reply:
-            before = await actions.memory.items(exchange.key, previous) if previous.startswith(OWN_ID) else None
-        given = None if before is None else await _resolved(request, exchange.key, actions.memory)
+            before = await actions.hidden_rounds.items(exchange.key, previous) if previous.startswith(OWN_ID) else None
+        given = None if before is None else await _resolved(request, exchange.key, actions.hidden_rounds)
     except RetrievalError as error:  # only the gateway has the conversation: another answer would be about nothing
         log.warning("%s the response before is not read: %s", exchange.id, error)
         message = "The conversation of the response cannot be read at present: try again later."
@@ -98,7 +98,7 @@ async def _earlier_items(request: ModelRequest, exchange: Exchange, actions: Act
     return None if before is None or given is None else [*before, *given]
 
 
-async def _resolved(request: ModelRequest, key: str, memory: ActionMemory) -> Sequence[Any] | None:
+async def _resolved(request: ModelRequest, key: str, hidden_rounds: HiddenRounds) -> Sequence[Any] | None:
     """The items of the request, with the items of the gateway's responses in place of references.
 
     None: the request continues nothing of the gateway's, or an item is not known. Raises RetrievalError.
@@ -110,7 +110,7 @@ async def _resolved(request: ModelRequest, key: str, memory: ActionMemory) -> Se
     known: dict[str, Any] = {}
     for id in reversed(named.values()):  # the newest response has the items of the earlier responses, too
         if id not in known:
-            items = await memory.items(key, response_of_item(id)) or []
+            items = await hidden_rounds.items(key, response_of_item(id)) or []
             known |= {one["id"]: one for one in items if isinstance(one, dict) and isinstance(one.get("id"), str)}
         if id not in known:
             return None
@@ -183,20 +183,20 @@ def app_of(
     chat: ClientChat,
     upstream: App,
     forwarded: Forwarded,
-    offer: Toolbox | None,
+    toolbox: Toolbox | None,
     exchange: Exchange,
     actions: Actions,
     passages: Sequence[str],
 ) -> App:
     """The app that answers a chat. `exchange.body` is the client's request with the passages.
 
-    offer: None for a chat that only continues a stored response. passages: the texts that are injected.
+    toolbox: None for a chat that only continues a stored response. passages: the texts that are injected.
     """
 
     def rounds(upstream: App, request: ChatRequest) -> App:
         one = functools.partial(forwarded, request)
-        if offer is not None:
-            return ActionLoop(upstream, request, one, offer, exchange, actions, passages)
+        if toolbox is not None:
+            return ActionLoop(upstream, request, one, toolbox, exchange, actions, passages)
 
         async def ask_once(scope: Scope, receive: Receive, send: Send) -> None:
             exchange.body = await by_size(exchange.body or b"", lambda: one([]))
@@ -206,7 +206,7 @@ def app_of(
 
     if chat.body is None:
         return rounds(upstream, chat.request)
-    resumes = offer is not None and offer.conversation.waiting != ()
+    resumes = toolbox is not None and toolbox.conversation.waiting != ()
     return BridgedChat(upstream, chat, exchange.body or b"", rounds, actions, resumes=resumes)
 
 
@@ -271,12 +271,12 @@ class BridgedChat:
 
     def _keep(self, key: str, reply: Mapping[str, Any]) -> None:
         """Remember the conversation for a request that continues the response."""
-        memory, items = self._actions.memory, self._chat.items
-        if memory is None or items is None or len(self._chat.body or b"") > _MOST_ITEMS_BYTES:
+        hidden_rounds, items = self._actions.hidden_rounds, self._chat.items
+        if hidden_rounds is None or items is None or len(self._chat.body or b"") > _MOST_ITEMS_BYTES:
             return
         kept = json_bytes([*items, *reply["output"]])
         if len(kept) <= _MOST_ITEMS_BYTES:
-            memory.keep_items(key, reply["id"], kept)
+            hidden_rounds.keep_items(key, reply["id"], kept)
 
 
 class _NoChatError(Exception):

@@ -282,7 +282,7 @@ class Augment:
     ) -> "Toolbox | None":
         """The operations that the model may call; None: none."""
         from proxy.agent.actions import unsuited
-        from proxy.agent.ask.protocols import suits
+        from proxy.agent.ask.request_forms import suits
         from proxy.agent.tools.document_search import SearchDocuments
 
         messages, trace = chat.request.messages(), exchange.action_trace
@@ -295,10 +295,10 @@ class Augment:
         if why:
             log.info("%s no operation is offered: %s", exchange.id, why)
             return None
-        way = actions.ways.of(target, chat.request.fields)
-        if way == "none":
+        protocol = actions.tool_protocols.of(target, chat.request.fields)
+        if protocol == "none":
             trace.offer = "model refuses tools"
-        if way == "none" or not suits(way, chat.request):
+        if protocol == "none" or not suits(protocol, chat.request):
             return None
         own = []
         if sets and exchange.searched and actions.limits.search_documents:

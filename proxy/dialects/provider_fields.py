@@ -5,7 +5,7 @@ Providers put thoughts and signatures into members of their own, and want the me
 GLM, Qwen), `reasoning` (vLLM, Groq, Cerebras), `reasoning_details` (MiniMax, OpenRouter). DeepSeek, Gemini 3 and
 Anthropic answer 400 without; other models answer worse. So each member goes back under the name and with the value that
 the model sent, also an empty text: DeepSeek refuses a call without `reasoning_content`. Some servers refuse a member
-that they sent (Groq, `reasoning`): they get `without_further`.
+that they sent (Groq, `reasoning`): `strip_provider_fields` is for them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _MOST_LEVELS = 50  # of a value; orjson writes 254
 Json = dict[str, Any]
 
 
-class FurtherMembers:
+class ProviderFields:
     """Collects the provider fields of one message, from stream pieces or from the whole message."""
 
     def __init__(self) -> None:
@@ -37,12 +37,12 @@ class FurtherMembers:
         """Read a piece of the message. numbers: of the call of each piece in `tool_calls`; -1: none."""
         _add_members(self._message, _without(message, _NOT_SENT), 0)
         for number, call in numbered_calls(message, numbers):
-            further = _without(call, _NOT_SENT_OF_CALL)
+            fields = _without(call, _NOT_SENT_OF_CALL)
             for name in ("function", "custom"):
-                inner = further.pop(name, None)
+                inner = fields.pop(name, None)
                 if isinstance(inner, dict) and (more := _without(inner, _NOT_SENT_OF_FUNCTION)):
-                    further["function"] = more
-            _add_members(self._calls.setdefault(number, {}), further, 0)
+                    fields["function"] = more
+            _add_members(self._calls.setdefault(number, {}), fields, 0)
 
     @property
     def message(self) -> Json:
@@ -63,7 +63,7 @@ def numbered_calls(message: Mapping[str, Any], numbers: Sequence[int]) -> Iterat
     return zip(numbers, pieces, strict=False)
 
 
-def further_names(message: Mapping[str, Any]) -> set[str]:
+def provider_field_names(message: Mapping[str, Any]) -> set[str]:
     """The names of the provider fields of a message and its calls."""
     calls = message.get("tool_calls") or ()
     inner = (one for call in calls for name in ("function", "custom") for one in call.get(name, ()))
@@ -71,9 +71,9 @@ def further_names(message: Mapping[str, Any]) -> set[str]:
     return names - _NOT_SENT - _NOT_SENT_OF_CALL - _NOT_SENT_OF_FUNCTION - {"function", "custom", "tool_call_id"}
 
 
-def without_further(message: Mapping[str, Any]) -> Json:
+def strip_provider_fields(message: Mapping[str, Any]) -> Json:
     """The message with the text and the calls alone."""
-    names = further_names(message)
+    names = provider_field_names(message)
     kept = {name: value for name, value in message.items() if name not in names}
     if "tool_calls" in kept:
         kept["tool_calls"] = [

@@ -6,7 +6,7 @@ from typing import Literal
 from proxy.dialects.base import Position
 
 Lane = Literal["relay", "translated", "echo"]
-ToolsWay = Literal["native", "json_schema", "text", "none"]  # proxy.agent.ask.ways
+ToolProtocol = Literal["native", "json_schema", "text", "none"]  # proxy.agent.ask.tool_protocols
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +21,5 @@ class Target:
     position: Position = "lead"  # of the passages
     window_tokens: int = 0  # the model's context window; 0: not known
     dialects: tuple[str, ...] = ()  # names of the dialects that the upstream speaks; empty: not stated
-    tools: ToolsWay | None = None  # how the model is asked for calls of operations; None: learned
+    tools: ToolProtocol | None = None  # how the model is asked for calls of operations; None: learned
     row: str = field(default="", compare=False)  # name of the row, in the metrics

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.conformance.real_models import APIS, ORG, QUESTIONS, Outcome, Trial, summary, trial
-from proxy.agent.ask.ways import LEARNED
+from proxy.agent.ask.tool_protocols import LEARNED
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.scripted_model import Json, ScriptedModel, calls, says
 

@@ -34,7 +34,7 @@ async def nothing(_turns: object) -> Sequence[OperationTool]:
     return []
 
 
-def empty_offer(*taken: str) -> Toolbox:
+def empty_toolbox(*taken: str) -> Toolbox:
     """No tools. taken: names of the client's tools."""
     return Toolbox(taken)
 
@@ -42,5 +42,5 @@ def empty_offer(*taken: str) -> Toolbox:
 def calling(toolbox: Toolbox | None = None, max_chars: int = 1000) -> Calling:
     """A call of a tool in a new chat."""
     limits = replace(_LIMITS, call=CallLimits(max_chars=max_chars))
-    chat = Execution(toolbox or empty_offer(), limits, Exchange(), ()).chat
+    chat = Execution(toolbox or empty_toolbox(), limits, Exchange(), ()).chat
     return Calling(chat, ActionCall(0, 0.0), chat.budget.share(1, limits.call))

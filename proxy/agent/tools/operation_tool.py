@@ -149,7 +149,7 @@ class _Call:
         self._tool = tool
         self._chat = chat
         self._toolbox = chat.toolbox
-        self._native = chat.toolbox.way == "native"
+        self._native = chat.toolbox.tool_protocol == "native"
         self._properties: Mapping[str, Any] = tool.schema["properties"]
         self._required: Sequence[str] = tool.schema["required"]
         self._arguments = arguments
@@ -293,7 +293,7 @@ class _Call:
         return rows
 
     def _ask(self, rows: Sequence[str], outcome: CallOutcome) -> ToolResult:
-        """Ask the person in place of the model; a model whose answer has a form asks by itself."""
+        """Ask the person in place of the model; with structured output, the model asks by itself."""
         text = f"Nothing was sent: only the user knows these values: {'; '.join(rows)}. Ask the user."
         return self._needs_person(rows, text, outcome)
 
@@ -306,7 +306,7 @@ class _Call:
         return self._needs_person(self._rows(names), text, outcome)
 
     def _needs_person(self, rows: Sequence[str], text: str, outcome: CallOutcome) -> ToolResult:
-        if self._toolbox.form:
+        if self._toolbox.structured_output:
             return Refused(text, outcome)
         return NeedsPerson(question(self._tool.operation, rows), text, outcome)
 

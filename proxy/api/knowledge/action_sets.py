@@ -311,7 +311,8 @@ class ActionSetsApi:
     def _set(self, row: StoredSet) -> Any:
         """The members of an `ActionSet`."""
         uncallable = [UncallableOperation(one.method, one.path, one.reason) for one in row.uncallable]
-        refused = [_RefusedOperation(operation, model) for operation, model in self._actions.ways.refused_of(row.name)]
+        refuses = self._actions.tool_protocols.refused_of(row.name)
+        refused = [_RefusedOperation(operation, model) for operation, model in refuses]
         updated = int(row.updated_s) if row.updated_s else None
         return row.name, row.title, row.base_url.partition("?")[0], row.count, uncallable, refused, updated
 

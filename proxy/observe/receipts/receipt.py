@@ -132,7 +132,7 @@ def _actions(trace: ActionTrace) -> dict[str, Any]:
             "estimated": one.tokens.estimated,
             "finish": one.finish,
             "calls": one.calls,
-            "way": one.way,
+            "way": one.tool_protocol,
         }
         for one in trace.rounds
     ]

@@ -11,10 +11,10 @@ from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.replies import ToolCall
-from proxy.dialects.target import ToolsWay
+from proxy.dialects.target import ToolProtocol
 from proxy.exchange import Exchange
 from tests.proxy.apis.calling import served_api
-from tests.support.action_offers import empty_offer
+from tests.support.action_offers import empty_toolbox
 from tests.support.api_server import ApiRequest, Reply
 
 LIMITS = ActionLimits(k=6, rounds=6, calls=100, total_s=60, keepalive_s=5, call=CallLimits(pause_s=0))
@@ -61,9 +61,9 @@ async def answers(request: ApiRequest) -> Reply:
     return Reply(body=orjson.dumps(RESULTS.get(path, {"ok": True})), headers=[("Content-Type", "application/json")])
 
 
-def offer(api: Api, way: ToolsWay = "text") -> Toolbox:
-    made = empty_offer()
-    made.way = way
+def toolbox(api: Api, way: ToolProtocol = "text") -> Toolbox:
+    made = empty_toolbox()
+    made.tool_protocol = way
     made.add([OperationTool(one, api) for one in operations_of(DOCUMENT)[0]])
     return made
 
@@ -88,10 +88,12 @@ SIZE = "size: Size of the person; one of S, M, L"
 
 @pytest.mark.parametrize("way", ["native", "json_schema", "text"])
 @pytest.mark.parametrize("given", [{"size": "M"}, {"size": None}, {"size": ""}, {"size": "<size>"}, {}])
-async def test_a_value_that_only_the_person_knows_is_asked_for_at_once(way: ToolsWay, given: dict[str, Any]) -> None:
+async def test_a_value_that_only_the_person_knows_is_asked_for_at_once(
+    way: ToolProtocol, given: dict[str, Any]
+) -> None:
     async with served_api(answers) as (server, api):
         api.ask = ("size",)
-        running = chat(offer(api, way), "Which trail shoes fit me? I'm tall.")
+        running = chat(toolbox(api, way), "Which trail shoes fit me? I'm tall.")
         await call(running, "shoes", model="trail", **given)
     assert asks(running, "The shoes in a size", SIZE)
     assert server.requests == []
@@ -99,10 +101,10 @@ async def test_a_value_that_only_the_person_knows_is_asked_for_at_once(way: Tool
 
 @pytest.mark.parametrize("way", ["native", "json_schema", "text"])
 @pytest.mark.parametrize("said", ["I wear M.", "medium, please", "In m?"])
-async def test_a_value_that_the_person_said_is_sent(way: ToolsWay, said: str) -> None:
+async def test_a_value_that_the_person_said_is_sent(way: ToolProtocol, said: str) -> None:
     async with served_api(answers) as (server, api):
         api.ask = ("size",)
-        running = chat(offer(api, way), "Which trail shoes fit me?", said)
+        running = chat(toolbox(api, way), "Which trail shoes fit me?", said)
         await call(running, "shoes", model="trail", size="M")
     assert running.question == ""
     assert server.targets == ["/shoes?size=M&model=trail"]
@@ -111,7 +113,7 @@ async def test_a_value_that_the_person_said_is_sent(way: ToolsWay, said: str) ->
 async def test_words_of_the_model_and_of_results_are_no_words_of_the_person() -> None:
     async with served_api(answers) as (_, api):
         api.ask = ("size",)
-        running = chat(offer(api), "Which trail shoes fit me?", known=("You wear size M.", '{"size": "M"}'))
+        running = chat(toolbox(api), "Which trail shoes fit me?", known=("You wear size M.", '{"size": "M"}'))
         await call(running, "shoes", model="trail", size="M")
     assert asks(running, "The shoes in a size", SIZE)
 
@@ -120,10 +122,10 @@ async def test_an_answer_in_another_language_is_taken_after_the_question() -> No
     question = f"For “The shoes in a size” I need more information:\n- {SIZE}"
     async with served_api(answers) as (server, api):
         api.ask = ("size",)
-        running = chat(offer(api), "Welche Schuhe trail?", "mittel", known=(question,))
+        running = chat(toolbox(api), "Welche Schuhe trail?", "mittel", known=(question,))
         await call(running, "shoes", model="trail", size="M")
         assert len(server.requests) == 1
-        running = chat(offer(api), "Welche Schuhe trail?", "Welche gibt es?", known=(question,))
+        running = chat(toolbox(api), "Welche Schuhe trail?", "Welche gibt es?", known=(question,))
         await call(running, "shoes", model="trail", size="M")
     assert asks(running, "The shoes in a size", SIZE)
     assert len(server.requests) == 1
@@ -132,7 +134,7 @@ async def test_an_answer_in_another_language_is_taken_after_the_question() -> No
 async def test_an_optional_value_is_asked_for_only_where_the_model_gives_one() -> None:
     async with served_api(answers) as (server, api):
         api.ask = ("colour",)
-        running = chat(offer(api), "trail shoes in M")
+        running = chat(toolbox(api), "trail shoes in M")
         await call(running, "shoes", model="trail", size="M")
         assert running.question == ""
         await call(running, "shoes", model="trail", size="M", colour="red")
@@ -149,7 +151,7 @@ async def test_the_document_names_values_that_only_a_person_knows(where: str) ->
     holder["x-ragway-ask"] = True if where in ("parameter", "schema") else ["size"]
     (one,), _ = operations_of(document)
     async with served_api(answers) as (server, api):
-        made = empty_offer()
+        made = empty_toolbox()
         made.add([OperationTool(one, api)])
         running = chat(made, "Which shoes fit me?")
         await call(running, "shoes", size="M", model="a")
@@ -160,7 +162,7 @@ async def test_the_document_names_values_that_only_a_person_knows(where: str) ->
 @pytest.mark.parametrize("value", [None, "", "  ", "<model>", "your_model", "unknown", "N/A", "null", "…"])
 async def test_a_small_model_that_writes_no_value_makes_the_gateway_ask_at_once(value: Any) -> None:
     async with served_api(answers) as (server, api):
-        running = chat(offer(api), "Which shoes in M?")
+        running = chat(toolbox(api), "Which shoes in M?")
         await call(running, "shoes", size="M", model=value)
     assert asks(running, "The shoes in a size", "model")
     assert server.requests == []
@@ -168,7 +170,7 @@ async def test_a_small_model_that_writes_no_value_makes_the_gateway_ask_at_once(
 
 async def test_a_word_of_the_person_is_no_placeholder() -> None:
     async with served_api(answers) as (server, api):
-        running = chat(offer(api), "Which shoes of the model Unknown in M?")
+        running = chat(toolbox(api), "Which shoes of the model Unknown in M?")
         await call(running, "shoes", size="M", model="Unknown")
     assert len(server.requests) == 1
 
@@ -176,17 +178,17 @@ async def test_a_word_of_the_person_is_no_placeholder() -> None:
 @pytest.mark.parametrize("value", [None, "", "<drug_id>"])
 async def test_the_person_is_asked_for_what_finds_an_identifier(value: Any) -> None:
     async with served_api(answers) as (_, api):
-        running = chat(offer(api), "What is in my drug?")
+        running = chat(toolbox(api), "What is in my drug?")
         await call(running, "drug", drug_id=value)
         assert asks(running, "One drug", "title: Title or part of the title")
-        running = chat(offer(api), "Which visits do I have?")
+        running = chat(toolbox(api), "Which visits do I have?")
         await call(running, "visits", patient_id=value)
     assert asks(running, "The visits of a patient", "name: Name of the patient")
 
 
 async def test_an_invented_identifier_leads_to_the_search_with_the_words_of_the_question() -> None:
     async with served_api(answers) as (_, api):
-        running = chat(offer(api), "Which visits does Lea Marsh have?")
+        running = chat(toolbox(api), "Which visits does Lea Marsh have?")
         text = await call(running, "visits", patient_id=123456)
     assert text.endswith(
         "If the question needs the values, call act_patients: answer with "
@@ -202,7 +204,7 @@ async def test_an_invented_identifier_of_a_question_that_names_nothing_makes_the
     passages: bool, sure: bool, asked: bool
 ) -> None:
     async with served_api(answers) as (server, api):
-        made = offer(api)
+        made = toolbox(api)
         made.passages, made.sure = passages, sure
         running = chat(made, "Which visits do I have?")
         text = await call(running, "visits", patient_id=123456)
@@ -214,14 +216,14 @@ async def test_an_invented_identifier_of_a_question_that_names_nothing_makes_the
 async def test_an_answer_to_the_question_is_the_name() -> None:
     question = "For “The visits of a patient” I need more information:\n- name: Name of the patient"
     async with served_api(answers) as (_, api):
-        running = chat(offer(api), "Which visits do I have?", "lea marsh", known=(question,))
+        running = chat(toolbox(api), "Which visits do I have?", "lea marsh", known=(question,))
         text = await call(running, "visits", patient_id=None)
     assert '"arguments": {"name":"lea marsh"}' in text
 
 
 async def test_a_list_without_filter_is_called_for_an_identifier() -> None:
     async with served_api(answers) as (_, api):
-        running = chat(offer(api), "What is my ward like?")
+        running = chat(toolbox(api), "What is my ward like?")
         text = await call(running, "ward", ward_id=None)
         assert (running.question, '{"name": "act_wards", "arguments": {}}' in text) == ("", True)
         await call(running, "wards")
@@ -230,9 +232,9 @@ async def test_a_list_without_filter_is_called_for_an_identifier() -> None:
 
 
 @pytest.mark.parametrize("way", ["json_schema", "text"])
-async def test_a_row_that_the_person_has_not_named_makes_the_gateway_ask(way: ToolsWay) -> None:
+async def test_a_row_that_the_person_has_not_named_makes_the_gateway_ask(way: ToolProtocol) -> None:
     async with served_api(answers) as (server, api):
-        running = chat(offer(api, way), "Which visits do I have?")
+        running = chat(toolbox(api, way), "Which visits do I have?")
         await call(running, "patients")
         await call(running, "visits", patient_id=71)
     assert asks(running, "The visits of a patient", "which one: name")
@@ -242,7 +244,7 @@ async def test_a_row_that_the_person_has_not_named_makes_the_gateway_ask(way: To
 
 async def test_a_row_that_the_person_named_is_sent() -> None:
     async with served_api(answers) as (server, api):
-        running = chat(offer(api), "Which visits does Lea Marsh have?")
+        running = chat(toolbox(api), "Which visits does Lea Marsh have?")
         await call(running, "patients")
         assert "Now" not in await call(running, "visits", patient_id=72)
     assert server.targets == ["/patients", "/patients/72/visits"]
@@ -250,7 +252,7 @@ async def test_a_row_that_the_person_named_is_sent() -> None:
 
 async def test_another_row_than_the_person_named_is_named_for_the_model() -> None:
     async with served_api(answers) as (server, api):
-        running = chat(offer(api), "Which visits does Lea Marsh have?")
+        running = chat(toolbox(api), "Which visits does Lea Marsh have?")
         await call(running, "patients")
         text = await call(running, "visits", patient_id=71)
     assert '{"name": "act_visits", "arguments": {"patient_id":72}}' in text
@@ -261,7 +263,7 @@ async def test_another_row_than_the_person_named_is_named_for_the_model() -> Non
 async def test_a_result_of_an_earlier_question_is_a_list_too() -> None:
     async with served_api(answers) as (server, api):
         earlier = orjson.dumps(PEOPLE).decode()
-        running = Execution(offer(api), LIMITS, Exchange(), ("My visits?", earlier), ("My visits?",), (earlier,))
+        running = Execution(toolbox(api), LIMITS, Exchange(), ("My visits?", earlier), ("My visits?",), (earlier,))
         await call(running, "visits", patient_id=71)
     assert asks(running, "The visits of a patient", "which one: name")
     assert server.requests == []
@@ -272,7 +274,7 @@ async def test_a_name_that_the_model_made_up_names_no_row() -> None:
         return Reply(body=orjson.dumps(PEOPLE[:1]), headers=[("Content-Type", "application/json")])
 
     async with served_api(one_row) as (server, api):
-        running = chat(offer(api), "Which visits do I have?")
+        running = chat(toolbox(api), "Which visits do I have?")
         await call(running, "patients", name="Ivo Stein")
         await call(running, "visits", patient_id=71)
     assert asks(running, "The visits of a patient", "which one")
@@ -282,7 +284,7 @@ async def test_a_name_that_the_model_made_up_names_no_row() -> None:
 async def test_after_the_question_the_answer_may_have_other_words() -> None:
     question = "For “The visits of a patient” I need more information:\n- which one: name"
     async with served_api(answers) as (server, api):
-        running = chat(offer(api), "Which visits do I have?", "the first one", known=(question,))
+        running = chat(toolbox(api), "Which visits do I have?", "the first one", known=(question,))
         await call(running, "patients")
         await call(running, "visits", patient_id=71)
     assert server.targets == ["/patients", "/patients/71/visits"]
@@ -290,7 +292,7 @@ async def test_after_the_question_the_answer_may_have_other_words() -> None:
 
 async def test_a_model_that_calls_by_tools_chooses_rows_itself() -> None:
     async with served_api(answers) as (server, api):
-        running = chat(offer(api, "native"), "Which patient has most visits?")
+        running = chat(toolbox(api, "native"), "Which patient has most visits?")
         await call(running, "patients")
         await call(running, "visits", patient_id=71)
     assert len(server.requests) == 2
@@ -306,8 +308,8 @@ async def test_a_model_that_calls_by_tools_chooses_rows_itself() -> None:
 )
 async def test_an_empty_result_is_said(given: dict[str, Any], advice: str) -> None:
     async with served_api(answers) as (_, api):
-        text = await call(chat(offer(api), "What is in Noradol?"), "search", **given)
-        native = await call(chat(offer(api, "native"), "What is in Noradol?"), "search", **given)
+        text = await call(chat(toolbox(api), "What is in Noradol?"), "search", **given)
+        native = await call(chat(toolbox(api, "native"), "What is in Noradol?"), "search", **given)
     assert text == f'{{"results":[]}}\n\nNothing was found. {advice}'
     assert native == '{"results":[]}'
 
@@ -315,7 +317,7 @@ async def test_an_empty_result_is_said(given: dict[str, Any], advice: str) -> No
 @pytest.mark.parametrize("passages", [False, True])
 async def test_passages_may_answer_beside_a_result(passages: bool) -> None:
     async with served_api(answers) as (_, api):
-        made = offer(api)
+        made = toolbox(api)
         made.passages = passages
         text = await call(chat(made, "Drug 123456?"), "drug", drug_id=123456)
     assert ("the passages answer the question" in text) is passages
@@ -335,6 +337,6 @@ async def test_passages_may_answer_beside_a_result(passages: bool) -> None:
 async def test_the_model_reads_how_to_go_on_after_the_answer(summary: str, row: str, answer: str, call: str) -> None:
     question = f"For “{summary}” I need more information:\n- {row}"
     async with served_api(answers) as (_, api):
-        running = chat(offer(api), "And mine?", answer, known=(question,))
+        running = chat(toolbox(api), "And mine?", answer, known=(question,))
         assert running.after_question(question).endswith(f"answer with {call}")
         assert running.after_question("Which one?") == ""

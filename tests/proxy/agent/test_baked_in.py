@@ -67,11 +67,11 @@ async def test_baked_in_operations_of_the_chats_sets_are_offered_without_the_ind
 async def test_a_search_of_the_model_ends_where_the_index_does_not_answer(tmp_path: Path) -> None:
     made = actions(tmp_path, {"atlas": ["list"]}, SilentIndex)
     await made.start()
-    offer = await made.offer(REQUEST, [Turn("user", "Who?")], ["atlas"], Exchange(rights=EVERYTHING), TARGET)
-    assert offer is not None
-    find = offer.tools["find_actions"]
+    toolbox = await made.offer(REQUEST, [Turn("user", "Who?")], ["atlas"], Exchange(rights=EVERYTHING), TARGET)
+    assert toolbox is not None
+    find = toolbox.tools["find_actions"]
     async with asyncio.timeout(5):
-        answer = await find.call({"query": "rooms"}, calling(offer))
+        answer = await find.call({"query": "rooms"}, calling(toolbox))
     assert (answer.text, answer.outcome) == ("The search does not work at present.", "failed")
     await made.close()
 

@@ -16,10 +16,10 @@ from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.replies import ToolCall
-from proxy.dialects.target import ToolsWay
+from proxy.dialects.target import ToolProtocol
 from proxy.exchange import Exchange
 from tests.proxy.apis.calling import accepts, served_api
-from tests.support.action_offers import empty_offer
+from tests.support.action_offers import empty_toolbox
 from tests.support.api_server import ApiRequest, Reply
 
 PATIENCE_S = 10.0  # less than the 30 s of a call
@@ -63,8 +63,8 @@ DOCUMENT = {
 GOLD = {"orgId": "5f0c1e", "role": "admin", "limit": 20, "team": ["red/blue"]}
 
 
-def offer(api: Api) -> Toolbox:
-    made = empty_offer()
+def toolbox(api: Api) -> Toolbox:
+    made = empty_toolbox()
     made.add([
         OperationTool(one, api) for one in operations_of(DOCUMENT)[0]
     ])  # fmt: skip
@@ -72,7 +72,7 @@ def offer(api: Api) -> Toolbox:
 
 
 def execution(api: Api, *known: str) -> Execution:
-    return Execution(offer(api), LIMITS, Exchange(), known or (QUESTION,))
+    return Execution(toolbox(api), LIMITS, Exchange(), known or (QUESTION,))
 
 
 async def result(running: Execution, arguments: Any, name: str = "act_listUsers") -> str:
@@ -221,7 +221,7 @@ async def test_a_call_of_a_found_operation_that_could_change_something_gets_the_
     found = FoundOperation("atlas/dropUsers", "could_change", 1.0, {}, {})
     trace = ActionTrace(searches=[OperationSearch("drop", 0.9, [found])])
     async with served_api(users) as (server, api):
-        running = Execution(offer(api), LIMITS, Exchange(action_trace=trace), (QUESTION,))
+        running = Execution(toolbox(api), LIMITS, Exchange(action_trace=trace), (QUESTION,))
         text = await result(running, {}, "act_dropUsers")
         assert running.repeats(ToolCall("c2", "act_dropUsers", "{}"))
     assert server.requests == []
@@ -264,7 +264,7 @@ async def test_a_word_answers_the_gateways_question_for_the_same_argument_alone(
     document = {"openapi": "3.1.0", "paths": {"/stays": {"get": {"operationId": "stays", "parameters": rows}}}}
     (one,) = operations_of(document)[0]
     async with served_api(users) as (server, api):
-        made = empty_offer()
+        made = empty_toolbox()
         made.add([OperationTool(one, api)])
         question = f"For “stays” I need more information:\n- {asked}"
         await result(Execution(made, LIMITS, Exchange(), (question, "Wien")), arguments, "act_stays")
@@ -279,7 +279,7 @@ async def many(_request: ApiRequest) -> Reply:
 
 
 def budgeted(api: Api, **limits: Any) -> Execution:
-    return Execution(offer(api), replace(LIMITS, **limits), Exchange(), (QUESTION,))
+    return Execution(toolbox(api), replace(LIMITS, **limits), Exchange(), (QUESTION,))
 
 
 def id_in(text: str) -> str:
@@ -388,7 +388,7 @@ async def test_no_call_starts_after_the_bytes_of_a_chat() -> None:
 
 async def test_a_call_of_another_tool_is_answered_with_the_names_of_all_tools() -> None:
     async with served_api(users) as (server, api):
-        made = offer(api)
+        made = toolbox(api)
         made.taken = {"weather", "clock"}
         text = await result(Execution(made, LIMITS, Exchange(), (QUESTION,)), {}, "get_weather")
     assert text.endswith(
@@ -400,11 +400,11 @@ async def test_a_call_of_another_tool_is_answered_with_the_names_of_all_tools() 
 @pytest.mark.parametrize("name", ["act_listUsers", "listUsers"])
 @pytest.mark.parametrize("way", ["native", "text"])
 @pytest.mark.parametrize("value", ['"caf\\ud83d"', "9" * 30, *("[" * n + "]" * n for n in (400, 1000)), "NaN"])
-async def test_a_value_that_cannot_be_written_ends_no_chat(value: str, way: ToolsWay, name: str) -> None:
+async def test_a_value_that_cannot_be_written_ends_no_chat(value: str, way: ToolProtocol, name: str) -> None:
     one = ToolCall("c1", name, f'{{"orgId": "5f0c1e", "q": {value}}}')
     async with served_api(users, fixed={"groupId": "g1"}) as (server, api):
-        made = offer(api)
-        made.way = way
+        made = toolbox(api)
+        made.tool_protocol = way
         running = Execution(made, LIMITS, Exchange(), (QUESTION,))
         (text,) = await running.results([one])
         assert running.repeats(one)
@@ -415,7 +415,7 @@ async def test_a_value_that_cannot_be_written_ends_no_chat(value: str, way: Tool
 async def test_half_a_pair_of_surrogates_in_a_wrong_call_ends_no_chat() -> None:
     async with served_api(users, fixed={"groupId": "fixed-group"}) as (server, api):
         running = execution(api)
-        running._toolbox.way = "text"
+        running._toolbox.tool_protocol = "text"
         await result(running, {"role": "admin"})  # without the id: the next wrong call may have another fault
         text = await result(running, '{"orgId": "5f0c1e", "team": ["\\ud83d"], "x": 1}')
     assert text.endswith('{"name": "act_listUsers", "arguments": {"orgId": "5f0c1e", "team": ["\\ud83d"]}}')

@@ -17,7 +17,7 @@ from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, ActionStore, stored
 from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
-from proxy.dialects.target import Target, ToolsWay
+from proxy.dialects.target import Target, ToolProtocol
 from proxy.exchange import Exchange
 from retrieval.records.documents import Passage
 from retrieval.records.search import ALL, Context, Hit, Query, Retrieved, Turn
@@ -183,7 +183,7 @@ async def test_a_client_that_leaves_during_the_search_is_no_failed_search(
 
 
 async def offered(
-    library: ActionLibrary, data: Path, exchange: Exchange, tools: ToolsWay | None = None, k: int = 2
+    library: ActionLibrary, data: Path, exchange: Exchange, tools: ToolProtocol | None = None, k: int = 2
 ) -> Toolbox | None:
     """Toolbox a chat operations of the set `a`."""
     request = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"list penguins"}]}')
@@ -233,7 +233,7 @@ async def test_an_operation_of_an_api_that_fits_better_comes_before_an_equal_ope
     ],
 )  # fmt: skip
 async def test_a_model_that_is_not_asked_by_tools_is_offered_what_the_search_is_sure_of(
-    tmp_path: Path, tools: ToolsWay, relevance: float | None, offers: bool
+    tmp_path: Path, tools: ToolProtocol, relevance: float | None, offers: bool
 ) -> None:
     store = ActionStore(tmp_path)
     operation = Operation("search", "GET", "/search", {"properties": {}, "required": []})
@@ -256,10 +256,10 @@ async def test_the_best_operation_that_could_change_something_is_named_in_the_of
     second = Operation("young", "GET", "/young", {"properties": {}, "required": []})
     store.put(ActionSet("a", "", "https://x.example", 0, ()), [stored(first, ""), stored(second, "")])
     library = ActionLibrary(store, FixedHits({"a/young": 0.3}, 0.9))
-    offer = await offered(library, tmp_path, Exchange(rights=EVERYTHING), "text")
-    assert offer is not None
-    assert offer.changing.startswith("Do it") is (method == "DELETE")
-    assert "</tools>" not in offer.changing
+    toolbox = await offered(library, tmp_path, Exchange(rights=EVERYTHING), "text")
+    assert toolbox is not None
+    assert toolbox.changing.startswith("Do it") is (method == "DELETE")
+    assert "</tools>" not in toolbox.changing
     store.close()
 
 

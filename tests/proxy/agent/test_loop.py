@@ -10,9 +10,9 @@ import pytest
 
 from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Actions
-from proxy.agent.ask.protocols import spoken
+from proxy.agent.ask.request_forms import as_plain_text
+from proxy.agent.conversation import NEW, Conversation, HiddenMessages
 from proxy.agent.loop import ActionLoop, _result_messages
-from proxy.agent.memory import NEW, Conversation, HiddenMessages
 from proxy.agent.toolbox import ActionLimits, Calling, Done, Tool, ToolResult, arguments_schema
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import CallLimits
@@ -25,7 +25,7 @@ from proxy.dialects.replies import ToolCall, json_bytes
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange
 from tests.proxy.apis.calling import accepts, operation, served_api
-from tests.support.action_offers import empty_offer
+from tests.support.action_offers import empty_toolbox
 from tests.support.action_team import CLIENT_TOOL
 from tests.support.scripted_model import Json, body_of, calls, says
 
@@ -176,9 +176,9 @@ class Loop:
                 text = look()
                 return Done(await text if asyncio.iscoroutine(text) else text, known=True)
 
-        offer = empty_offer(*(one["function"]["name"] for one in fields.get("tools", ())))
-        offer.add([Look(), *offered])
-        offer.conversation = conversation
+        toolbox = empty_toolbox(*(one["function"]["name"] for one in fields.get("tools", ())))
+        toolbox.add([Look(), *offered])
+        toolbox.conversation = conversation
         anything = cast(Any, None)  # no set is searched
         actions = Actions(anything, anything, {}, limits, cast(Any, memory), Lacking(60))
 
@@ -186,7 +186,7 @@ class Loop:
             return request.edited(context=instructions, position="lead", model="m", without_rag=True, edits=edits)
 
         self.chat = Chat(model, client, memory, looked, exchange.action_trace or ActionTrace(), exchange)
-        self._run = ActionLoop(model, request, forwarded, offer, exchange, actions, ())
+        self._run = ActionLoop(model, request, forwarded, toolbox, exchange, actions, ())
         self._scope = {"type": "http", "headers": list(headers)}
 
     async def run(self) -> Chat:
@@ -294,7 +294,7 @@ async def test_a_model_that_refuses_tools_is_asked_by_a_schema(stream: bool) -> 
     assert chat.looked == [{"word": "large"}]
     assert RESULT in chat.model.asked[-1]["messages"][-1]["content"]
     assert (chat.client.text, chat.client.status) == (ANSWER, 200)
-    assert [one.way for one in chat.trace.rounds] == ["native", "json_schema", "json_schema"]
+    assert [one.tool_protocol for one in chat.trace.rounds] == ["native", "json_schema", "json_schema"]
 
 
 @STREAMED
@@ -403,5 +403,5 @@ def test_a_result_with_half_a_pair_of_surrogates_becomes_a_message_in_each_way()
     text = "Nothing was sent: \ud83d is unknown."
     messages = _result_messages([ToolCall("c1", "act_a", "{}")], [text])
     assert json.loads(messages["c1"]) == {"role": "tool", "tool_call_id": "c1", "content": text}
-    (row,) = spoken(HiddenMessages(1, messages["c1"].decode())).rows()
+    (row,) = as_plain_text(HiddenMessages(1, messages["c1"].decode())).rows()
     assert row["content"].endswith(text)

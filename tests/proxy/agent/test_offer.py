@@ -19,7 +19,7 @@ from proxy.caller import EVERYTHING, Names, Rights
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError
 from retrieval.records.search import Turn
-from tests.support.action_offers import actions_of, calling, empty_offer, nothing
+from tests.support.action_offers import actions_of, calling, empty_toolbox, nothing
 from tests.support.unasked import Unasked
 
 
@@ -29,8 +29,8 @@ def operation(name: str, **properties: Any) -> OperationTool:
     return OperationTool(one, api)
 
 
-def offer(*found: OperationTool, taken: tuple[str, ...] = ()) -> Toolbox:
-    made = empty_offer(*taken)
+def toolbox(*found: OperationTool, taken: tuple[str, ...] = ()) -> Toolbox:
+    made = empty_toolbox(*taken)
     made.add(found)
     made.add([FindActions(nothing)])
     return made
@@ -65,7 +65,7 @@ BODIES = [
 @pytest.mark.parametrize("raw", BODIES)
 def test_the_entries_follow_the_clients_tools_and_all_other_bytes_stay(raw: bytes) -> None:
     request = ChatRequest.parse(raw)
-    made = offer(operation("listUsers", orgId={"type": "string"}, groupId={"type": "string"}))
+    made = toolbox(operation("listUsers", orgId={"type": "string"}, groupId={"type": "string"}))
     edit = made.edit(request)
     edited = request.edited(edits=[edit])
     assert edited.replace(edit.new, raw[edit.start : edit.end]) == raw
@@ -96,7 +96,7 @@ def test_a_member_is_replaced_or_becomes_the_first(raw: bytes) -> None:
 
 def test_names_are_free_and_short_and_stay() -> None:
     long = "x" * 64
-    made = offer(operation("a"), operation(long), taken=("act_a",))
+    made = toolbox(operation("a"), operation(long), taken=("act_a",))
     names = list(made.tools)
     assert names == ["act_a_2", ("act_" + long)[:64], "find_actions"]
     assert made.add([operation("b"), operation("a")]) == ["act_b", "act_a_2"]
@@ -104,14 +104,14 @@ def test_names_are_free_and_short_and_stay() -> None:
 
 
 def test_a_tool_of_the_gateway_takes_no_name_of_a_tool_of_the_client() -> None:
-    made = offer(operation("a"), taken=("find_actions",))
+    made = toolbox(operation("a"), taken=("find_actions",))
     assert list(made.tools) == ["act_a", "find_actions_2"]
     assert made.owner("find_actions") == "client"
     assert not made.claims("find_actions")
 
 
 def test_the_gateway_answers_a_call_of_a_tool_that_does_not_exist() -> None:
-    made = offer(operation("a"), taken=("weather",))
+    made = toolbox(operation("a"), taken=("weather",))
     assert [made.owner(name) for name in ("act_a", "weather", "act_b", "аct_a", "")] == [
         "gateway", "client", "nobody", "nobody", "nobody",
     ]  # fmt: skip
@@ -130,7 +130,7 @@ async def test_the_words_of_a_document_pose_as_no_other_speaker() -> None:
     async def found(_: Sequence[Turn]) -> list[OperationTool]:
         return [offered]
 
-    answer = await FindActions(found).call({"query": "rows"}, calling(offer()))
+    answer = await FindActions(found).call({"query": "rows"}, calling(toolbox()))
     for text in (offered.definition("act_rows").decode(), answer.text):
         assert "Rows< |im_end|>" in text
         assert re.search(r"<\|im_|\nHuman:|\\nHuman:", text) is None

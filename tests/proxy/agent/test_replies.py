@@ -16,15 +16,15 @@ from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
 from proxy.asgi import Message
 from proxy.dialects.chat import CHAT, ChatRequest
-from tests.support.action_offers import empty_offer, nothing
+from tests.support.action_offers import empty_toolbox, nothing
 from tests.support.call_spellings import ANSWERS, SPELLINGS, WITHOUT_ARGUMENTS
 
 STREAM_HEAD = [(b"content-type", b"text/event-stream")]
 SCHEMA = {"type": "object", "properties": {}, "required": []}
 
 
-def offer(*taken: str) -> Toolbox:
-    made = empty_offer(*(taken or ("weather",)))
+def toolbox(*taken: str) -> Toolbox:
+    made = empty_toolbox(*(taken or ("weather",)))
     made.add([OperationTool(Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"))])
     made.add([FindActions(nothing)])
     return made
@@ -43,7 +43,7 @@ async def passed(
     kind = b"text/event-stream" if streamed else b"application/json"
     for _ in range(rounds):
         client.next_round()
-        reply = ModelReply(client, offer(*taken))
+        reply = ModelReply(client, toolbox(*taken))
         replies.append(reply)
         await reply.send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
         for at in range(0, len(body), size):
@@ -164,7 +164,7 @@ async def test_the_gateway_remembers_before_the_client_has_the_end(streamed: boo
             order.append("end")
 
     client = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[]}'), "x")
-    reply = ModelReply(client, offer(), before_end=lambda: order.append("remembered"))
+    reply = ModelReply(client, toolbox(), before_end=lambda: order.append("remembered"))
     whole = {"id": "1", "choices": [{"index": 0, "message": {"content": "Hi."}, "finish_reason": "stop"}]}
     body = stream(chunk({"content": "Hi."}, "stop")) if streamed else orjson.dumps(whole)
     kind = b"text/event-stream" if streamed else b"application/json"
@@ -223,7 +223,7 @@ async def test_a_first_event_without_an_id_does_not_become_the_head_of_the_reply
     client = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x")
     for last in (call, answer):
         client.next_round()
-        reply = ModelReply(client, offer())
+        reply = ModelReply(client, toolbox())
         await reply.send({"type": "http.response.start", "status": 200, "headers": STREAM_HEAD})
         body = stream(*head, last)
         for at in range(0, len(body), size):
@@ -260,7 +260,7 @@ async def test_the_client_has_the_end_although_the_upstream_ends_the_body_later(
         assert remembered or b"[DONE]" not in sent, "the gateway remembers before the end"
 
     client = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x")
-    reply = ModelReply(client, offer(), before_end=lambda: remembered.append(1))
+    reply = ModelReply(client, toolbox(), before_end=lambda: remembered.append(1))
     await reply.send({"type": "http.response.start", "status": 200, "headers": STREAM_HEAD})
     await reply.send({"type": "http.response.body", "body": body, "more_body": True})
     assert bytes(sent) == body
@@ -277,7 +277,9 @@ async def test_thoughts_in_a_member_of_the_providers_own_pass_as_they_come() -> 
     async def send(message: Message) -> None:
         sent.extend(message.get("body", b""))
 
-    reply = ModelReply(ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x"), offer())
+    reply = ModelReply(
+        ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x"), toolbox()
+    )
     await reply.send({"type": "http.response.start", "status": 200, "headers": STREAM_HEAD})
     for delta in ({"role": "assistant", "content": ""}, thought):
         event = b"data: %b\n\n" % orjson.dumps(chunk(delta))

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.dialects.provider_fields import FurtherMembers
+from proxy.dialects.provider_fields import ProviderFields
 
 Json = dict[str, Any]
 
 
-def read(*pieces: Json) -> FurtherMembers:
-    further = FurtherMembers()
+def read(*pieces: Json) -> ProviderFields:
+    fields = ProviderFields()
     for piece in pieces:
-        further.read(piece, [call["index"] for call in piece.get("tool_calls", [])])
-    return further
+        fields.read(piece, [call["index"] for call in piece.get("tool_calls", [])])
+    return fields
 
 
 def details(**members: Any) -> Json:
@@ -94,14 +94,14 @@ def test_pieces_of_a_stream_are_joined(stream: tuple[list[Json], Json]) -> None:
 
 def test_each_call_has_the_members_of_the_call() -> None:
     signed = {"index": 1, "id": "b", "type": "function", "extra_content": {"google": {"thought_signature": "s"}}}
-    further = read(
+    fields = read(
         {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "", "x_seal": "z"}}]},
         {"tool_calls": [{**signed, "function": {"name": "g", "arguments": "{}"}}]},
         {"tool_calls": [{"index": 1, "function": {"arguments": ""}, "extra_content": None}]},
     )
-    assert further.call(0) == {"function": {"x_seal": "z"}}
-    assert further.call(1) == {"extra_content": {"google": {"thought_signature": "s"}}}
-    assert further.call(2) == {}
+    assert fields.call(0) == {"function": {"x_seal": "z"}}
+    assert fields.call(1) == {"extra_content": {"google": {"thought_signature": "s"}}}
+    assert fields.call(2) == {}
 
 
 LEAVES = st.booleans() | st.integers() | st.text(max_size=3)
@@ -113,10 +113,10 @@ JSONS = st.recursive(
 
 @given(st.lists(st.dictionaries(st.sampled_from(["reasoning", "x", "tool_calls"]), JSONS), max_size=4))
 def test_any_pieces_are_read(pieces: list[Json]) -> None:
-    further = FurtherMembers()
+    fields = ProviderFields()
     for piece in pieces:
-        further.read(piece, [0, 1, 0])
-    assert further.message.keys() <= {"reasoning", "x"}
+        fields.read(piece, [0, 1, 0])
+    assert fields.message.keys() <= {"reasoning", "x"}
 
 
 VALUES = st.recursive(
@@ -133,5 +133,5 @@ def test_a_value_without_a_bottom_is_cut() -> None:
     value: Any = "x"
     for _ in range(900):
         value = {"a": value}
-    further = read({"x": value})
-    assert str(further.message).count("'a'") < 60
+    fields = read({"x": value})
+    assert str(fields.message).count("'a'") < 60

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from proxy.agent.ask.ways import refused_function
+from proxy.agent.ask.tool_protocols import refused_function
 
 NAMES = ["act_list", "act_listTugs", "act_read", "find_actions"]
 

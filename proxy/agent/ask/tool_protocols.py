@@ -1,9 +1,9 @@
-"""The ways to ask a model for calls, and which way each model is asked, learned from refusals and replies.
+"""The protocols to ask a model for calls, and which one each model takes, learned from refusals and replies.
 
 native       the operations are the request's `tools`
 json_schema  instructions list the operations; a `response_format` makes the answer a JSON object: a text, or a call
 text         instructions list the operations; the model writes a call as JSON
-none         no operation is offered: by the setting `models.NAME.tools`, or beside a form of the answer that the model
+none         no operation is offered: by the setting `models.NAME.tools`, or beside structured output that the model
              refuses with tools
 """
 
@@ -12,24 +12,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.dialects.lacking import Lacking
-from proxy.dialects.target import Target, ToolsWay
+from proxy.dialects.target import Target, ToolProtocol
 
-LEARNED: tuple[ToolsWay, ...] = ("native", "json_schema", "text")
-# Way of asking -> what a model lacks that is not asked in this way, and what the gateway does in place, for the log.
-_LACKS: dict[ToolsWay, tuple[str, str]] = {
+LEARNED: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
+# Protocol -> what a model lacks that is not asked by this protocol, and what the gateway does in place, for the log.
+_LACKS: dict[ToolProtocol, tuple[str, str]] = {
     "native": ("tool calls", "operations are offered by a JSON schema of the answer"),
     "json_schema": ("JSON schema of the answer", "operations are offered by text"),
 }
-_MOST_SLIPS = 3  # in a row, of a model that has made calls by tools, before the model counts as a model without
+_MOST_TEXT_CALLS = 3  # in a row, of a model that has made calls by tools, before the model counts as a model without
 _MOST_MODELS = 1000
 _NO_TOOLS = ("tools", "no operation is offered beside tools of a client")
 _NO_FORM = ("tools beside a form of the answer", "no operation is offered beside a form of the answer")
 _SCHEMA = "way to read the schema of "
-_NO_FURTHER = ("thoughts in a request", "calls go back without thoughts")
+_NO_PROVIDER_FIELDS = ("thoughts in a request", "calls go back without thoughts")
 # Words by which tools beside structured output are refused.
 FORM_REFUSED = (b"tool", b"function call", b"response_format", b"response mime", b"json", b"schema", b"grammar")
 # Words of a refusal -> the refused part of the request.
-REFUSED: dict[ToolsWay, tuple[bytes, ...]] = {
+REFUSED: dict[ToolProtocol, tuple[bytes, ...]] = {
     "native": (b"tool",),
     "json_schema": (b"response_format", b"json_schema", b"json schema", b"grammar", b"structured output"),
     "text": (),
@@ -37,7 +37,7 @@ REFUSED: dict[ToolsWay, tuple[bytes, ...]] = {
 }
 
 
-def has_form(fields: Mapping[str, Any]) -> bool:
+def wants_structured_output(fields: Mapping[str, Any]) -> bool:
     """Whether a chat completion request wants structured output, such as JSON."""
     form = fields.get("response_format")
     return bool(form) and form != {"type": "text"}
@@ -62,68 +62,68 @@ def refused_function(error: bytes, names: Sequence[str], before: int) -> str:
     return names[place] if 0 <= place < len(names) else ""
 
 
-class Ways:
+class ToolProtocols:
     """The knowledge of a process: per upstream and model, for a time."""
 
     def __init__(self, lacking: Lacking) -> None:
         self._lacking = lacking
         # Upstream and model that has made calls by tools -> refusals since.
-        self._slips: dict[tuple[str, str], int] = {}
+        self._text_calls_in_a_row: dict[tuple[str, str], int] = {}
 
-    def of(self, target: Target, fields: Mapping[str, Any]) -> ToolsWay:
-        """The way of the setting, else the first way that the model does not lack. fields: of the request.
+    def of(self, target: Target, fields: Mapping[str, Any]) -> ToolProtocol:
+        """The protocol of the setting, else the first one that the model does not lack. fields: of the request.
 
         With tools of the client, only a model that refuses tools is not asked by tools.
         """
-        if has_form(fields) and self._lacking.knows(target, _NO_FORM[0], model=target.model):
+        if wants_structured_output(fields) and self._lacking.knows(target, _NO_FORM[0], model=target.model):
             return "none"
         return target.tools or self._learned(target, client_tools=bool(fields.get("tools")))
 
-    def _learned(self, target: Target, *, client_tools: bool = False) -> ToolsWay:
+    def _learned(self, target: Target, *, client_tools: bool = False) -> ToolProtocol:
         if client_tools and not self._lacking.knows(target, _NO_TOOLS[0], model=target.model):
             return "native"
         return self._first(target, LEARNED)
 
-    def _first(self, target: Target, ways: Sequence[ToolsWay]) -> ToolsWay:
-        return next((way for way in ways[:-1] if not self._lacks(target, way)), ways[-1])
+    def _first(self, target: Target, protocols: Sequence[ToolProtocol]) -> ToolProtocol:
+        return next((one for one in protocols[:-1] if not self._lacks(target, one)), protocols[-1])
 
     def calls_by_tools(self, target: Target) -> bool:
         """Whether the model has made a call by tools."""
-        return (target.api_base, target.model) in self._slips
+        return (target.api_base, target.model) in self._text_calls_in_a_row
 
     def note_call_by_tools(self, target: Target) -> None:
         """Note that the model has made a call by tools: one other reply does not make another model of this model."""
-        if len(self._slips) >= _MOST_MODELS:
-            self._slips.clear()
-        self._slips[target.api_base, target.model] = 0
+        if len(self._text_calls_in_a_row) >= _MOST_MODELS:
+            self._text_calls_in_a_row.clear()
+        self._text_calls_in_a_row[target.api_base, target.model] = 0
 
-    def _slipped(self, target: Target) -> bool:
-        """Note one more slip; returns whether the model still counts as a model with calls by tools."""
+    def _counts_as_native(self, target: Target) -> bool:
+        """Note one more call as text; returns whether the model still counts as a model with calls by tools."""
         key = target.api_base, target.model
-        slips = self._slips.pop(key, _MOST_SLIPS)
-        if slips < _MOST_SLIPS:
-            self._slips[key] = slips + 1
-        return slips < _MOST_SLIPS
+        in_a_row = self._text_calls_in_a_row.pop(key, _MOST_TEXT_CALLS)
+        if in_a_row < _MOST_TEXT_CALLS:
+            self._text_calls_in_a_row[key] = in_a_row + 1
+        return in_a_row < _MOST_TEXT_CALLS
 
-    def after(self, target: Target, way: ToolsWay, *, refused: bool) -> ToolsWay:
-        """The way of this chat after a way that does not suit the model.
+    def after(self, target: Target, protocol: ToolProtocol, *, refused: bool) -> ToolProtocol:
+        """The protocol of this chat after one that does not suit the model.
 
-        refused: by an error, not by a reply without the form of the way. A way of the setting stays; a refusal of this
-        way, or of the last way, gives "none".
+        refused: by an error, not by a reply without the protocol's form. A protocol of the setting stays; a refusal of
+        it, or of the last protocol, gives "none".
         """
-        if target.tools or way not in _LACKS:
-            return "none" if refused else way
-        return self._first(target, LEARNED[LEARNED.index(way) + refused :])
+        if target.tools or protocol not in _LACKS:
+            return "none" if refused else protocol
+        return self._first(target, LEARNED[LEARNED.index(protocol) + refused :])
 
-    def learn(self, target: Target, way: ToolsWay, *, refused: bool, form: bool = False) -> None:
-        """Learn that a way does not suit the model. refused: as in `after`; form: beside a form of the answer."""
-        if form:
+    def learn(self, target: Target, protocol: ToolProtocol, *, refused: bool, structured_output: bool = False) -> None:
+        """Learn that a protocol does not suit the model. refused: as in `after`; structured_output: wanted, too."""
+        if structured_output:
             self._learn(target, *_NO_FORM)
-        # A slip may be the refused schema of one operation, or the JSON of a call that a person asks for.
-        elif not target.tools and way in _LACKS and not (way == "native" and self._slipped(target)):
-            if refused and way == "native":
+        # A call as text may be the refused schema of one operation, or the JSON of a call that a person asks for.
+        elif not target.tools and protocol in _LACKS and not (protocol == "native" and self._counts_as_native(target)):
+            if refused and protocol == "native":
                 self._learn(target, *_NO_TOOLS)
-            self._learn(target, *_LACKS[way])
+            self._learn(target, *_LACKS[protocol])
 
     def refuses(self, target: Target, operation: str) -> bool:
         """Whether the model refuses the definition of an operation (SET/OPERATION)."""
@@ -138,16 +138,16 @@ class Ways:
         start = f"{_SCHEMA}{name}/"
         return [(one.removeprefix(start), model) for model, one in self._lacking.names() if one.startswith(start)]
 
-    def takes_further(self, target: Target) -> bool:
+    def accepts_provider_fields(self, target: Target) -> bool:
         """Whether the model takes the provider fields of its messages back."""
-        return not self._lacking.knows(target, _NO_FURTHER[0], model=target.model)
+        return not self._lacking.knows(target, _NO_PROVIDER_FIELDS[0], model=target.model)
 
-    def refuse_further(self, target: Target) -> None:
+    def refuse_provider_fields(self, target: Target) -> None:
         """Learn that the model refuses the provider fields of its messages."""
-        self._learn(target, *_NO_FURTHER)
+        self._learn(target, *_NO_PROVIDER_FIELDS)
 
-    def _lacks(self, target: Target, way: ToolsWay) -> bool:
-        return self._lacking.knows(target, _LACKS[way][0], model=target.model)
+    def _lacks(self, target: Target, protocol: ToolProtocol) -> bool:
+        return self._lacking.knows(target, _LACKS[protocol][0], model=target.model)
 
     def _learn(self, target: Target, name: str, instead: str) -> None:
         if not self._lacking.knows(target, name, model=target.model):

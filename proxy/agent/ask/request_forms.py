@@ -1,7 +1,7 @@
 """Requests for models that are not asked by `tools`: the operations are listed in words, and calls are texts.
 
 The client sees no part of the protocol: `protocol_replies` reads the replies. The hidden rounds stay stored as calls of
-tools, and are written in the way in which the model is asked now, each time with the same bytes.
+tools, and are written by the protocol by which the model is asked now, each time with the same bytes.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -9,17 +9,17 @@ from typing import Any
 
 import orjson
 
-from proxy.agent.ask.ways import has_form
-from proxy.agent.memory import HiddenMessages, edits_of
+from proxy.agent.ask.tool_protocols import wants_structured_output
+from proxy.agent.conversation import HiddenMessages, edits_of
 from proxy.agent.text_calls.spelled_calls import example
 from proxy.agent.toolbox import Tool, Toolbox, member_edit
 from proxy.agent.tools.operation_tool import FIND
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit
 from proxy.dialects.replies import called_tool, json_bytes, tool_name
-from proxy.dialects.target import ToolsWay
+from proxy.dialects.target import ToolProtocol
 
-SAY = "say"  # the member with the answer, in the way json_schema
+SAY = "say"  # the member with the answer, in the protocol json_schema
 # Members of a request that the text of a call would meet: the client's tools, stop words, the odds of each token.
 _UNSUITED = ("tools", "stop", "logprobs", "top_logprobs")
 _KEPT = ("type", "enum", "const", "description", "items", "properties", "required", "additionalProperties", "anyOf")
@@ -47,53 +47,53 @@ _CHANGING = (
 _FINAL = "Answer the question in plain words, from these results."
 
 
-def suits(way: ToolsWay, request: ModelRequest) -> bool:
-    """Whether an offer in this way leaves the meaning of a request."""
-    if way == "native":
+def suits(protocol: ToolProtocol, request: ModelRequest) -> bool:
+    """Whether an offer by this protocol leaves the meaning of a request."""
+    if protocol == "native":
         return True
     fields = request.fields
-    if has_form(fields):
+    if wants_structured_output(fields):
         return False
     return not any(fields.get(name) for name in _UNSUITED) and fields["messages"][-1].get("role") == "user"
 
 
 def request_parts(
-    offer: Toolbox, request: ModelRequest, earlier: Sequence[HiddenMessages], hidden: Sequence[bytes], *, last: bool
+    toolbox: Toolbox, request: ModelRequest, earlier: Sequence[HiddenMessages], hidden: Sequence[bytes], *, last: bool
 ) -> tuple[Sequence[Edit], str]:
     """The edits of the request, and the instructions for the model ("": none).
 
     earlier: of earlier questions. hidden: the messages of this question so far. last: the model must answer.
     """
-    if offer.way == "native":
-        edits = [offer.edit(request), *edits_of(request, earlier, hidden)]
+    if toolbox.tool_protocol == "native":
+        edits = [toolbox.edit(request), *edits_of(request, earlier, hidden)]
         return [*edits, member_edit(request, "tool_choice", b'"none"')] if last else edits, ""
-    before = [spoken(one) for one in earlier]
+    before = [as_plain_text(one) for one in earlier]
     if last:
         results = "\n\n".join(_result_texts(_messages(b",".join(hidden))))
         final = request.insertion(f"{results}\n\n{_FINAL}", "tail") if results else ()
         return [*edits_of(request, before, []), *final], ""
     edits = list(edits_of(request, before, [json_bytes(one) for one in as_texts(_messages(b",".join(hidden)))]))
-    functions = [orjson.loads(one.definition(name))["function"] for name, one in _shown(offer)]
-    if offer.way == "json_schema":
+    functions = [orjson.loads(one.definition(name))["function"] for name, one in _shown(toolbox)]
+    if toolbox.tool_protocol == "json_schema":
         edits.append(member_edit(request, "response_format", response_format(functions)))
-    listed = "\n".join(_listed(one, offer.tools[one["name"]].asked) for one in functions)
-    notes = (_PASSAGES if offer.passages else "") + (_CHANGING.format(offer.changing) if offer.changing else "")
-    if offer.go_on and not hidden:
-        notes += f"\n{offer.go_on}"
-    return edits, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{_ANSWER[offer.way]}{notes}"
+    listed = "\n".join(_listed(one, toolbox.tools[one["name"]].asked) for one in functions)
+    notes = (_PASSAGES if toolbox.passages else "") + (_CHANGING.format(toolbox.changing) if toolbox.changing else "")
+    if toolbox.go_on and not hidden:
+        notes += f"\n{toolbox.go_on}"
+    return edits, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{_ANSWER[toolbox.tool_protocol]}{notes}"
 
 
-def _shown(offer: Toolbox) -> Iterator[tuple[str, Tool]]:
+def _shown(toolbox: Toolbox) -> Iterator[tuple[str, Tool]]:
     """The tools that the instructions list, by name, without the search for operations if operations are offered.
 
     Qwen2.5-Coder 0.5B searched in 7 of 10 questions for which the right operation was in the list.
     """
-    for name, one in offer.tools.items():
-        if one.origin != ("", FIND) or not offer.operations:
+    for name, one in toolbox.tools.items():
+        if one.origin != ("", FIND) or not toolbox.operations:
             yield name, one
 
 
-def spoken(hidden: HiddenMessages) -> HiddenMessages:
+def as_plain_text(hidden: HiddenMessages) -> HiddenMessages:
     """Hidden messages as texts."""
     return hidden.with_rows(as_texts(hidden.rows()))
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.agent.memory import ActionMemory, Conversation, HiddenMessages, WaitingCall, edits_of, resumed, row_id
+from proxy.agent.conversation import Conversation, HiddenMessages, HiddenRounds, WaitingCall, edits_of, resumed, row_id
 from proxy.answer.bridged import client_chat
 from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
@@ -34,9 +34,9 @@ SAID: list[dict[str, Any]] = [
 KEPT = Conversation((HiddenMessages(2, '{"role":"tool"}'),), (("act_a", "atlas", "a"),))
 
 
-def memory(folder: Path) -> ActionMemory:
+def memory(folder: Path) -> HiddenRounds:
     store = RecordStore(folder, keep_s=3600, max_bytes=1 << 20, kind="action_rounds")
-    return ActionMemory(store, Metrics().histories)
+    return HiddenRounds(store, Metrics().histories)
 
 
 def test_the_size_of_a_conversation_counts_all_long_texts() -> None:
@@ -65,7 +65,7 @@ async def test_another_process_finds_the_record_of_the_same_key_and_history(tmp_
 
 async def test_a_record_that_json_cannot_hold_is_lost_alone(tmp_path: Path) -> None:
     store, metrics = RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20, kind="action_rounds"), Metrics()
-    one = ActionMemory(store, metrics.histories)
+    one = HiddenRounds(store, metrics.histories)
     one.keep("other", SAID, Conversation(waiting=(WaitingCall("c\ud83d", "act_a", "{}", owned=True),)))
     one.keep("key", SAID, KEPT)
     one.stop()
@@ -104,8 +104,8 @@ async def test_an_edited_conversation_with_hidden_messages_is_known_as_such(tmp_
         if not written:
             one.mark("key", SAID[:2])
             one.keep("key", SAID, KEPT)
-        assert await one.forgot("key", messages) is forgotten
-        assert not await one.forgot("another key", messages)
+        assert await one.had_hidden_rounds("key", messages) is forgotten
+        assert not await one.had_hidden_rounds("another key", messages)
         one.stop()
         await one.run()
 
@@ -115,7 +115,7 @@ async def test_an_expired_conversation_is_known_for_as_long_again(tmp_path: Path
     store = RecordStore(
         tmp_path, keep_s=3600, max_bytes=1 << 20, kind="action_rounds", now_s=lambda: time() + past_s[-1]
     )
-    one = ActionMemory(store, Metrics().histories)
+    one = HiddenRounds(store, Metrics().histories)
     one.mark("key", SAID[:2])
     one.keep("key", SAID, KEPT)
     one.stop()
@@ -124,7 +124,7 @@ async def test_an_expired_conversation_is_known_for_as_long_again(tmp_path: Path
         past_s.append(later_s)
         store.prune()
         assert await one.find("key", ASKED) == found
-        assert await one.forgot("key", ASKED) is forgotten
+        assert await one.had_hidden_rounds("key", ASKED) is forgotten
 
 
 async def test_a_question_right_after_the_reply_finds_the_record_that_another_process_is_about_to_write(
@@ -132,7 +132,7 @@ async def test_a_question_right_after_the_reply_finds_the_record_that_another_pr
 ) -> None:
     monkeypatch.setattr("runtime.write_behind._LOOK_AGAIN_S", 1.0)  # a busy machine may write late
     before, other, made = memory(tmp_path), memory(tmp_path), actions(tmp_path, {"atlas": ["list"]})
-    made.memory = memory(tmp_path)
+    made.hidden_rounds = memory(tmp_path)
     before.mark("", SAID[:2])  # while the model answered
     before.stop()
     await before.run()
@@ -140,9 +140,9 @@ async def test_a_question_right_after_the_reply_finds_the_record_that_another_pr
     writing = asyncio.create_task(other.run())
     request = ChatRequest.parse(orjson.dumps({"model": "m", "messages": ASKED}))
     exchange = Exchange(rights=EVERYTHING)
-    offer = await made.offer(request, [Turn("user", "And?")], ["atlas"], exchange, TARGET)
-    assert offer is not None
-    assert offer.conversation == KEPT
+    toolbox = await made.offer(request, [Turn("user", "And?")], ["atlas"], exchange, TARGET)
+    assert toolbox is not None
+    assert toolbox.conversation == KEPT
     assert exchange.action_trace is not None
     assert not exchange.action_trace.forgotten
     other.stop()
@@ -157,7 +157,7 @@ async def test_a_conversation_whose_hidden_messages_are_not_put_back_is_known_as
         raise RetrievalError("the database is away")
 
     made = actions(tmp_path, {"atlas": ["list"]} if fault == "none" else {})
-    made.memory = one = memory(tmp_path)
+    made.hidden_rounds = one = memory(tmp_path)
     one.keep("", SAID, KEPT)
     request = ChatRequest.parse(orjson.dumps({"model": "m", "messages": ASKED}))
     exchange = Exchange(rights=EVERYTHING)
@@ -185,7 +185,7 @@ async def test_a_response_whose_conversation_cannot_be_read_at_present_is_not_co
         raise RetrievalError("the database is away")
 
     made = actions(tmp_path, {})
-    made.memory = memory(tmp_path)
+    made.hidden_rounds = memory(tmp_path)
     monkeypatch.setattr(RecordStore, "read", fails)
     request = RESPONSES.parse(orjson.dumps({"model": "m", **fields}))
     with pytest.raises(ApiError) as caught:

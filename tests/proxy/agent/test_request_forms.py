@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from proxy.agent.ask.protocols import as_texts, request_parts
+from proxy.agent.ask.request_forms import as_texts, request_parts
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api
 from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.chat import ChatRequest
-from proxy.dialects.target import ToolsWay
-from tests.support.action_offers import empty_offer
+from proxy.dialects.target import ToolProtocol
+from tests.support.action_offers import empty_toolbox
 
 
 def test_a_call_of_a_custom_tool_becomes_a_text() -> None:
@@ -32,14 +32,14 @@ def test_a_call_of_a_custom_tool_becomes_a_text() -> None:
 
 
 @pytest.mark.parametrize("way", ["text", "json_schema"])
-def test_an_argument_whose_schema_is_true_is_listed(way: ToolsWay) -> None:
+def test_an_argument_whose_schema_is_true_is_listed(way: ToolProtocol) -> None:
     row = {"name": "q", "in": "query", "schema": True}
     (one,), _ = operations_of({"paths": {"/rows": {"get": {"operationId": "rows", "parameters": [row]}}}})
-    offer = empty_offer()
-    offer.way = way
-    offer.add([OperationTool(one, Api("atlas", "https://x.example"))])
+    toolbox = empty_toolbox()
+    toolbox.tool_protocol = way
+    toolbox.add([OperationTool(one, Api("atlas", "https://x.example"))])
     request = ChatRequest.parse(b'{"model": "m", "messages": [{"role": "user", "content": "rows?"}]}')
-    _, instructions = request_parts(offer, request, (), (), last=False)
+    _, instructions = request_parts(toolbox, request, (), (), last=False)
     assert "  q (as the JSON Schema {})" in instructions
 
 
@@ -61,13 +61,13 @@ def test_the_kind_of_an_argument_is_read_through_null(schema: dict[str, Any], ki
 
 def instructions(row: dict[str, Any], **changes: Any) -> str:
     (one,), _ = operations_of({"paths": {"/rows": {"get": {"operationId": "rows", "parameters": [row]}}}})
-    offer = empty_offer()
-    offer.way = "text"
-    offer.add([OperationTool(one, Api("atlas", "https://x.example", ask=("size",)))])
+    toolbox = empty_toolbox()
+    toolbox.tool_protocol = "text"
+    toolbox.add([OperationTool(one, Api("atlas", "https://x.example", ask=("size",)))])
     for name, value in changes.items():
-        setattr(offer, name, value)
+        setattr(toolbox, name, value)
     request = ChatRequest.parse(b'{"model": "m", "messages": [{"role": "user", "content": "rows?"}]}')
-    return request_parts(offer, request, (), (), last=False)[1]
+    return request_parts(toolbox, request, (), (), last=False)[1]
 
 
 SIZE = {"name": "size", "in": "query", "schema": {"type": "string"}}

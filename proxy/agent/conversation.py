@@ -89,7 +89,7 @@ class Conversation(msgspec.Struct, frozen=True, array_like=True):
 NEW = Conversation()
 
 
-class ActionMemory(WriteBehindQueue[Record[Conversation]]):
+class HiddenRounds(WriteBehindQueue[Record[Conversation]]):
     """The unwritten records of this process, and access to all stored records."""
 
     KIND = "action_rounds"
@@ -120,7 +120,7 @@ class ActionMemory(WriteBehindQueue[Record[Conversation]]):
         places = [at for at, one in enumerate(messages) if one.get("role") not in INSTRUCTIONS]
         return _moved(found, lambda at: places[at] if at < len(places) else len(messages))
 
-    async def forgot(self, key: str, messages: Sequence[Mapping[str, Any]]) -> bool:
+    async def had_hidden_rounds(self, key: str, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Whether a conversation without a record had hidden messages. Raises RetrievalError."""
         begun = [at for at, one in enumerate(messages) if at and _is_reply(one) and not _is_reply(messages[at - 1])]
         ends = [
