@@ -219,6 +219,22 @@ def test_no_name_of_a_class_or_module_stands_twice_in_retrieval() -> None:
     assert {name for name in (*stems, *classes) if (*stems, *classes).count(name) > 1} == set()
 
 
+def test_no_public_class_name_stands_twice() -> None:
+    """A schema of the served API document has the name that clients know, also where a record has the same name."""
+    files: dict[str, list[str]] = {}
+    served = {"Open"}
+    classes = [
+        (module, node) for module in MODULES for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)
+    ]
+    while found := {node.name for _, node in classes if served & {*map(ast.unparse, node.bases)}} - served:
+        served |= found
+    for module, node in classes:
+        is_schema = module.name.startswith("proxy.api.") and served & {*map(ast.unparse, node.bases)}
+        if not node.name.startswith("_") and not is_schema:
+            files.setdefault(node.name, []).append(module.name)
+    assert {name: found for name, found in files.items() if len(found) > 1} == {}
+
+
 def test_stores_know_neither_ingest_nor_search() -> None:
     above = ("retrieval.ingest", "retrieval.search", "retrieval.catalog.catalog")
     assert offending(("retrieval.stores",), above) == []

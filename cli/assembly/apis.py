@@ -27,7 +27,7 @@ from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.specs import SpecReader
 from proxy.apis.store import ActionSet, ActionStore
-from proxy.dialects.lacking import Lacking
+from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.observe.metrics import Metrics
 from retrieval.knowledge import Knowledge, ReadingLimits
 
@@ -72,7 +72,7 @@ def chat_actions(
         offered,
         limits,
         memory if keeps else None,
-        Lacking(settings.upstream.relearn_after_s),
+        UnsupportedFeatures(settings.upstream.relearn_after_s),
         results if keeps else None,
     )
 

@@ -18,7 +18,7 @@ from evaluation.retrieval.judged import JudgedQuestion, JudgedSet, corpus
 from evaluation.retrieval.ladder import Rung, ladder
 from evaluation.retrieval.metrics import scores
 from evaluation.retrieval.results import QuestionResult, SetResult, rung_results
-from evaluation.retrieval.subjects import Answer, Documents, Subject, configured_index, temporary_index
+from evaluation.retrieval.subjects import DocumentSubject, SearchAnswer, Subject, configured_index, temporary_index
 from retrieval.knowledge import Plan, Progress
 from retrieval.records.search import ALL, Turn
 
@@ -87,12 +87,12 @@ async def _subject(
             yield operations
     elif how.collection:
         async with configured_index(how.plan) as index:
-            yield Documents(index, judged, how.collection, None)
+            yield DocumentSubject(index, judged, how.collection, None)
     else:
         documents = await asyncio.to_thread(corpus, judged, max_bytes=how.plan.max_file_bytes)
         async with temporary_index(how.plan, how.cache) as (index, _):
             await index.writing.learn(documents.documents, _COLLECTION, progress(f"{judged.name}: embed", "documents"))
-            yield Documents(index, judged, _COLLECTION, documents)
+            yield DocumentSubject(index, judged, _COLLECTION, documents)
 
 
 def _drawn(questions: Sequence[JudgedQuestion], how: MeasureOptions) -> Sequence[JudgedQuestion]:
@@ -131,7 +131,7 @@ async def _ask(
     return outcomes
 
 
-def _outcome(question: JudgedQuestion, answer: Answer, *, answerable: bool) -> QuestionResult:
+def _outcome(question: JudgedQuestion, answer: SearchAnswer, *, answerable: bool) -> QuestionResult:
     ranking = [document.id for document in answer.found]
     return QuestionResult(
         id=question.id,

@@ -14,7 +14,7 @@ from typing import Any
 
 from evaluation.retrieval.judged import JudgedSet
 from evaluation.retrieval.results import Kind, RankedDocument
-from evaluation.retrieval.subjects import Answer, configured_index, temporary_index
+from evaluation.retrieval.subjects import SearchAnswer, configured_index, temporary_index
 from proxy.agent.actions import SEARCHED
 from proxy.apis.library import ActionLibrary, FoundAction
 from proxy.apis.openapi.operation import Operation
@@ -31,7 +31,7 @@ _RANKED = 20  # operations in the ranking of a question
 
 
 @dataclass(frozen=True, slots=True)
-class Operations:
+class OperationSubject:
     """The operations of action sets."""
 
     index: Index
@@ -44,7 +44,9 @@ class Operations:
     collection: str = COLLECTION
     kind: Kind = "operations"
 
-    async def ask(self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None) -> Answer:
+    async def ask(
+        self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None
+    ) -> SearchAnswer:
         """Search for operations. `injected` has the operations that a chat is offered: the operations that read."""
         searched = _Searched(_Search(retriever, options), self.index.library, self.index.writing)
         library = ActionLibrary(self.store, searched)
@@ -56,7 +58,7 @@ class Operations:
         assert asked.texts is not None  # the sets have operations
         offered = [one.label for one in asked.actions if one.operation.reads][:k]
         found = [_ranked(one) for one in ranked.actions]
-        return Answer(asked.texts.query, found, offered, took_ms, asked.texts.timings_ms)
+        return SearchAnswer(asked.texts.query, found, offered, took_ms, asked.texts.timings_ms)
 
 
 def _ranked(one: FoundAction) -> RankedDocument:
@@ -92,20 +94,20 @@ class _Searched:
 
 
 @asynccontextmanager
-async def stored_operations(judged: JudgedSet, plan: Plan, sets: Sequence[str]) -> AsyncIterator[Operations]:
+async def stored_operations(judged: JudgedSet, plan: Plan, sets: Sequence[str]) -> AsyncIterator[OperationSubject]:
     """The action sets of the data folder. Raises RetrievalError, also for a judgement without an operation."""
     with closing(ActionStore(Path(plan.data), plan.catalog_url)) as store:
         known = {name: await asyncio.to_thread(store.operations, name) for name in dict.fromkeys(sets)}
         judged, notes = _with_labels(judged, known)
         async with configured_index(plan) as index:
             origin = f"action set{'s' if len(known) > 1 else ''} {', '.join(known)}"
-            yield Operations(index, judged, store, list(known), origin, notes, sum(map(len, known.values())))
+            yield OperationSubject(index, judged, store, list(known), origin, notes, sum(map(len, known.values())))
 
 
 @asynccontextmanager
 async def operations_of_specs(
     judged: JudgedSet, plan: Plan, cache: Path, specs: Sequence[Path], progress: Callable[[str, str], Progress]
-) -> AsyncIterator[Operations]:
+) -> AsyncIterator[OperationSubject]:
     """The operations of OpenAPI documents, in temporary action sets. Raises RetrievalError, as `stored_operations`."""
     read = {file.stem: await asyncio.to_thread(_read, file) for file in specs}
     known = {name: one.operations for name, one in read.items()}
@@ -117,7 +119,7 @@ async def operations_of_specs(
                 rows = await asyncio.to_thread(rows_of, name, one, "")
                 await library.write(name, rows, progress=progress(f"{judged.name}: embed {name}", "operations"))
             origin = ", ".join(file.name for file in specs)
-            yield Operations(index, judged, store, list(known), origin, notes, sum(map(len, known.values())))
+            yield OperationSubject(index, judged, store, list(known), origin, notes, sum(map(len, known.values())))
 
 
 def _read(file: Path) -> ReadDocument:

@@ -17,7 +17,7 @@ from retrieval.search.retriever import Retriever
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SearchAnswer:
     """The answer of a search to a question."""
 
     query: Query
@@ -45,13 +45,15 @@ class Subject(Protocol):
     @property
     def operations(self) -> int: ...
 
-    async def ask(self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None) -> Answer:
+    async def ask(
+        self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None
+    ) -> SearchAnswer:
         """Search for a question by the retriever of a rung. k: None takes the setting."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Documents:
+class DocumentSubject:
     """The documents of a collection."""
 
     index: Index
@@ -69,7 +71,9 @@ class Documents:
     def notes(self) -> Sequence[str]:
         return self.corpus.notes if self.corpus else ()
 
-    async def ask(self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None) -> Answer:
+    async def ask(
+        self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None
+    ) -> SearchAnswer:
         """Search for passages."""
         start = time.perf_counter()
         injected = await retriever.retrieve(turns, [self.collection], k=k, view=ALL)
@@ -82,7 +86,7 @@ class Documents:
             id = judged_id(hit.passage.source, ids)
             best.setdefault(id, RankedDocument(id, hit.score, dict(hit.ranks), dict(hit.scores)))
         passages = [judged_id(passage.source, ids) for passage in injected.context.passages]
-        return Answer(injected.query, tuple(best.values()), passages, took_ms, injected.timings_ms)
+        return SearchAnswer(injected.query, tuple(best.values()), passages, took_ms, injected.timings_ms)
 
 
 @asynccontextmanager

@@ -49,7 +49,7 @@ class UsageStore(Protocol):
         ...
 
 
-class Counts(Protocol):
+class UsageCounts(Protocol):
     """Counts rows of usage."""
 
     def usage_rows(self, *, written: int = 0, lost: int = 0) -> None: ...
@@ -62,7 +62,7 @@ class Ledger:
         self,
         book: UsageStore,
         *,
-        metrics: Counts,
+        metrics: UsageCounts,
         now_s: Callable[[], float] = time.time,
         clock_s: Callable[[], float] = time.monotonic,
         patience_s: float = _PATIENCE_S,

@@ -28,10 +28,10 @@ from proxy.caller import Rights
 from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError
-from proxy.dialects.lacking import Lacking
 from proxy.dialects.quoting import quoted_label
 from proxy.dialects.replies import tool_name
 from proxy.dialects.target import Target
+from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
@@ -71,21 +71,21 @@ class Actions:
         configured: Mapping[str, bool],
         limits: ActionLimits,
         hidden_rounds: HiddenRounds | None,
-        lacking: Lacking,
+        unsupported: UnsupportedFeatures,
         stored: StoredResults | None = None,
     ) -> None:
         """configured: name of each set -> whether every chat is offered the operations.
 
-        hidden_rounds: None keeps no round. lacking: what upstreams lack for chats of other dialects. stored: None keeps
-        no result for later questions.
+        hidden_rounds: None keeps no round. unsupported: by upstreams, for chats of other dialects. stored: None keeps no
+        result for later questions.
         """
         self.library = library
         self.apis = apis
         self._configured = configured
         self.limits = limits
         self.hidden_rounds = hidden_rounds
-        self.lacking = lacking
-        self.tool_protocols = ToolProtocols(lacking)
+        self.unsupported = unsupported
+        self.tool_protocols = ToolProtocols(unsupported)
         self._stored = stored
         self._keeping: list[asyncio.Task[None]] = []
         self._sets: Mapping[str, ActionSet] = {}

@@ -27,7 +27,7 @@ from proxy.agent.toolbox import (
     Toolbox,
     ToolResult,
 )
-from proxy.apis.call import Api, CallLimits, Outcome, call
+from proxy.apis.call import Api, CallLimits, CallResult, call
 from proxy.apis.masking import masked_ends
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.schema_check import turned
@@ -160,14 +160,14 @@ class Execution:
             arguments = turned(tool.schema, arguments)
         if not isinstance(arguments, dict):
             return Refused("Nothing was sent: the arguments are not a JSON object.", "invalid_arguments")
-        label = tool.label if tool is not None else self._changing(one.name)
+        label = tool.label if tool is not None else self._writing_operation(one.name)
         if label and (tool is None or tool.effect == "changes"):
             (traced.set, _, name), traced.operation = label.rpartition("/"), label
             return Refused(f"Nothing was sent: {name} could change something. This gateway only reads.", "could_change")
         if tool is None:
             names = ", ".join([*self._toolbox.tools, *sorted(self._toolbox.taken)][:_MOST_NAMES])
             text = f"Nothing was sent: no tool has the name {one.name[:_MOST_NAME_CHARS]!r}. The tools are {names}."
-            return Refused(f"{text}{self._similar(one.name, arguments)}", "unknown_tool")
+            return Refused(f"{text}{self._did_you_mean(one.name, arguments)}", "unknown_tool")
         checked = tool.checked(arguments)
         return checked if isinstance(checked, Refused) else await tool.call(checked, Calling(self.chat, traced, share))
 
@@ -176,13 +176,13 @@ class Execution:
         secrets = {one for tool in self._toolbox.tools.values() for one in tool.secrets}
         return masked_ends(text, secrets, _MOST_KEPT_CHARS)
 
-    def _changing(self, tool: str) -> str:
+    def _writing_operation(self, tool: str) -> str:
         """The operation that a model names, if a search has found that it could change something."""
         name = tool.removeprefix(PREFIX)
         found = (one for search in self._trace.searches for one in search.found if one.outcome == "could_change")
         return next((one.operation for one in found if one.operation.partition("/")[2] == name), "")
 
-    def _similar(self, name: str, arguments: dict[str, Any]) -> str:
+    def _did_you_mean(self, name: str, arguments: dict[str, Any]) -> str:
         """The call of the tool with the most similar name, for a model that is not asked by tools."""
         found = "" if self._toolbox.tool_protocol == "native" else self.similar(name)
         return f" If {found} is meant, answer with {example(found, arguments)}" if found else ""
@@ -200,7 +200,7 @@ async def traced_call(
     limits: CallLimits,
     exchange: Exchange,
     traced: ActionCall,
-) -> Outcome:
+) -> CallResult:
     """`call`, noted in the exchange and in the trace. Only cancellation raises: a fault is in the log."""
     began, label = time.perf_counter(), f"{api.name}/{operation.name}"
     traced.sent = True  # a call that is ended may be sent
@@ -209,7 +209,7 @@ async def traced_call(
         traced.sent = outcome.sent
     except Exception:  # of what an API sends, too
         log.exception("%s: a call of %s failed", exchange.id, label)
-        outcome = Outcome(_FAULT, sent=True, word="failed")
+        outcome = CallResult(_FAULT, sent=True, word="failed")
     finally:
         exchange.ended_step("action", began, label)
         if traced.sent:

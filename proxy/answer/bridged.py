@@ -126,7 +126,7 @@ def _knows_chat(request: ModelRequest, target: Target, actions: Actions) -> bool
     """Whether the upstream may know chat completions with the tools of the request."""
     stated = not target.dialects or DIALECT_NAMES[CHAT.path] in target.dialects
     needed = [CHAT.path, *([_CUSTOM] if _has_custom_tools(request) else [])]
-    return stated and not any(actions.lacking.knows(target, name, model=target.model) for name in needed)
+    return stated and not any(actions.unsupported.knows(target, name, model=target.model) for name in needed)
 
 
 def _has_custom_tools(request: ModelRequest) -> bool:
@@ -153,7 +153,7 @@ def _translated(
         fields.pop("previous_response_id", None)
         fields["input"] = items
     body = json_bytes(fields)
-    chat = TranslatedRequest.of(exchange.dialect, body, target, actions.lacking).chat
+    chat = TranslatedRequest.of(exchange.dialect, body, target, actions.unsupported).chat
     choice = fields.get("tool_choice")
     choice = choice.get("type") if isinstance(choice, dict) else choice
     return ClientChat(
@@ -240,14 +240,14 @@ class BridgedChat:
 
         try:
             keep = functools.partial(self._keep, exchange.key)
-            await bridged(self._answer, scope, receive, begin, self._actions.lacking, before_end=keep)
+            await bridged(self._answer, scope, receive, begin, self._actions.unsupported, before_end=keep)
         except _NoChatError:
             exchange.target, exchange.body, exchange.tokens = resolved, self._native, None
             if exchange.action_trace is not None:
                 exchange.action_trace.offer = "not suited"
             await self._upstream(scope, receive, send)
             if exchange.status < 400 and not self._resumes:
-                self._actions.lacking.learn(target, self._lacks, "no operation is offered", model=target.model)
+                self._actions.unsupported.learn(target, self._lacks, "no operation is offered", model=target.model)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat completion in `exchange.body`."""

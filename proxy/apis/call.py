@@ -31,7 +31,7 @@ from proxy.apis.addresses import (
 from proxy.apis.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials
 from proxy.apis.masking import longest_form_bytes, masked
 from proxy.apis.openapi.operation import Operation, Parameter, name_parts, names_method, query_names
-from proxy.apis.request import ActionRequest, BadArgument, build_request
+from proxy.apis.request import ApiRequest, BadArgument, build_request
 from proxy.apis.response_body import read_within
 from proxy.apis.results import normalised, result_text
 from proxy.dialects.json_body import by_size
@@ -62,7 +62,7 @@ class CallLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallResult:
     """What became of a call. `status` is 0 where no response came."""
 
     text: str  # for the model: the result, or what went wrong and what to do
@@ -172,7 +172,7 @@ class Api:
         except ValueError:  # no URL
             return False
 
-    def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
+    def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ApiRequest:
         """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""
         if not self.allows(operation):
             raise ForbiddenAddress(f"actions.{self.name}.only or .never keeps {operation.name} from being called")
@@ -187,7 +187,7 @@ class Api:
         key = (self.auth.where, self.auth.name) if isinstance(self.auth, ApiKey) else None
         return build_request(operation, {**arguments, **fixed}, self.address_of(operation), fixed=fixed.keys(), key=key)
 
-    def shown_request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
+    def shown_request(self, operation: Operation, arguments: Mapping[str, Any]) -> ApiRequest:
         """The request for people: FIXED in place of fixed arguments and of the values in the query of `base_url`.
 
         Raises BadArgument, ForbiddenAddress.
@@ -240,28 +240,28 @@ def _without_values(value: Any) -> Any:
 
 async def call(
     api: Api, operation: Operation, arguments: Mapping[str, Any], limits: CallLimits, *, owner: str = ""
-) -> Outcome:
+) -> CallResult:
     """Call an operation. arguments: checked (`schema_check.problems`), without the fixed arguments. owner: the key.
 
     Only reading calls are tried again. Only cancellation raises.
     """
     if api.why_not_called(operation) == "could_change":
-        return Outcome(
+        return CallResult(
             f"{operation.method} {operation.path} could change something. This gateway only reads: nothing was sent.",
             word="could_change",
         )
     if api.refusal:
-        return Outcome(api.refusal, word="no_credentials")
+        return CallResult(api.refusal, word="no_credentials")
     try:
         request = api.request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
-        return Outcome(api.masked_text(f"Nothing was sent: {error}."), word="invalid_arguments")
+        return CallResult(api.masked_text(f"Nothing was sent: {error}."), word="invalid_arguments")
     began, sending = time.perf_counter(), _Sending(owner)
     try:
         async with asyncio.timeout(limits.seconds):
             outcome = await _with_retries(api, request, limits, sending)
     except TimeoutError:
-        outcome = Outcome(f"{sending.stage} within {limits.seconds:g} s.", word="timeout")
+        outcome = CallResult(f"{sending.stage} within {limits.seconds:g} s.", word="timeout")
     except (httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
         outcome = _failure(error, tries=1)
     ms = (time.perf_counter() - began) * 1000
@@ -289,7 +289,7 @@ class _Sending:
         self.began = self.began or event.endswith(".send_request_headers.started")
 
 
-async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits, sending: _Sending) -> Outcome:
+async def _with_retries(api: Api, request: ApiRequest, limits: CallLimits, sending: _Sending) -> CallResult:
     """The outcome of the last try. A try that would begin after the limit of time is not waited for."""
     end_s = time.monotonic() + limits.seconds
     pauses_s = (limits.pause_s, limits.pause_s * 2, math.inf)  # before the next try, at least
@@ -311,7 +311,7 @@ async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits, se
     raise AssertionError("the last try returns")
 
 
-async def _once(api: Api, given: ActionRequest, limits: CallLimits, sending: _Sending) -> tuple[Outcome, float]:
+async def _once(api: Api, given: ApiRequest, limits: CallLimits, sending: _Sending) -> tuple[CallResult, float]:
     """The outcome, and the seconds that the API asks to wait. Redirects within the origin are followed."""
     url = httpx.URL(given.url)
     for _ in range(_MOST_REDIRECTS + 1):
@@ -325,11 +325,11 @@ async def _once(api: Api, given: ActionRequest, limits: CallLimits, sending: _Se
             url = target
         finally:
             await response.aclose()
-    return Outcome("The API redirects without an end.", word="failed"), 0.0
+    return CallResult("The API redirects without an end.", word="failed"), 0.0
 
 
 async def _response(
-    api: Api, given: ActionRequest, url: httpx.URL, limits: CallLimits, sending: _Sending
+    api: Api, given: ApiRequest, url: httpx.URL, limits: CallLimits, sending: _Sending
 ) -> httpx.Response:
     """The response to the request with credentials, not yet read."""
     timeout = httpx.Timeout(limits.seconds, connect=min(10.0, limits.seconds)).as_dict()
@@ -377,7 +377,7 @@ def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> h
     return target if kept and origin_of(target) == origin_of(url) else None
 
 
-def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, limits: CallLimits) -> Outcome:
+def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, limits: CallLimits) -> CallResult:
     size_bytes = len(content)
     content, media_type = normalised(content, response.headers.get("content-type", ""))
     content = api.masked(content, sent_credentials(response.request), whole=whole)
@@ -397,7 +397,7 @@ def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, li
         text = f"The API answered with status {status} and no content."
     cut = "" if response.has_redirect_location else api.masked_text(result.whole)
     word: OutcomeWord = "ok" if 200 <= status < 300 else "api_error"
-    return Outcome(text, status, size=size_bytes, whole=cut, word=word)
+    return CallResult(text, status, size=size_bytes, whole=cut, word=word)
 
 
 def _further_pages(response: httpx.Response) -> str:
@@ -422,6 +422,6 @@ def _retry_after_s(response: httpx.Response) -> float:
         return 0.0
 
 
-def _failure(error: Exception, tries: int) -> Outcome:
+def _failure(error: Exception, tries: int) -> CallResult:
     reason = str(error) if isinstance(error, NoToken) else why_failed(error)
-    return Outcome(f"The call failed: {reason}.", word="failed", tries=tries)
+    return CallResult(f"The call failed: {reason}.", word="failed", tries=tries)

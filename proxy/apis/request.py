@@ -44,7 +44,7 @@ class BadArgument(ValueError):
     """A value that cannot be written into the request; the text is for the model."""
 
 
-class ActionRequest(msgspec.Struct, frozen=True):
+class ApiRequest(msgspec.Struct, frozen=True):
     """The bytes to send, without credentials."""
 
     method: str
@@ -60,7 +60,7 @@ def build_request(
     *,
     fixed: Collection[str] = (),
     key: tuple[str, str] | None = None,
-) -> ActionRequest:
+) -> ApiRequest:
     """The request for a call. arguments: as the operation's schema has them. Raises BadArgument.
 
     fixed: the arguments that no model gives. key: the place and the name of a key that is added later.
@@ -97,7 +97,7 @@ def build_request(
     taken = [_Taken("query", name) for one in own for name in query_names(f"?{one}")]
     taken += [_Taken(*key)] if key else []
     _check_names(operation, parts.names, fields, fixed, taken)
-    return ActionRequest(operation.method, url, tuple(headers), content)
+    return ApiRequest(operation.method, url, tuple(headers), content)
 
 
 class _Parts:

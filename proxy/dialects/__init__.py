@@ -4,7 +4,7 @@ base             the protocol of a dialect, a request and a conversation
 chat             OpenAI's chat completions
 chat_reply       a chat completion's reply: read and written
 json_body        a JSON body as bytes: read, and edited without changing any other byte
-lacking          the paths and members that upstreams lack, learned from answers
+unsupported_features  the paths and members that upstreams lack, learned from answers
 messages         Anthropic's Messages API
 messages_reply   a message: read and written
 content_encoding  unpacks a body within a limit

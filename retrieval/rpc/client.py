@@ -27,8 +27,8 @@ from retrieval.rpc.protocol import (
     Call,
     Failed,
     Frames,
-    Operation,
     ProgressReport,
+    RemoteMethod,
     decode_reply,
     encode,
     encode_raw,
@@ -94,7 +94,7 @@ class IndexClient:
             line.close()
         self._idle.clear()
 
-    async def _search(self, operation: Operation, *args: Any, **named: Any) -> Any:
+    async def _search(self, operation: RemoteMethod, *args: Any, **named: Any) -> Any:
         if operation.name != "retrieve":
             return await self._run(operation, *args, **named)
         if self.silent:
@@ -105,7 +105,7 @@ class IndexClient:
             self._doubt()
             raise
 
-    async def _run(self, operation: Operation, *args: Any, **named: Any) -> Any:
+    async def _run(self, operation: RemoteMethod, *args: Any, **named: Any) -> Any:
         arguments = operation.arguments(*args, **named)
         progress: Progress | None = None
         if operation.progress:

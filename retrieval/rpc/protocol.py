@@ -31,7 +31,7 @@ PING = "ping"  # answered by the index process, not by the index
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class RemoteMethod:
     """A method of `Search`, `Library` or `Writing`."""
 
     part: str  # attribute of `Knowledge`
@@ -101,7 +101,7 @@ def _decoder(kind: Any) -> Callable[[msgspec.Raw], Any]:
     return msgspec.msgpack.Decoder(kind, dec_hook=_decoded_path).decode
 
 
-def _operation(part: str, protocol: type, name: str) -> Operation:
+def _operation(part: str, protocol: type, name: str) -> RemoteMethod:
     method = getattr(protocol, name)
     hints = get_type_hints(method)
     fields: list[Any] = []
@@ -113,7 +113,7 @@ def _operation(part: str, protocol: type, name: str) -> Operation:
         required = parameter.default is parameter.empty
         fields.append((parameter.name, kind) if required else (parameter.name, kind, parameter.default))
     arguments = msgspec.defstruct(name, fields, array_like=True)
-    return Operation(part, name, arguments, _decoder(arguments), _decoder(hints["return"]), progress)
+    return RemoteMethod(part, name, arguments, _decoder(arguments), _decoder(hints["return"]), progress)
 
 
 OPERATIONS = {

@@ -40,8 +40,8 @@ from retrieval.stores.schema import (
     MAX_INDEXED_FIELDS,
     SENTINEL_TERM,
     TENANT,
+    EngineSearch,
     EngineStore,
-    Question,
     Vectors,
     checked_points,
     indexed_fields,
@@ -158,7 +158,7 @@ class EdgeStore(EngineStore):
         await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
         self._writer.shutdown()
 
-    async def _query_lists(self, question: Question) -> dict[tuple[str, str], list[ScoredId]]:
+    async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], list[ScoredId]]:
         """All lists in one call of the engine."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 

@@ -42,9 +42,9 @@ from retrieval.stores.schema import (
     MODIFIED_S,
     SOURCE,
     TENANT,
+    EngineSearch,
     EngineStore,
     FilterClasses,
-    Question,
     Vectors,
     build_filter,
     checked_points,
@@ -261,7 +261,7 @@ class QdrantStore(EngineStore):
         for client in self._clients:
             await client.close()
 
-    async def _query_lists(self, question: Question) -> dict[tuple[str, str], list[ScoredId]]:
+    async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], list[ScoredId]]:
         """All lists in one request."""
         from qdrant_client import models
 

@@ -249,7 +249,7 @@ def checked_points(points: Sequence[Point], vectors: Vectors) -> list[tuple[Poin
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class EngineSearch:
     """A search as lists to request from the engine: (arm, tenant) -> length."""
 
     numbers: Mapping[str, list[float]]  # arm -> vector
@@ -266,7 +266,7 @@ def question_of(
     terms: Sequence[tuple[str, float]],
     k: int,
     view: View,
-) -> Question:
+) -> EngineSearch:
     """Return the lists of a search; a query without words has no lexical list. Raises ValueError."""
     if k < 1:
         raise ValueError(f"k is {k}, expected 1 or more")
@@ -274,7 +274,7 @@ def question_of(
     sparse = query_vectors(tenants, terms)
     lengths = {(arm, tenant): k + 1 for arm in numbers for tenant in tenants}
     lengths |= {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
-    return Question(numbers, sparse, view, k, lengths)
+    return EngineSearch(numbers, sparse, view, k, lengths)
 
 
 def with_ties(points: Sequence[Any], k: int) -> list[ScoredId]:
@@ -284,7 +284,7 @@ def with_ties(points: Sequence[Any], k: int) -> list[ScoredId]:
     return [ScoredId(str(point.id), point.score) for point in points if point.score >= lowest_score]
 
 
-def extended(question: Question, lists: Mapping[tuple[str, str], Sequence[ScoredId]]) -> Question | None:
+def extended(question: EngineSearch, lists: Mapping[tuple[str, str], Sequence[ScoredId]]) -> EngineSearch | None:
     """Return a question for the lists of vectors that are cut between equal scores. lists: from `with_ties`."""
     k = question.k
     longer = {of: k + TIES for of, points in lists.items() if of[0] != BM25 and len(points) > k}
@@ -307,7 +307,7 @@ class EngineStore(ABC):
     _vectors: Vectors
 
     @abstractmethod
-    async def _query_lists(self, question: Question) -> dict[tuple[str, str], list[ScoredId]]:
+    async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], list[ScoredId]]:
         """Return (arm, tenant) -> points, best first, as from `with_ties`."""
 
     @abstractmethod

@@ -15,7 +15,7 @@ from proxy.agent.toolbox import ActionLimits, Calling, Toolbox
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.library import ActionLibrary
-from proxy.dialects.lacking import Lacking
+from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange
 from runtime.sealing import MasterKey
 
@@ -26,7 +26,7 @@ def actions_of(folder: Path, library: ActionLibrary, configured: Mapping[str, bo
     """The action sets of a library. limits: other values than the usual values."""
     credentials = KeyCredentials(SqlAccounts(folder), MasterKey("", "NONE"))
     apis = KeyApis(lambda found, _: Api(found.name, found.base_url), credentials)
-    return Actions(library, apis, configured, replace(_LIMITS, **limits), None, Lacking(60))
+    return Actions(library, apis, configured, replace(_LIMITS, **limits), None, UnsupportedFeatures(60))
 
 
 async def nothing(_turns: object) -> Sequence[OperationTool]:

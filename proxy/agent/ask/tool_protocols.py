@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.dialects.lacking import Lacking
 from proxy.dialects.target import Target, ToolProtocol
+from proxy.dialects.unsupported_features import UnsupportedFeatures
 
 LEARNED: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
 # Protocol -> what a model lacks that is not asked by this protocol, and what the gateway does in place, for the log.
@@ -65,8 +65,8 @@ def refused_function(error: bytes, names: Sequence[str], before: int) -> str:
 class ToolProtocols:
     """The knowledge of a process: per upstream and model, for a time."""
 
-    def __init__(self, lacking: Lacking) -> None:
-        self._lacking = lacking
+    def __init__(self, unsupported: UnsupportedFeatures) -> None:
+        self._unsupported = unsupported
         # Upstream and model that has made calls by tools -> refusals since.
         self._text_calls_in_a_row: dict[tuple[str, str], int] = {}
 
@@ -75,12 +75,12 @@ class ToolProtocols:
 
         With tools of the client, only a model that refuses tools is not asked by tools.
         """
-        if wants_structured_output(fields) and self._lacking.knows(target, _NO_FORM[0], model=target.model):
+        if wants_structured_output(fields) and self._unsupported.knows(target, _NO_FORM[0], model=target.model):
             return "none"
         return target.tools or self._learned(target, client_tools=bool(fields.get("tools")))
 
     def _learned(self, target: Target, *, client_tools: bool = False) -> ToolProtocol:
-        if client_tools and not self._lacking.knows(target, _NO_TOOLS[0], model=target.model):
+        if client_tools and not self._unsupported.knows(target, _NO_TOOLS[0], model=target.model):
             return "native"
         return self._first(target, LEARNED)
 
@@ -127,7 +127,7 @@ class ToolProtocols:
 
     def refuses(self, target: Target, operation: str) -> bool:
         """Whether the model refuses the definition of an operation (SET/OPERATION)."""
-        return self._lacking.knows(target, _SCHEMA + operation, model=target.model)
+        return self._unsupported.knows(target, _SCHEMA + operation, model=target.model)
 
     def refuse(self, target: Target, operation: str) -> None:
         """Learn that the model refuses the definition of an operation."""
@@ -136,19 +136,19 @@ class ToolProtocols:
     def refused_of(self, name: str) -> Sequence[tuple[str, str]]:
         """The operations of a set whose definition a model refuses, and the model."""
         start = f"{_SCHEMA}{name}/"
-        return [(one.removeprefix(start), model) for model, one in self._lacking.names() if one.startswith(start)]
+        return [(one.removeprefix(start), model) for model, one in self._unsupported.names() if one.startswith(start)]
 
     def accepts_provider_fields(self, target: Target) -> bool:
         """Whether the model takes the provider fields of its messages back."""
-        return not self._lacking.knows(target, _NO_PROVIDER_FIELDS[0], model=target.model)
+        return not self._unsupported.knows(target, _NO_PROVIDER_FIELDS[0], model=target.model)
 
     def refuse_provider_fields(self, target: Target) -> None:
         """Learn that the model refuses the provider fields of its messages."""
         self._learn(target, *_NO_PROVIDER_FIELDS)
 
     def _lacks(self, target: Target, protocol: ToolProtocol) -> bool:
-        return self._lacking.knows(target, _LACKS[protocol][0], model=target.model)
+        return self._unsupported.knows(target, _LACKS[protocol][0], model=target.model)
 
     def _learn(self, target: Target, name: str, instead: str) -> None:
-        if not self._lacking.knows(target, name, model=target.model):
-            self._lacking.learn(target, name, instead, model=target.model)
+        if not self._unsupported.knows(target, name, model=target.model):
+            self._unsupported.learn(target, name, instead, model=target.model)

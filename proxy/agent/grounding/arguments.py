@@ -56,7 +56,7 @@ _LEAST_DIGITS = 4  # of a piece: shorter numbers stand in most messages
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
-def invented(
+def ungrounded(
     operation: Operation,
     schema: Mapping[str, Any],
     arguments: Mapping[str, Any],
@@ -64,7 +64,7 @@ def invented(
     asked: Container[str] = (),
     said: Sequence[str] = (),
 ) -> list[str]:
-    """The invented values, as "name: value". known: the texts of the conversation and of the results.
+    """The ungrounded values, as "name: value". known: the texts of the conversation and of the results.
 
     asked: arguments that the gateway asked the person for: a word may be the person's answer in other words or in
     another language, and the gateway would ask again and again. said: the person's messages, which are known, too:

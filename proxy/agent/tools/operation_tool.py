@@ -11,7 +11,7 @@ from typing import Any
 
 from proxy.agent.action_trace import CallOutcome
 from proxy.agent.execution import traced_call
-from proxy.agent.grounding.arguments import TooManyValues, identifiers, invented, is_blank
+from proxy.agent.grounding.arguments import TooManyValues, identifiers, is_blank, ungrounded
 from proxy.agent.grounding.asking import WHICH, allowed, asked, needs_of, question, row_for, row_for_choice
 from proxy.agent.grounding.chosen_rows import ListedRows, OpenChoice, json_in, open_choice
 from proxy.agent.grounding.known_texts import without_marks
@@ -156,8 +156,8 @@ class _Call:
         self._asked = asked(tool.operation, chat.known)  # arguments that the person was asked for, in an earlier reply
         self._in_path = {one.argument for one in tool.operation.parameters if one.place == "path"}
         # The operation that finds the identifiers; None: not offered.
-        self._finder = next((one for one in chat.toolbox.operations if self._is_found_by(one)), None)
-        self._needs = needs_of(self._finder.schema) if self._finder is not None else {}
+        self._producer = next((one for one in chat.toolbox.operations if self._is_found_by(one)), None)
+        self._needs = needs_of(self._producer.schema) if self._producer is not None else {}
 
     async def result(self, calling: Calling) -> ToolResult:
         tool, chat = self._tool, self._chat
@@ -172,10 +172,10 @@ class _Call:
             return self._ask(rows, "invalid_arguments")
         if wrong := problems(tool.schema, self._arguments):
             missing = self._missing()
-            text = f"Nothing was sent: {'; '.join(wrong)}. {self._mended(missing)}".rstrip()
+            text = f"Nothing was sent: {'; '.join(wrong)}. {self._repair_hint(missing)}".rstrip()
             return self._failed(missing, text, "invalid_arguments")
         try:
-            made_up = invented(tool.operation, tool.schema, self._arguments, chat.known, self._asked, chat.said)
+            made_up = ungrounded(tool.operation, tool.schema, self._arguments, chat.known, self._asked, chat.said)
             choice = None if made_up else await self._open_choice()
         except TooManyValues as error:
             return Refused(f"Nothing was sent: {error}.", "invalid_arguments")
@@ -185,7 +185,7 @@ class _Call:
                 return self._ask(self._rows(names), "invented_value")
             text = (
                 f"Nothing was sent. These values stand neither in the conversation nor in an earlier result: "
-                f"{'; '.join(made_up)}. {self._how_found()}"
+                f"{'; '.join(made_up)}. {self._producer_hint()}"
             )
             return self._failed(names, text, "invented_value")
         if choice is not None:
@@ -228,9 +228,9 @@ class _Call:
         """How the model goes on after the person has answered a question with these rows."""
         named = self._named
         name = self._toolbox.name_of(self._tool)
-        if self._finder is not None and named and (need := next((one for one in self._needs if one in rows), "")):
-            self._chat.wanted[self._finder.label] = name
-            return _GO_ON.format(example(self._toolbox.name_of(self._finder), {need: named}))
+        if self._producer is not None and named and (need := next((one for one in self._needs if one in rows), "")):
+            self._chat.wanted[self._producer.label] = name
+            return _GO_ON.format(example(self._toolbox.name_of(self._producer), {need: named}))
         return _GO_ON.format(f"one JSON object alone, which calls {name}")
 
     def _is_found_by(self, one: Tool) -> bool:
@@ -260,7 +260,7 @@ class _Call:
         if not unsaid and (self._native or not blank):
             return []
         absent = [name for name in self._required if name not in given and name not in unsaid]
-        if self._finder is not None and (not self._needs or self._named):
+        if self._producer is not None and (not self._needs or self._named):
             absent = [name for name in absent if name not in self._in_path]
         return self._rows([*unsaid, *absent])
 
@@ -284,7 +284,7 @@ class _Call:
         """
         rows = []
         for name in names:
-            found = self._finder is not None and name in self._in_path
+            found = self._producer is not None and name in self._in_path
             meaning = row_for(name, self._properties.get(name))
             if found and self._needs:
                 rows += [row_for(*need) for need in self._needs.items()]
@@ -365,31 +365,31 @@ class _Call:
             name for name, one in self._arguments.items() if name in self._properties and problems(alone, {name: one})
         ]
 
-    def _mended(self, missing: Sequence[str]) -> str:
+    def _repair_hint(self, missing: Sequence[str]) -> str:
         """How a model that is not asked by tools mends a call: finds a value, or leaves out unknown arguments."""
         if self._native:
             return ""
         if missing:
             self._chat.incomplete.add(self._tool.label)
-            return self._how_found() if self._tool.operation.producers else ""
+            return self._producer_hint() if self._tool.operation.producers else ""
         known = {name: value for name, value in self._arguments.items() if name in self._properties}
         if problems(self._tool.schema, known):
             return ""
         name = self._toolbox.name_of(self._tool)
         return f"If {name} without these arguments is right, answer with {example(name, known)}"
 
-    def _how_found(self) -> str:
+    def _producer_hint(self) -> str:
         """How the model finds the values of an operation."""
-        finder = self._finder
-        if finder is None:
+        producer = self._producer
+        if producer is None:
             return "Find the values by another tool, or ask the user."
-        name = self._toolbox.name_of(finder)
-        self._chat.wanted[finder.label] = self._toolbox.name_of(self._tool)
+        name = self._toolbox.name_of(producer)
+        self._chat.wanted[producer.label] = self._toolbox.name_of(self._tool)
         if self._native:
             return f"Find the values by {name}, or ask the user."
         named = self._named
         filled = {one: named for one in list(self._needs)[:1] if named and not problems(self._needs[one], named)}
-        if not set(finder.schema["required"]) <= filled.keys():
+        if not set(producer.schema["required"]) <= filled.keys():
             return f"If the question needs the values, find them by {name}, or ask the user."
         # A small model answers at once where it may, so only a question that passages may answer offers the way out.
         way_out = " Otherwise answer the user." if self._toolbox.passages and not self._toolbox.sure else ""

@@ -40,7 +40,7 @@ class Place(NamedTuple):
     first: int = 0  # element of the list at the path, where the value is a range of elements
 
 
-class Row(NamedTuple):
+class ResultRow(NamedTuple):
     """A row of a result: an element, with the place, or a part of a text, with the first character."""
 
     place: str
@@ -142,17 +142,17 @@ def _lines(value: Any, level: int) -> Iterator[str]:
     yield "\n" + brackets[1]
 
 
-def rows_of(place: Place) -> list[Row]:
+def rows_of(place: Place) -> list[ResultRow]:
     """The elements of the largest list within the value, else the members of the value; the lines of a text."""
     value, path, first = place
     if isinstance(value, str):
-        return [Row(f"start {at}", piece, piece) for at, piece in _pieces(value)]
+        return [ResultRow(f"start {at}", piece, piece) for at, piece in _pieces(value)]
     lists = [(path, value)] if isinstance(value, list) else [*_lists(value, path)]
     if lists:
         path, rows = max(lists, key=lambda one: _size(one[1]))
-        return [Row(f"{path}/{number}", one, _dumped(one)) for number, one in enumerate(rows, first)]
+        return [ResultRow(f"{path}/{number}", one, _dumped(one)) for number, one in enumerate(rows, first)]
     members = value.items() if isinstance(value, dict) else ()
-    return [Row(f"{path}/{_escaped(name)}", one, _dumped([name, one])) for name, one in members]
+    return [ResultRow(f"{path}/{_escaped(name)}", one, _dumped([name, one])) for name, one in members]
 
 
 def _lists(value: Any, path: str) -> Iterator[tuple[str, list[Any]]]:
@@ -216,7 +216,7 @@ def _words(text: str) -> list[str]:
     return [word[:-1] if len(word) > _LEAST_PLURAL and word.endswith("s") else word for word in found]
 
 
-def _found(rows: Sequence[Row], query: str, max_chars: int) -> str:
+def _found(rows: Sequence[ResultRow], query: str, max_chars: int) -> str:
     best = best_rows([row.text for row in rows], query)
     if not best:
         return f"(None of the {len(rows):,} rows holds a word of the query.)"

@@ -81,7 +81,7 @@ def must(be: str) -> Meta:
     return Meta(extra_json_schema={"$must": be})
 
 
-class Named(Struct, frozen=True):
+class NamedType(Struct, frozen=True):
     """What the document tells about a named type that is not a Struct."""
 
     text: str
@@ -89,13 +89,13 @@ class Named(Struct, frozen=True):
     schema: Mapping[str, Any]  # beside its own
 
 
-NAMED: dict[str, Named] = {}
+NAMED: dict[str, NamedType] = {}
 
 
 def named(name: str, text: str = "", one_of: Sequence[Any] = (), **schema: Any) -> Meta:
-    """A type that is a named schema of the document, as `Named`; of the name alone in a type that contains itself."""
+    """A type that is a named schema of the document; of the name alone in a type that contains itself."""
     if name not in NAMED or one_of:
-        NAMED[name] = Named(text, one_of, schema)
+        NAMED[name] = NamedType(text, one_of, schema)
     return Meta(extra_json_schema={"$named": name})
 
 

@@ -10,7 +10,7 @@ class DocumentTooLarge(ValueError):
     """A document whose operations have more values than the gateway reads."""
 
 
-class Budget:
+class ReadBudget:
     """The values that may still be read of a document."""
 
     def __init__(self) -> None:

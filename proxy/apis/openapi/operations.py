@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from proxy.apis.openapi.budget import Budget, DocumentTooLarge
+from proxy.apis.openapi.budget import DocumentTooLarge, ReadBudget
 from proxy.apis.openapi.keywords import names_in, without_circles
 from proxy.apis.openapi.names import FreeNames, in_latin
 from proxy.apis.openapi.operation import (
@@ -27,7 +27,7 @@ from proxy.apis.openapi.operation import (
 )
 from proxy.apis.openapi.producers import with_producers
 from proxy.apis.openapi.references import BadReference, path_item, resolved
-from proxy.apis.openapi.schemas import SchemaReader, TooLarge
+from proxy.apis.openapi.schemas import SchemaReader, SchemaTooLarge
 from proxy.apis.openapi.size import MOST_BYTES, fitted
 from proxy.dialects.quoting import quoted
 
@@ -73,7 +73,7 @@ def operations_of(document: Mapping[str, Any], *, most: int = sys.maxsize) -> tu
 
     Raises DocumentTooLarge, also for more operations than `most`.
     """
-    callable_, uncallable, budget = list[Operation](), list[Uncallable](), Budget()
+    callable_, uncallable, budget = list[Operation](), list[Uncallable](), ReadBudget()
     names = FreeNames(_MOST_NAME_CHARS)
     for path, item, method, operation in _items(document, uncallable, budget):
         budget.take(_VALUES_OF_OPERATION)
@@ -84,7 +84,7 @@ def operations_of(document: Mapping[str, Any], *, most: int = sys.maxsize) -> tu
             )
         try:
             made = _operation(document, path, item, method, operation, names, budget)
-        except (BadReference, BadServer, TooLarge, _Unsupported) as error:
+        except (BadReference, BadServer, SchemaTooLarge, _Unsupported) as error:
             uncallable.append(Uncallable(method.upper(), path, str(error)))
         except (TypeError, AttributeError, KeyError, RecursionError) as error:  # values of another type than expected
             uncallable.append(Uncallable(method.upper(), path, f"the operation is not written as OpenAPI ({error})"))
@@ -113,7 +113,7 @@ class _Unsupported(ValueError):
 
 
 def _items(
-    document: Mapping[str, Any], uncallable: list[Uncallable], budget: Budget
+    document: Mapping[str, Any], uncallable: list[Uncallable], budget: ReadBudget
 ) -> Iterator[tuple[str, Values, str, Any]]:
     """The path, the path item, the method and the operation of each operation; path items with a fault are noted."""
     for path, given in document.get("paths", {}).items():
@@ -127,7 +127,7 @@ def _items(
 
 
 def _operation(
-    document: Mapping[str, Any], path: str, item: Values, method: str, given: Any, names: FreeNames, budget: Budget
+    document: Mapping[str, Any], path: str, item: Values, method: str, given: Any, names: FreeNames, budget: ReadBudget
 ) -> Operation:
     if not isinstance(given, dict):
         raise _Unsupported((isinstance(given, str) and given) or "the operation is not an object")
@@ -182,21 +182,21 @@ def _operation(
 
 
 def _fitted(schema: Values) -> Values:
-    """The schema within the bytes for a tool. Raises TooLarge."""
+    """The schema within the bytes for a tool. Raises SchemaTooLarge."""
     if (made := fitted(schema)) is None:
-        raise TooLarge(f"the required arguments take more than {MOST_BYTES:,} bytes, the most for a tool")
+        raise SchemaTooLarge(f"the required arguments take more than {MOST_BYTES:,} bytes, the most for a tool")
     return made
 
 
 def _check_json(schema: Values) -> None:
-    """Raise TooLarge for a schema that cannot stand in a request of a model: orjson writes 254 levels."""
+    """Raise SchemaTooLarge for a schema that cannot stand in a request of a model: orjson writes 254 levels."""
     within: Any = schema
     for _ in range(_LEVELS_AROUND):
         within = [within]
     try:
         orjson.dumps(within)
     except orjson.JSONEncodeError as error:
-        raise TooLarge(f"the argument schema cannot be written as JSON ({error})") from error
+        raise SchemaTooLarge(f"the argument schema cannot be written as JSON ({error})") from error
 
 
 def _name(given: Values, method: str, path: str) -> str:
@@ -363,7 +363,7 @@ def _sent(media_range: str, schema: Any) -> str:
     return "text/plain" if media_range.startswith("text/") else OCTETS
 
 
-def _encodings(row: Any, budget: Budget) -> dict[str, Encoding]:
+def _encodings(row: Any, budget: ReadBudget) -> dict[str, Encoding]:
     given = row.get("encoding") if isinstance(row, dict) else None
     budget.take_size(given)
     made = {}
@@ -379,7 +379,7 @@ def _encodings(row: Any, budget: Budget) -> dict[str, Encoding]:
     return made
 
 
-def _binary(document: Mapping[str, Any], form: Any, budget: Budget, levels: int = 5) -> Iterator[str]:
+def _binary(document: Mapping[str, Any], form: Any, budget: ReadBudget, levels: int = 5) -> Iterator[str]:
     """The files among the properties of a form, also of a form that combines others (`allOf`)."""
     schema = resolved(document, form)
     if not levels or not isinstance(schema, dict):
@@ -395,7 +395,7 @@ def _binary(document: Mapping[str, Any], form: Any, budget: Budget, levels: int 
                 yield name
 
 
-def _successes(document: Mapping[str, Any], given: Values, budget: Budget) -> Iterator[Values]:
+def _successes(document: Mapping[str, Any], given: Values, budget: ReadBudget) -> Iterator[Values]:
     """The content of the successful responses, the lowest status first.
 
     The default response counts only without a status of success: beside a success, the default is an error.
@@ -411,7 +411,7 @@ def _successes(document: Mapping[str, Any], given: Values, budget: Budget) -> It
             yield response["content"]
 
 
-def _accept(document: Mapping[str, Any], given: Values, budget: Budget) -> str:
+def _accept(document: Mapping[str, Any], given: Values, budget: ReadBudget) -> str:
     """JSON, of versions of JSON the last, if a successful response can be JSON; else the media types."""
     named = (one for content in _successes(document, given, budget) for one in content)
     media_types = [one for one in dict.fromkeys(named) if _MEDIA_TYPE.fullmatch(one)]
@@ -425,7 +425,7 @@ def _by_numbers(text: str) -> str:
     return re.sub("[0-9]+", lambda number: number[0].zfill(12), text)
 
 
-def _take_servers(servers: Any, budget: Budget) -> None:
+def _take_servers(servers: Any, budget: ReadBudget) -> None:
     """Take the values that `server_of` reads."""
     first = servers[0] if isinstance(servers, list) and servers else None
     if isinstance(first, dict):

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import yaml
 
-from proxy.apis.openapi.budget import Budget, DocumentTooLarge
+from proxy.apis.openapi.budget import DocumentTooLarge, ReadBudget
 from proxy.apis.openapi.references import BadReference
 from proxy.apis.openapi.swagger import upgraded
 
@@ -34,7 +34,7 @@ class _Loader(yaml.CSafeLoader):
 
     def __init__(self, text: bytes) -> None:
         super().__init__(text)
-        self._budget = Budget()  # of merged members, which are no shared values
+        self._budget = ReadBudget()  # of merged members, which are no shared values
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):

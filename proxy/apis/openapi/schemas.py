@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.apis.openapi.budget import Budget
+from proxy.apis.openapi.budget import ReadBudget
 from proxy.apis.openapi.keywords import LISTS, compiles, kept, mend
 from proxy.apis.openapi.names import FreeNames
 from proxy.apis.openapi.references import BadReference, found
@@ -29,14 +29,14 @@ _UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]+")
 Values = dict[str, Any]
 
 
-class TooLarge(ValueError):
+class SchemaTooLarge(ValueError):
     """A schema with more values than a model can read."""
 
 
 class SchemaReader:
     """Reads the schemas of one operation; the new schemas share `defs`."""
 
-    def __init__(self, document: Mapping[str, Any], budget: Budget) -> None:
+    def __init__(self, document: Mapping[str, Any], budget: ReadBudget) -> None:
         self.defs: Values = {}
         self._document = document
         self.budget = budget
@@ -45,7 +45,7 @@ class SchemaReader:
         self._values = 0
 
     def read(self, schema: Any) -> Any:
-        """The JSON Schema. Raises BadReference, TooLarge, DocumentTooLarge."""
+        """The JSON Schema. Raises BadReference, SchemaTooLarge, DocumentTooLarge."""
         self._count_one()
         if isinstance(schema, bool):
             return schema
@@ -89,10 +89,10 @@ class SchemaReader:
         self._values += 1
         self.budget.take(1)
         if self._values > _MOST_VALUES:
-            raise TooLarge(_TOO_LARGE)
+            raise SchemaTooLarge(_TOO_LARGE)
 
     def _count(self, value: Any) -> None:
-        """Count the values within a value. Raises TooLarge."""
+        """Count the values within a value. Raises SchemaTooLarge."""
         self._count_one()
         if isinstance(value, str):
             self.budget.take_size(value)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.apis.openapi.budget import Budget
+from proxy.apis.openapi.budget import ReadBudget
 from proxy.apis.openapi.operations import FORM, MULTIPART
 from proxy.apis.openapi.references import BadReference, path_item, resolved
 
@@ -26,7 +26,7 @@ class _Unsupported(ValueError):
 
 def upgraded(document: Mapping[str, Any]) -> Values:
     """The document in the form of version 3.0. Raises DocumentTooLarge."""
-    paths, budget = document.get("paths"), Budget()
+    paths, budget = document.get("paths"), ReadBudget()
     return {
         **document,
         "openapi": "3.0.3",
@@ -48,7 +48,7 @@ def _servers(document: Mapping[str, Any]) -> list[Values]:
     return [{"url": f"{scheme}://{host.rstrip('/')}{path}"}]
 
 
-def _item(document: Mapping[str, Any], given: Any, budget: Budget) -> Any:
+def _item(document: Mapping[str, Any], given: Any, budget: ReadBudget) -> Any:
     """The path item, with the members at a reference; a path item with a fault keeps the fault."""
     item, fault = path_item(document, given)
     budget.take(1 + len(item))
@@ -66,7 +66,7 @@ def _item(document: Mapping[str, Any], given: Any, budget: Budget) -> Any:
     return made
 
 
-def _operation(document: Mapping[str, Any], operation: Values, shared: list[Any], budget: Budget) -> Values:
+def _operation(document: Mapping[str, Any], operation: Values, shared: list[Any], budget: ReadBudget) -> Values:
     """The operation, with the path's parameters as its own: bodies are not parameters in version 3."""
     budget.take_size(operation, shared, operation.get("parameters"))
     given: dict[tuple[Any, Any], Values] = {}
@@ -150,7 +150,7 @@ def _form(fields: list[Values], consumed: list[str]) -> Values:
     return {"required": bool(schema["required"]), "content": content}
 
 
-def _responses(document: Mapping[str, Any], operation: Values, budget: Budget) -> Values:
+def _responses(document: Mapping[str, Any], operation: Values, budget: ReadBudget) -> Values:
     produced = operation.get("produces") or document.get("produces") or ["application/json"]
     made: Values = {}
     responses = operation.get("responses")

@@ -190,7 +190,7 @@ def allowed(groups: Sequence[str], reader: Groups) -> bool:
     return not groups or reader is None or not set(groups).isdisjoint(reader)
 
 
-class Counts(Protocol):
+class ReceiptCounts(Protocol):
     """Counts receipts."""
 
     def receipts(self, *, written: int = 0, lost: int = 0) -> None: ...
@@ -199,7 +199,7 @@ class Counts(Protocol):
 class Receipts(WriteBehindQueue[Receipt]):
     """The unwritten receipts of this process, and access to all stored receipts."""
 
-    def __init__(self, store: RecordStore, versions: Versions, metrics: "Counts") -> None:
+    def __init__(self, store: RecordStore, versions: Versions, metrics: "ReceiptCounts") -> None:
         super().__init__(store, lambda one: serialize_receipt(one, versions), metrics.receipts)
 
     async def find(self, id: str) -> dict[str, Any] | None:

@@ -18,12 +18,12 @@ from proxy.dialects.base import X_API_KEY, Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers, upstream_error
 from proxy.dialects.json_body import by_size
-from proxy.dialects.lacking import Lacking
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.replies import MAX_REPLY_BYTES, error_text, json_bytes, json_of, read_error
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
+from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange, exchange_of
 from proxy.upstream.bridges import messages_request, responses_request
 from proxy.upstream.bridges.members import Json
@@ -64,7 +64,7 @@ class Bridge:
 
     def __init__(self, app: App, *, relearn_after_s: float) -> None:
         self._app = app
-        self._lacking = Lacking(relearn_after_s)
+        self._unsupported = UnsupportedFeatures(relearn_after_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError 400 for a request that has no counterpart, else as the app around which the bridge stands."""
@@ -72,7 +72,7 @@ class Bridge:
         if exchange.dialect is CHAT or exchange.listed or scope["path"] != exchange.dialect.path:
             await self._app(scope, receive, send)
         else:
-            await bridged(self._app, scope, receive, send, self._lacking)
+            await bridged(self._app, scope, receive, send, self._unsupported)
 
 
 def _nothing(_: Json) -> None:
@@ -84,7 +84,7 @@ async def bridged(
     scope: Scope,
     receive: Receive,
     send: Send,
-    lacking: Lacking,
+    unsupported: UnsupportedFeatures,
     *,
     before_end: Callable[[Json], None] = _nothing,
 ) -> None:
@@ -98,7 +98,7 @@ async def bridged(
     exchange.target = _with_client_key(target, scope["headers"])
     while True:
         began = time.perf_counter()
-        request = await by_size(body, lambda: TranslatedRequest.of(dialect, body, target, lacking))
+        request = await by_size(body, lambda: TranslatedRequest.of(dialect, body, target, unsupported))
         exchange.ended_step("translate", began, CHAT.path)
         reply = _Reply(exchange, send, request, before_end)
         exchange.dialect, exchange.body = CHAT, request.chat  # as the app writes errors, and what the app asks
@@ -110,7 +110,7 @@ async def bridged(
             return
         except _LacksHints as error:
             for name in error.names:
-                lacking.learn(target, name, "the member is left out", model=target.model)
+                unsupported.learn(target, name, "the member is left out", model=target.model)
             exchange.error = ""
         finally:
             exchange.dialect, exchange.body = dialect, body
@@ -127,14 +127,14 @@ class TranslatedRequest:
     writer: Callable[..., ReplyWriter]
 
     @classmethod
-    def of(cls, dialect: Dialect, body: bytes, target: Target, lacking: Lacking) -> "TranslatedRequest":
+    def of(cls, dialect: Dialect, body: bytes, target: Target, unsupported: UnsupportedFeatures) -> "TranslatedRequest":
         """Raises ApiError 400."""
         translation, fields = TRANSLATIONS[dialect.path], json_of(body)
         chat = translation.chat_of(fields)
         if "max_tokens" in chat and _NEWER_LIMIT.match(target.api_base):
             chat["max_completion_tokens"] = chat.pop("max_tokens")
         for name in _HINTS:
-            if name in chat and lacking.knows(target, name, model=target.model):
+            if name in chat and unsupported.knows(target, name, model=target.model):
                 del chat[name]
         return cls(fields, json_bytes(chat), [name for name in _HINTS if name in chat], translation.writer)
 

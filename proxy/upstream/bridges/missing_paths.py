@@ -12,9 +12,9 @@ from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.chat import CHAT
 from proxy.dialects.content_encoding import unpacked_start
 from proxy.dialects.errors import ApiError
-from proxy.dialects.lacking import Lacking
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.target import Target
+from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange, exchange_of
 from proxy.upstream.bridges.bridge import bridged
 
@@ -35,7 +35,7 @@ class BridgedRelay:
 
     def __init__(self, relay: App, *, relearn_after_s: float) -> None:
         self._relay = relay
-        self._lacking = Lacking(relearn_after_s)
+        self._unsupported = UnsupportedFeatures(relearn_after_s)
         self._relearn_after_s = relearn_after_s
         self._present_until: dict[tuple[str, str], float] = {}  # (address, path) -> a time of the monotonic clock
 
@@ -49,13 +49,13 @@ class BridgedRelay:
             if DIALECT_NAMES[path] in target.dialects:
                 await self._relay(scope, receive, send)
             elif DIALECT_NAMES[CHAT.path] in target.dialects:
-                await bridged(self._relay, scope, receive, send, self._lacking)
+                await bridged(self._relay, scope, receive, send, self._unsupported)
             else:
                 raise _not_spoken(exchange, target)
         elif path == CHAT.path or self._present_until.get((target.api_base, path), 0.0) > time.monotonic():
             await self._relay(scope, receive, send)  # a 404 of a path that has answered is about another thing
-        elif self._lacking.knows(target, path):
-            await bridged(self._relay, scope, receive, send, self._lacking)
+        elif self._unsupported.knows(target, path):
+            await bridged(self._relay, scope, receive, send, self._unsupported)
         else:
             await self._try(target, scope, receive, send)
 
@@ -76,10 +76,10 @@ class BridgedRelay:
 
         async def confirm(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] not in _NO_SUCH_PATH:
-                self._lacking.learn(target, path, _INSTEAD)
+                self._unsupported.learn(target, path, _INSTEAD)
             await send(message)
 
-        await bridged(self._relay, scope, receive, confirm, self._lacking)
+        await bridged(self._relay, scope, receive, confirm, self._unsupported)
 
 
 def _not_spoken(exchange: Exchange, target: Target) -> ApiError:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from proxy.agent.grounding.arguments import TooManyValues, invented
+from proxy.agent.grounding.arguments import TooManyValues, ungrounded
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation, Parameter
 from proxy.apis.schema_check import problems, turned
@@ -135,7 +135,7 @@ def test_a_value_of_the_wrong_type_is_turned_where_it_means_one_value(schema: An
 def test_a_long_value_is_no_pattern_and_is_shown_short(part: str) -> None:
     value = part * 500_000
     schema = {"type": "object", "properties": {"id": {"type": "string", "description": "an id"}}}
-    found = invented(Operation("x", "GET", "/", schema), schema, {"id": value}, ["hello", value[:-9]])
+    found = ungrounded(Operation("x", "GET", "/", schema), schema, {"id": value}, ["hello", value[:-9]])
     assert all(len(text) < 200 for text in found)
 
 
@@ -217,7 +217,7 @@ ODD = st.recursive(
 def test_no_schema_and_no_value_raises(schema: Any, value: Any) -> None:
     problems(schema, value)
     offered = {"properties": {}, **schema}
-    invented(Operation("x", "GET", "/", offered), offered, value if isinstance(value, dict) else {"a": value}, ["a"])
+    ungrounded(Operation("x", "GET", "/", offered), offered, value if isinstance(value, dict) else {"a": value}, ["a"])
 
 
 @pytest.mark.parametrize(
@@ -276,10 +276,10 @@ def test_the_fixed_arguments_are_not_offered() -> None:
 
 
 def invented_in(arguments: dict[str, Any], *known: str, path: tuple[str, ...] = (), **schemas: Any) -> list[str]:
-    """The names of the arguments with an invented value."""
+    """The names of the arguments with an ungrounded value."""
     schema = {"type": "object", "properties": schemas, "required": []}
     parameters = tuple(Parameter(name, name, "path", "simple", explode=False) for name in path)
-    found = invented(Operation("x", "GET", "/", schema, parameters=parameters), schema, arguments, known)
+    found = ungrounded(Operation("x", "GET", "/", schema, parameters=parameters), schema, arguments, known)
     return [text.partition(":")[0] for text in found]
 
 
@@ -365,8 +365,8 @@ def test_a_part_of_a_word_is_not_the_value(value: Any, text: str) -> None:
 def test_a_person_gives_an_identifier_in_pieces(value: str, said: list[str], refused: bool) -> None:
     schema = {"type": "object", "properties": {"orderId": {"type": "string"}}, "required": []}
     one = Operation("x", "GET", "/", schema)
-    assert bool(invented(one, schema, {"orderId": value}, said, said=said)) == refused
-    assert invented(one, schema, {"orderId": value}, said), "pieces of other texts are no source"
+    assert bool(ungrounded(one, schema, {"orderId": value}, said, said=said)) == refused
+    assert ungrounded(one, schema, {"orderId": value}, said), "pieces of other texts are no source"
 
 
 LOOK_ALIKES = [
@@ -429,8 +429,8 @@ def test_a_listed_value_needs_no_text_wherever_the_list_stands(schema: dict[str,
     whole = {"type": "object", "properties": {"keyId": schema}, "$defs": {"Sort": {"enum": ["main", "1"]}}}
     operation = Operation("x", "GET", "/{keyId}", whole)
     listed, unlisted = [["main"], ["zzz-9"]] if "array" in str(schema) else ["main", "zzz-9"]
-    assert invented(operation, whole, {"keyId": listed}, [""]) == []
-    assert invented(operation, whole, {"keyId": unlisted}, [""]) == ["keyId: 'zzz-9'"]
+    assert ungrounded(operation, whole, {"keyId": listed}, [""]) == []
+    assert ungrounded(operation, whole, {"keyId": unlisted}, [""]) == ["keyId: 'zzz-9'"]
 
 
 def test_a_format_makes_an_identifier_wherever_the_format_stands() -> None:
@@ -442,7 +442,7 @@ def test_a_format_makes_an_identifier_wherever_the_format_stands() -> None:
 def test_a_schema_that_branches_without_an_end_is_read_in_part() -> None:
     wide: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/W"}] * 1000}
     schema = {"properties": {"keyId": wide}, "$defs": {"W": wide}}
-    assert invented(Operation("x", "GET", "/", schema), schema, {"keyId": "a1"}, []) == ["keyId: 'a1'"]
+    assert ungrounded(Operation("x", "GET", "/", schema), schema, {"keyId": "a1"}, []) == ["keyId: 'a1'"]
 
 
 def test_identifiers_within_bodies_and_lists_are_found() -> None:
@@ -450,7 +450,7 @@ def test_identifiers_within_bodies_and_lists_are_found() -> None:
     assert invented_in({"body": body}, "Ann, a1") == ["body.owner.id", "body.memberIds", "body.emails.email"]
     kinds = {"type": "object", "properties": {"typeId": {"$ref": "#/$defs/Kind"}}}
     schema = {"properties": {"body": {"allOf": [kinds]}}, "$defs": {"Kind": {"enum": ["basic"]}}}
-    assert invented(Operation("x", "POST", "/", schema), schema, {"body": {"typeId": "basic"}}, []) == []
+    assert ungrounded(Operation("x", "POST", "/", schema), schema, {"body": {"typeId": "basic"}}, []) == []
 
 
 def test_a_part_of_a_name_that_looks_like_a_placeholder_is_invented() -> None:
@@ -526,7 +526,7 @@ def test_the_search_for_invented_values_never_raises(value: Any, texts: list[str
     operation = Operation(
         "x", "GET", "/{id}", schema, parameters=(Parameter("id", "id", "path", "simple", explode=False),)
     )
-    invented(operation, schema, {"id": value}, texts)
+    ungrounded(operation, schema, {"id": value}, texts)
 
 
 def test_a_large_body_and_a_long_conversation_are_searched_once() -> None:

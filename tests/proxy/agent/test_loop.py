@@ -20,9 +20,9 @@ from proxy.asgi import Message, Receive, Scope, Send
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.json_body import Edit
-from proxy.dialects.lacking import Lacking
 from proxy.dialects.replies import ToolCall, json_bytes
 from proxy.dialects.target import Target
+from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange
 from tests.proxy.apis.calling import accepts, operation, served_api
 from tests.support.action_offers import empty_toolbox
@@ -180,7 +180,7 @@ class Loop:
         toolbox.add([Look(), *offered])
         toolbox.conversation = conversation
         anything = cast(Any, None)  # no set is searched
-        actions = Actions(anything, anything, {}, limits, cast(Any, memory), Lacking(60))
+        actions = Actions(anything, anything, {}, limits, cast(Any, memory), UnsupportedFeatures(60))
 
         def forwarded(edits: Sequence[Edit], instructions: str = "") -> bytes:
             return request.edited(context=instructions, position="lead", model="m", without_rag=True, edits=edits)

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from proxy.apis.addresses import networks_of
-from proxy.apis.call import Api, CallLimits, Outcome, call
+from proxy.apis.call import Api, CallLimits, CallResult, call
 from proxy.apis.openapi.operation import Operation, Parameter
 from tests.support.api_server import ApiRequest, ApiServer, Handler, Reply, api_server
 
@@ -40,7 +40,7 @@ async def served_api(
             await api.close()
 
 
-async def called(api: Api, one: Operation | None = None, limits: CallLimits = QUICK, **arguments: Any) -> Outcome:
+async def called(api: Api, one: Operation | None = None, limits: CallLimits = QUICK, **arguments: Any) -> CallResult:
     return await call(api, one or operation(), arguments, limits)
 
 

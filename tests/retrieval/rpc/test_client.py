@@ -30,7 +30,7 @@ from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, Wri
 from retrieval.records.points import PointFaults
 from retrieval.records.search import Context, Hit, Query, Retrieved, Turn, View
 from retrieval.rpc.client import SOCKET, IndexClient, reachable
-from retrieval.rpc.protocol import OPERATIONS, PARTS, Operation, ProgressReport, encode, framed
+from retrieval.rpc.protocol import OPERATIONS, PARTS, ProgressReport, RemoteMethod, encode, framed
 from retrieval.rpc.server import IndexServer
 from retrieval.traces import SearchedCollection, Trace
 from tests.support.frames import answer_frame, error_frame, read_call
@@ -137,7 +137,7 @@ RECORDS: dict[Any, Any] = {
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
-async def test_an_operation_crosses_the_socket(tmp_path: Path, operation: Operation) -> None:
+async def test_an_operation_crosses_the_socket(tmp_path: Path, operation: RemoteMethod) -> None:
     method = getattr(PARTS[operation.part], operation.name)
     hints = get_type_hints(method)
     expected = RECORDS[hints.pop("return")]

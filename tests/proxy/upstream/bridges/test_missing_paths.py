@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from proxy.dialects.errors import ApiError
-from proxy.dialects.lacking import Lacking
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.target import Target
+from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange
 from proxy.upstream.bridges.bridge import TranslatedRequest
 from proxy.upstream.bridges.missing_paths import BridgedRelay
@@ -261,7 +261,7 @@ async def test_a_path_that_is_listed_is_relayed_as_the_upstream_answers() -> Non
 )
 def test_openai_gets_the_newer_name_of_the_limit(base: str, name: str) -> None:
     body, target = json.dumps(ASKED[MESSAGES]).encode(), Target("m", "relay", base, "")
-    assert json.loads(TranslatedRequest.of(BY_PATH[MESSAGES], body, target, Lacking(9)).chat)[name] == 9
+    assert json.loads(TranslatedRequest.of(BY_PATH[MESSAGES], body, target, UnsupportedFeatures(9)).chat)[name] == 9
 
 
 EFFORT = b'{"error":{"message":"Unsupported parameter: \'reasoning_effort\'","type":"t","param":"reasoning_effort"}}'

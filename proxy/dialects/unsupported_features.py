@@ -11,7 +11,7 @@ log = logging.getLogger("ragway")
 _MOST = 1000  # entries: clients may name models without end
 
 
-class Lacking:
+class UnsupportedFeatures:
     """The knowledge of a process."""
 
     def __init__(self, relearn_after_s: float) -> None:
@@ -23,7 +23,7 @@ class Lacking:
         return self._until.get((target.api_base, model, name), 0.0) > time.monotonic()
 
     def names(self) -> list[tuple[str, str]]:
-        """The model and the name of all that is lacking now."""
+        """The model and the name of all that is unsupported now."""
         now = time.monotonic()
         return sorted({(model, name) for (_, model, name), until in self._until.items() if until > now})
 
