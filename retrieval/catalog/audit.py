@@ -93,8 +93,8 @@ def current(catalog: Catalog, collection: Collection, *, most: int | None = None
     )
     if most is not None:
         query = query.order_by(revisions.c.revision.desc(), documents.c.id).limit(most)
-    with catalog.engine.connect() as sql:
-        return [Revision(row.document, row.revision, collection.tenant, row.chunks) for row in sql.execute(query)]
+    rows = catalog.rows(query)
+    return [Revision(row.document, row.revision, collection.tenant, row.chunks) for row in rows]
 
 
 async def check_there(catalog: Catalog, store: Store, collection: Collection) -> None:
@@ -103,11 +103,10 @@ async def check_there(catalog: Catalog, store: Store, collection: Collection) ->
     Counts all points and looks for a few points by id. Replacing or deleting a document meanwhile deletes the
     document's points: then the check runs again.
     """
-    expected = _expected(catalog, collection)
-    while not await _is_there(store, collection, *expected):
+    name, expected = collection.name, _expected(catalog, collection)
+    while await store.count(collection.tenant) < expected[0] or not await _holds(store, expected[1]):
         before, expected = expected, _expected(catalog, collection)
         if expected == before:
-            name = collection.name
             raise Incomplete(f"the index of collection {name!r} is incomplete: run `ragway rebuild {name}`")
 
 
@@ -115,10 +114,6 @@ def _expected(catalog: Catalog, collection: Collection) -> tuple[int, list[str]]
     """The number of points due, and the ids of some points."""
     sample = [revision.last_point_id() for revision in current(catalog, collection, most=_SAMPLED)]
     return catalog.chunks(collection.name), sample
-
-
-async def _is_there(store: Store, collection: Collection, chunks: int, sample: Sequence[str]) -> bool:
-    return await store.count(collection.tenant) >= chunks and await _holds(store, sample)
 
 
 async def _holds(store: Store, ids: Sequence[str]) -> bool:

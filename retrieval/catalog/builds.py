@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, insert, select, update
 
-from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.catalog import Catalog, set_state
 from retrieval.catalog.catalog_tables import builds, collections, documents, revisions
-from retrieval.catalog.revisions import Collection, Revision, RevisionRecord
+from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, State
 
 
 class Builds:
@@ -33,31 +33,20 @@ class Builds:
         with self._catalog.writing() as sql:
             found = sql.execute(select(builds).where(builds.c.collection == name, builds.c.generation == generation))
             row = found.one_or_none()
-            if row is not None and row.made_with == made_with:
-                return self._ready(sql, name, generation)
-            of_collection = select(documents.c.id).where(documents.c.collection == name).scalar_subquery()
-            sql.execute(
-                update(revisions)
-                .where(revisions.c.document.in_(of_collection), revisions.c.generation == generation)
-                .values(state="retired")
-            )
-            sql.execute(delete(builds).where(builds.c.collection == name, builds.c.generation != collection.generation))
-            sql.execute(
-                insert(builds).values(collection=name, generation=generation, embedder=embedder, made_with=made_with)
-            )
-        return {}
-
-    @staticmethod
-    def _ready(sql: object, collection: str, generation: int) -> dict[str, RevisionRecord]:
-        query = (
-            select(documents.c.key, *revisions.c["document", "revision", "content_hash", "recipe"])
-            .join(revisions, revisions.c.document == documents.c.id)
-            .where(
-                documents.c.collection == collection, revisions.c.generation == generation, revisions.c.state == "ready"
-            )
-        )
-        rows = sql.execute(query)  # type: ignore[attr-defined]
-        return {row.key: RevisionRecord(row.document, row.revision, row.content_hash, row.recipe) for row in rows}
+            if row is None or row.made_with != made_with:
+                of_collection = select(documents.c.id).where(documents.c.collection == name).scalar_subquery()
+                sql.execute(
+                    update(revisions)
+                    .where(revisions.c.document.in_(of_collection), revisions.c.generation == generation)
+                    .values(state="retired")
+                )
+                sql.execute(
+                    delete(builds).where(builds.c.collection == name, builds.c.generation != collection.generation)
+                )
+                values = {"collection": name, "generation": generation, "embedder": embedder, "made_with": made_with}
+                sql.execute(insert(builds).values(**values))
+                return {}
+        return self._catalog.records(name, revisions.c.generation == generation, revisions.c.state == "ready")
 
     def ready(self, staged: Sequence[Revision]) -> None:
         """Mark documents whose points are in the store: the documents stay until the build is finished or abandoned."""
@@ -67,19 +56,17 @@ class Builds:
         """Retire documents of a build that have changed or disappeared."""
         self._set(records, "retired")
 
-    def _set(self, rows: Sequence[Revision | RevisionRecord], state: str) -> None:
+    def _set(self, rows: Sequence[Revision | RevisionRecord], state: State) -> None:
         with self._catalog.writing() as sql:
             for row in rows:
-                condition = (revisions.c.document == row.document) & (revisions.c.revision == row.revision)
-                sql.execute(update(revisions).where(condition).values(state=state))
+                sql.execute(set_state(row, state))
 
     def embedders(self) -> dict[str, str]:
         """Return collection -> embedder of the current generation (JSON), where not the configured embedder."""
         query = select(builds).join(
             collections, (collections.c.name == builds.c.collection) & (collections.c.generation == builds.c.generation)
         )
-        with self._catalog.engine.connect() as sql:
-            return {row.collection: row.embedder for row in sql.execute(query) if row.embedder}
+        return {row.collection: row.embedder for row in self._catalog.rows(query) if row.embedder}
 
     def embedder(self, collection: str) -> str:
         """Return the embedder (JSON) of the unfinished build or the current generation; "": the configured embedder."""
@@ -88,6 +75,5 @@ class Builds:
     def unfinished(self) -> dict[str, str]:
         """Return collection -> embedder of the unfinished build (JSON, or "")."""
         query = select(builds).join(collections, collections.c.name == builds.c.collection)
-        with self._catalog.engine.connect() as sql:
-            rows = sql.execute(query.where(builds.c.generation > collections.c.generation))
-            return {row.collection: row.embedder for row in rows}
+        rows = self._catalog.rows(query.where(builds.c.generation > collections.c.generation))
+        return {row.collection: row.embedder for row in rows}

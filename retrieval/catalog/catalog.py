@@ -22,8 +22,11 @@ from typing import Any, cast
 
 import numpy as np
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Engine,
+    Executable,
+    Update,
     bindparam,
     delete,
     func,
@@ -34,27 +37,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from retrieval.catalog import descriptions
-from retrieval.catalog.catalog_tables import (
-    AnyText,
-)
-from retrieval.catalog.catalog_tables import (
-    builds as _builds,
-)
-from retrieval.catalog.catalog_tables import (
-    collections as _collections,
-)
-from retrieval.catalog.catalog_tables import (
-    documents as _documents,
-)
-from retrieval.catalog.catalog_tables import (
-    languages as _languages,
-)
-from retrieval.catalog.catalog_tables import (
-    revisions as _revisions,
-)
-from retrieval.catalog.catalog_tables import (
-    schema as _schema,
-)
+from retrieval.catalog.catalog_tables import AnyText, builds, collections, documents, languages, revisions, schema
 from retrieval.catalog.changes import Change, ChangeKind, record_change
 from retrieval.catalog.revisions import NAMESPACE, Collection, Revision, RevisionRecord, State, tenant_of
 from retrieval.embedding.embed import Matrix
@@ -91,7 +74,7 @@ class Catalog:
             return False
         engine = open_server(url) if url else open_file(file)
         try:
-            return database.is_current(engine, _schema)
+            return database.is_current(engine, schema)
         finally:
             engine.dispose()
 
@@ -112,7 +95,7 @@ class Catalog:
     @staticmethod
     def _open(engine: Engine, durable: bool, refusal: str) -> "Catalog":
         try:
-            prepare(engine, _schema)
+            prepare(engine, schema)
         except RetrievalError:
             engine.dispose()
             raise
@@ -130,6 +113,14 @@ class Catalog:
     def close(self) -> None:
         self.lockable.dispose()
 
+    def rows(self, query: Executable) -> list[Any]:
+        with self.engine.connect() as sql:
+            return list(sql.execute(query))
+
+    def scalar(self, query: Executable) -> Any:
+        with self.engine.connect() as sql:
+            return sql.scalar(query)
+
     # Collections
 
     def collection(self, name: str) -> Collection:
@@ -137,21 +128,19 @@ class Catalog:
         if name in self._collections:
             return self._collections[name]
         with self.engine.connect() as sql:
-            row = sql.execute(select(_collections).where(_collections.c.name == name)).one_or_none()
+            row = sql.execute(select(collections).where(collections.c.name == name)).one_or_none()
             if row is None:
-                names = ", ".join(sql.scalars(select(_collections.c.name).order_by(_collections.c.name)))
+                names = ", ".join(sql.scalars(select(collections.c.name).order_by(collections.c.name)))
                 raise UnknownCollection(f"there is no collection {name!r}; there are: {names or 'none yet'}")
         return self._collections.setdefault(name, self._collection_of(row))
 
     def collections(self) -> list[Collection]:
         """Return all collections, by name."""
-        with self.engine.connect() as sql:
-            return [self._collection_of(row) for row in sql.execute(select(_collections).order_by(_collections.c.name))]
+        return [self._collection_of(row) for row in self.rows(select(collections).order_by(collections.c.name))]
 
     def changed_s(self, name: str) -> float:
         """Return when the collection's documents last changed, in any process."""
-        with self.engine.connect() as sql:
-            return sql.scalar(select(_collections.c.updated_s).where(_collections.c.name == name)) or 0.0
+        return self.scalar(select(collections.c.updated_s).where(collections.c.name == name)) or 0.0
 
     def create(self, name: str, *, embedder: str, probes: Matrix, language: str | None = DEFAULT) -> Collection:
         """Return the collection of this name; create a new collection with this embedder and language.
@@ -165,17 +154,8 @@ class Catalog:
                 "beginning with a letter or digit"
             )
         with suppress(IntegrityError), self.writing() as sql:  # another process may be faster
-            if sql.execute(select(_collections.c.name).where(_collections.c.name == name)).one_or_none() is None:
-                sql.execute(
-                    insert(_collections).values(
-                        name=name,
-                        generation=1,
-                        embedder=embedder,
-                        dimension=probes.shape[1],
-                        probes=probes.astype("<f4").tobytes(),
-                        updated_s=time(),
-                    )
-                )
+            if sql.execute(select(collections.c.name).where(collections.c.name == name)).one_or_none() is None:
+                sql.execute(insert(collections).values(name=name, generation=1, **_embedder_columns(embedder, probes)))
                 if language is not None:
                     self._set_language(sql, name, 1, language)
                 self._record_change(sql, "collections")
@@ -184,8 +164,7 @@ class Catalog:
     def language(self, collection: str, generation: int) -> str:
         """Return the language of a generation: the latest language set for this generation or an earlier one."""
         if self._languages is None:
-            with self.engine.connect() as sql:
-                self._languages = {(row[0], row[1]): row[2] for row in sql.execute(select(_languages))}
+            self._languages = {(row[0], row[1]): row[2] for row in self.rows(select(languages))}
         generations = [of for name, of in self._languages if name == collection and of <= generation]
         return self._languages[collection, max(generations)] if generations else DEFAULT
 
@@ -201,26 +180,26 @@ class Catalog:
         self._collections.pop(collection, None)
 
     def _set_language(self, sql: Any, collection: str, generation: int, language: str) -> None:
-        condition = (_languages.c.collection == collection) & (_languages.c.generation == generation)
-        sql.execute(delete(_languages).where(condition))
-        sql.execute(insert(_languages).values(collection=collection, generation=generation, language=language))
+        condition = (languages.c.collection == collection) & (languages.c.generation == generation)
+        sql.execute(delete(languages).where(condition))
+        sql.execute(insert(languages).values(collection=collection, generation=generation, language=language))
         self._languages = None
 
     def empty(self, name: str) -> None:
         """Retire all documents of a collection at once; the revisions become leftovers."""
-        of_collection = select(_documents.c.id).where(_documents.c.collection == name)
+        of_collection = select(documents.c.id).where(documents.c.collection == name)
         with self.writing() as sql:
-            sql.execute(update(_revisions).where(_revisions.c.document.in_(of_collection)).values(state="retired"))
-            sql.execute(update(_collections).where(_collections.c.name == name).values(updated_s=time()))
+            sql.execute(update(revisions).where(revisions.c.document.in_(of_collection)).values(state="retired"))
+            sql.execute(update(collections).where(collections.c.name == name).values(updated_s=time()))
             self._record_change(sql, "documents")
         self._current = None
 
     def remove(self, name: str) -> None:
         """Delete the rows of a collection without documents. A later collection of this name is a new collection."""
         with self.writing() as sql:
-            for table in (_languages, _builds):
+            for table in (languages, builds):
                 sql.execute(delete(table).where(table.c.collection == name))
-            sql.execute(delete(_collections).where(_collections.c.name == name))
+            sql.execute(delete(collections).where(collections.c.name == name))
             self._record_change(sql, "collections")
         self._collections.pop(name, None)
         self._languages = None
@@ -229,25 +208,29 @@ class Catalog:
 
     def current_revisions(self, collection: str, keys: Sequence[str] | None = None) -> dict[str, RevisionRecord]:
         """Return key -> current revision, of all documents of the collection or of the documents in `keys`."""
-        query = (
-            select(_documents.c.key, *_revisions.c["document", "revision", "content_hash", "recipe"])
-            .join(_revisions, _revisions.c.document == _documents.c.id)
-            .where(_documents.c.collection == collection, _revisions.c.state == "current")
-        )
+        conditions: list[ColumnElement[bool]] = [revisions.c.state == "current"]
         if keys is not None:  # by the documents' ids: SQLite would look through all current revisions for many keys
-            named = select(_documents.c.id).where(_documents.c.collection == collection, _documents.c.key.in_(keys))
-            query = query.where(_revisions.c.document.in_(named))
-        with self.engine.connect() as sql:
-            return {row.key: RevisionRecord(*row[1:]) for row in sql.execute(query)}
+            named = select(documents.c.id).where(documents.c.collection == collection, documents.c.key.in_(keys))
+            conditions.append(revisions.c.document.in_(named))
+        return self.records(collection, *conditions)
+
+    def records(self, collection: str, *conditions: ColumnElement[bool]) -> dict[str, RevisionRecord]:
+        """Return key -> revision, of the collection's revisions that meet the conditions."""
+        query = (
+            select(documents.c.key, *revisions.c["document", "revision", "content_hash", "recipe"])
+            .join(revisions, revisions.c.document == documents.c.id)
+            .where(documents.c.collection == collection, *conditions)
+        )
+        return {row.key: RevisionRecord(*row[1:]) for row in self.rows(query)}
 
     def collection_of(self, document: str) -> str | None:
         """Return the name of a document's collection."""
-        with self.engine.connect() as sql:
-            return sql.scalar(select(_documents.c.collection).where(_documents.c.id == document))
+        found: str | None = self.scalar(select(documents.c.collection).where(documents.c.id == document))
+        return found
 
     def document(self, id: str, revision: int) -> Document:
         """Return a revision's text and description. Raises KeyError."""
-        query = select(_revisions).where(_revisions.c.document == id, _revisions.c.revision == revision)
+        query = select(revisions).where(revisions.c.document == id, revisions.c.revision == revision)
         with self.engine.connect() as sql:
             row = sql.execute(query).one_or_none()
             described = descriptions.read(sql, [(id, revision)])[id, revision]
@@ -263,14 +246,13 @@ class Catalog:
                 for id, revision, start, end in wanted
             ]
 
-    def short_texts(self, documents: Sequence[str], *, max_chars: int) -> dict[tuple[str, int], str]:
+    def short_texts(self, ids: Sequence[str], *, max_chars: int) -> dict[tuple[str, int], str]:
         """Return (document, current revision) -> text, of the documents with at most `max_chars` characters."""
-        text = _revisions.c.text
-        query = select(*_revisions.c["document", "revision"], text).where(
-            _revisions.c.document.in_(documents), _revisions.c.state == "current", func.length(text) <= max_chars
+        text = revisions.c.text
+        query = select(*revisions.c["document", "revision"], text).where(
+            revisions.c.document.in_(ids), revisions.c.state == "current", func.length(text) <= max_chars
         )
-        with self.engine.connect() as sql:
-            return {(row.document, row.revision): row.text for row in sql.execute(query)}
+        return {(row.document, row.revision): row.text for row in self.rows(query)}
 
     def stage(
         self,
@@ -285,28 +267,23 @@ class Catalog:
     ) -> Revision:
         """Record a new, invisible revision under a new number."""
         with self.writing() as sql:
-            condition = _documents.c.collection == collection.name, _documents.c.key == key
-            row = sql.execute(select(*_documents.c["id", "last_revision"]).where(*condition)).one_or_none()
+            condition = documents.c.collection == collection.name, documents.c.key == key
+            row = sql.execute(select(*documents.c["id", "last_revision"]).where(*condition)).one_or_none()
             if row is None:
                 new = uuid.uuid4() if self._durable else uuid.uuid5(NAMESPACE, f"{collection.name}/{key}")
                 id, revision = new.hex, 1
-                sql.execute(
-                    insert(_documents).values(id=id, collection=collection.name, key=key, last_revision=revision)
-                )
+                values = {"id": id, "collection": collection.name, "key": key, "last_revision": revision}
+                sql.execute(insert(documents).values(**values))
             else:
                 id, revision = row.id, row.last_revision + 1
-                sql.execute(update(_documents).where(_documents.c.id == id).values(last_revision=revision))
+                sql.execute(update(documents).where(documents.c.id == id).values(last_revision=revision))
             sql.execute(
-                insert(_revisions).values(
+                insert(revisions).values(
                     document=id,
                     revision=revision,
                     generation=generation,
                     state="staged",
-                    source=document.source,
-                    title=document.title,
-                    format=document.format,
-                    text=document.text,
-                    modified_s=document.modified_s,
+                    **{name: getattr(document, name) for name in ("source", "title", "format", "text", "modified_s")},
                     content_hash=content_hash,
                     recipe=recipe,
                     chunks=chunks,
@@ -318,54 +295,48 @@ class Catalog:
     def publish(self, staged: Revision) -> list[Revision]:
         """Make a staged revision current. Return the replaced revisions: the caller may delete the points of these."""
         with self.writing() as sql:
-            replaced = self._find(sql, _documents.c.id == staged.document, _revisions.c.state == "current")
+            replaced = self._find(sql, documents.c.id == staged.document, revisions.c.state == "current")
             for old in replaced:
-                sql.execute(_set_state(old, "retired"))
-            sql.execute(_set_state(staged, "current"))
+                sql.execute(set_state(old, "retired"))
+            sql.execute(set_state(staged, "current"))
             self._touch(sql, staged.document)
             self._record_change(sql, "document", staged)
         if self._current is not None:
             self._current[staged.document] = staged.revision
         return replaced
 
-    def retire(self, *documents: str) -> list[Revision]:
+    def retire(self, *ids: str) -> list[Revision]:
         """Retire documents at once. Return the retired revisions: the caller may delete the points of these."""
         with self.writing() as sql:
-            retired = self._find(sql, _documents.c.id.in_(documents), _revisions.c.state == "current")
+            retired = self._find(sql, documents.c.id.in_(ids), revisions.c.state == "current")
             for old in retired:
-                sql.execute(_set_state(old, "retired"))
-            for document in documents:
+                sql.execute(set_state(old, "retired"))
+            for document in ids:
                 self._touch(sql, document)
             for old in retired:
                 self._record_change(sql, "document", old, retired=True)
-        for document in documents:
+        for document in ids:
             (self._current or {}).pop(document, None)
         return retired
 
     def switch(self, collection: Collection, generation: int, *, embedder: str, probes: Matrix) -> None:
         """Make a finished generation current, all documents at once."""
-        of_collection = select(_documents.c.id).where(_documents.c.collection == collection.name)
+        of_collection = select(documents.c.id).where(documents.c.collection == collection.name)
         with self.writing() as sql:
             for before, after, of in (("current", "retired", collection.generation), ("ready", "current", generation)):
                 sql.execute(
-                    update(_revisions)
+                    update(revisions)
                     .where(
-                        _revisions.c.document.in_(of_collection),
-                        _revisions.c.state == before,
-                        _revisions.c.generation == of,
+                        revisions.c.document.in_(of_collection),
+                        revisions.c.state == before,
+                        revisions.c.generation == of,
                     )
                     .values(state=after)
                 )
             sql.execute(
-                update(_collections)
-                .where(_collections.c.name == collection.name)
-                .values(
-                    generation=generation,
-                    embedder=embedder,
-                    dimension=probes.shape[1],
-                    probes=probes.astype("<f4").tobytes(),
-                    updated_s=time(),
-                )
+                update(collections)
+                .where(collections.c.name == collection.name)
+                .values(generation=generation, **_embedder_columns(embedder, probes))
             )
             self._record_change(sql, "documents")
         self._collections.pop(collection.name, None)
@@ -375,28 +346,25 @@ class Catalog:
         """Delete revisions without points, and the documents of which this was the last revision."""
         with self.writing() as sql:
             for one in gone:
-                this = _revisions.c.document == one.document, _revisions.c.revision == one.revision
-                sql.execute(delete(_revisions).where(*this))
-                left = select(_revisions.c.document).where(_revisions.c.document == one.document)
-                sql.execute(delete(_documents).where(_documents.c.id == one.document, ~left.exists()))
+                sql.execute(delete(revisions).where(_is(one)))
+                left = select(revisions.c.document).where(revisions.c.document == one.document)
+                sql.execute(delete(documents).where(documents.c.id == one.document, ~left.exists()))
 
     def leftovers(self, collection: str | None = None) -> list[Revision]:
         """Return the revisions that a crash left staged or retired, in one or all collections."""
-        condition = () if collection is None else (_documents.c.collection == collection,)
+        condition = () if collection is None else (documents.c.collection == collection,)
         with self.engine.connect() as sql:
-            return self._find(sql, _revisions.c.state.in_(("staged", "retired")), *condition)
+            return self._find(sql, revisions.c.state.in_(("staged", "retired")), *condition)
 
-    def current(self, documents: Sequence[str]) -> dict[str, int]:
+    def current(self, ids: Sequence[str]) -> dict[str, int]:
         """Return document -> current revision; documents without a current revision are left out."""
         if self._current is None:
-            with self.engine.connect() as sql:
-                self._current = {row.document: row.revision for row in sql.execute(_CURRENT)}
-        return {document: self._current[document] for document in documents if document in self._current}
+            self._current = {row.document: row.revision for row in self.rows(_CURRENT)}
+        return {document: self._current[document] for document in ids if document in self._current}
 
     def chunks(self, collection: str, groups: Groups = None) -> int:
         """Return how many points the store must hold for the current revisions that `groups` may read."""
-        with self.engine.connect() as sql:
-            return sql.scalar(_CHUNKS.where(descriptions.readable(groups)), {"name": collection}) or 0
+        return self.scalar(_CHUNKS.where(descriptions.readable(groups)).params(name=collection)) or 0
 
     # Other processes
 
@@ -435,16 +403,15 @@ class Catalog:
                 if not change.gone:
                     self._current[change.document] = change.revision
 
-    def reload(self, documents: Sequence[str]) -> None:
+    def reload(self, ids: Sequence[str]) -> None:
         """Read again which revisions of these documents are current."""
-        with self.engine.connect() as sql:
-            rows = list(sql.execute(_CURRENT.where(_revisions.c.document.in_(documents))))
+        rows = self.rows(_CURRENT.where(revisions.c.document.in_(ids)))
         self.apply_changes([Change("document", *row) for row in rows])
 
     def _find(self, sql: Any, *conditions: Any) -> list[Revision]:
         query = (
-            select(_documents.c.collection, *_revisions.c["document", "revision", "generation", "chunks"])
-            .join(_revisions, _revisions.c.document == _documents.c.id)
+            select(documents.c.collection, *revisions.c["document", "revision", "generation", "chunks"])
+            .join(revisions, revisions.c.document == documents.c.id)
             .where(*conditions)
         )
         return [
@@ -460,25 +427,30 @@ class Catalog:
         return Collection(row.name, row.generation, row.embedder, probes, self.language(row.name, row.generation))
 
     def _touch(self, sql: Any, document: str) -> None:
-        of = select(_documents.c.collection).where(_documents.c.id == document).scalar_subquery()
-        sql.execute(update(_collections).where(_collections.c.name == of).values(updated_s=time()))
+        of = select(documents.c.collection).where(documents.c.id == document).scalar_subquery()
+        sql.execute(update(collections).where(collections.c.name == of).values(updated_s=time()))
 
 
 # Built once, because these statements run for every question.
-_CURRENT = select(*_revisions.c["document", "revision"]).where(_revisions.c.state == "current")
+_CURRENT = select(*revisions.c["document", "revision"]).where(revisions.c.state == "current")
 _CHUNKS = (
-    select(func.sum(_revisions.c.chunks))
-    .join(_documents, _documents.c.id == _revisions.c.document)
-    .where(_documents.c.collection == bindparam("name"), _revisions.c.state == "current")
+    select(func.sum(revisions.c.chunks))
+    .join(documents, documents.c.id == revisions.c.document)
+    .where(documents.c.collection == bindparam("name"), revisions.c.state == "current")
 )
-_SPAN = select(func.substr(_revisions.c.text, bindparam("at"), bindparam("n"), type_=AnyText)).where(
-    _revisions.c.document == bindparam("id"), _revisions.c.revision == bindparam("revision")
+_SPAN = select(func.substr(revisions.c.text, bindparam("at"), bindparam("n"), type_=AnyText)).where(
+    revisions.c.document == bindparam("id"), revisions.c.revision == bindparam("revision")
 )
 
 
-def _set_state(revision: Revision, state: State) -> Any:
-    return (
-        update(_revisions)
-        .where(_revisions.c.document == revision.document, _revisions.c.revision == revision.revision)
-        .values(state=state)
-    )
+def set_state(revision: Revision | RevisionRecord, state: State) -> Update:
+    return update(revisions).where(_is(revision)).values(state=state)
+
+
+def _is(revision: Revision | RevisionRecord) -> ColumnElement[bool]:
+    return (revisions.c.document == revision.document) & (revisions.c.revision == revision.revision)
+
+
+def _embedder_columns(embedder: str, probes: Matrix) -> dict[str, Any]:
+    stored = probes.astype("<f4").tobytes()
+    return {"embedder": embedder, "dimension": probes.shape[1], "probes": stored, "updated_s": time()}

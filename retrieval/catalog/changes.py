@@ -4,11 +4,11 @@ The transaction of a change also writes a row, under a lock until the transactio
 order in which changes become visible, and a process that has read up to a number has missed no earlier change.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from time import time
 from typing import Literal
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, text
+from sqlalchemy import Connection, delete, func, insert, select, text
 
 from retrieval.catalog.catalog_tables import changes
 from runtime.database import lock_number
@@ -32,17 +32,7 @@ class Change:
 def record_change(sql: Connection, writer: str, change: Change) -> None:
     """Record a change; must be last in the transaction, because all other recorders wait for the transaction's end."""
     sql.execute(_LOCK)
-    sql.execute(
-        insert(changes).values(
-            number=last(sql) + 1,
-            writer=writer,
-            at_s=time(),
-            what=change.what,
-            document=change.document,
-            revision=change.revision,
-            gone=change.gone,
-        )
-    )
+    sql.execute(insert(changes).values(number=last(sql) + 1, writer=writer, at_s=time(), **asdict(change)))
 
 
 def last(sql: Connection) -> int:
@@ -60,13 +50,11 @@ def since(sql: Connection, number: int, reader: str) -> tuple[int, list[Change]]
         return number, []
     if rows[0].number > number + 1:
         return rows[-1].number, [Change("documents")]
-    return rows[-1].number, [_change(row) for row in rows if row.writer != reader]
+    return rows[-1].number, [
+        Change(row.what, row.document, row.revision, row.gone) for row in rows if row.writer != reader
+    ]
 
 
 def prune(sql: Connection, before_s: float) -> None:
     """Delete changes that all processes have read. The last change stays, for its number."""
     sql.execute(delete(changes).where(changes.c.at_s < before_s, changes.c.number < last(sql)))
-
-
-def _change(row: Row[tuple[object, ...]]) -> Change:
-    return Change(row.what, row.document, row.revision, row.gone)

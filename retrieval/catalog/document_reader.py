@@ -1,9 +1,9 @@
 """Collections and documents for display: lists and full texts, from the catalog's current revisions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, false, func, or_, select
+from sqlalchemy import ColumnElement, Select, false, func, or_, select
 
 from retrieval.catalog import descriptions
 from retrieval.catalog.catalog import Catalog
@@ -12,7 +12,6 @@ from retrieval.catalog.revisions import catalog_key, client_key
 from retrieval.errors import UnknownDocument
 from retrieval.records.documents import (
     RESERVED,
-    Attribute,
     CollectionInfo,
     DocumentInfo,
     DocumentLocation,
@@ -45,13 +44,12 @@ class DocumentReader:
             .join(counts, counts.c.collection == collections.c.name, isouter=True)
             .order_by(collections.c.name)
         )
-        with self._catalog.engine.connect() as sql:
-            rows, language = list(sql.execute(query)), self._catalog.language  # a row begins with name and generation
+        language = self._catalog.language  # a row begins with name and generation
         return [
             CollectionInfo(
                 row.name, row.documents or 0, row.chunks or 0, row.embedder, row.updated_s, language(*row[:2])
             )
-            for row in rows
+            for row in self._catalog.rows(query)
         ]
 
     def page(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
@@ -61,10 +59,7 @@ class DocumentReader:
         """
         self._catalog.collection(collection)
         rows = _current(groups).where(documents.c.collection == collection, documents.c.id > after)
-        with self._catalog.engine.connect() as sql:
-            page = list(sql.execute(rows.order_by(documents.c.id).limit(limit)))
-            descriptions_by_key = descriptions.read(sql, [(row.id, row.revision) for row in page])
-        return [_info(row, descriptions_by_key[row.id, row.revision]) for row in page]
+        return self._infos(self._catalog.rows(rows.order_by(documents.c.id).limit(limit)))
 
     def find(self, collection: str, key: str, groups: Groups = ()) -> str:
         """Return the id of the document that a client put under this key. Raises UnknownDocument."""
@@ -77,15 +72,13 @@ class DocumentReader:
         """Return key -> id of the documents that clients put; a key without a readable document is left out."""
         by_key = {catalog_key(key): key for key in keys}
         query = _current(groups).with_only_columns(documents.c.id, documents.c.key)
-        with self._catalog.engine.connect() as sql:
-            rows = sql.execute(query.where(documents.c.collection == collection, documents.c.key.in_(by_key)))
-            return {by_key[row.key]: row.id for row in rows}
+        rows = self._catalog.rows(query.where(documents.c.collection == collection, documents.c.key.in_(by_key)))
+        return {by_key[row.key]: row.id for row in rows}
 
     def keys(self, ids: Sequence[str]) -> dict[str, str]:
         """Return document -> a client's key, for the documents that clients put."""
         query = select(*documents.c["id", "key"]).where(documents.c.id.in_(ids))
-        with self._catalog.engine.connect() as sql:
-            return {row.id: key for row in sql.execute(query) if (key := client_key(row.key))}
+        return {row.id: key for row in self._catalog.rows(query) if (key := client_key(row.key))}
 
     def keys_under(self, collection: str, prefix: str) -> list[str]:
         """Return the keys that begin with the prefix, of documents that clients put. Raises UnknownCollection."""
@@ -93,16 +86,12 @@ class DocumentReader:
         key, start = documents.c.key, catalog_key(prefix)
         under = key >= start, key < start[:-1] + chr(ord(start[-1]) + 1)  # a range: read from the index of the keys
         query = _current(None).with_only_columns(key).where(documents.c.collection == collection, *under)
-        with self._catalog.engine.connect() as sql:
-            return [client_key(each) for each in sql.scalars(query.order_by(key))]
+        return [client_key(row.key) for row in self._catalog.rows(query.order_by(key))]
 
     def locations(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
         """Return the present location of each existing document that `groups` may read."""
         query = _current(groups).with_only_columns(*documents.c["id", "collection"], revisions.c.revision)
-        with self._catalog.engine.connect() as sql:
-            return [
-                DocumentLocation(row[0], row[1], row[2]) for row in sql.execute(query.where(documents.c.id.in_(ids)))
-            ]
+        return [DocumentLocation(*row) for row in self._catalog.rows(query.where(documents.c.id.in_(ids)))]
 
     def read(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
         """Return the full document.
@@ -115,20 +104,27 @@ class DocumentReader:
         the document exists.
         """
         query = _current(groups).add_columns(revisions.c.text).where(documents.c.id == id, _among(collections))
+        rows = self._catalog.rows(query)
+        if not rows:
+            raise UnknownDocument(f"there is no document {id!r}")
+        return FullDocument(self._infos(rows)[0], rows[0].text)
+
+    def _infos(self, rows: Sequence[Any]) -> list[DocumentInfo]:
+        """rows: of `_current`, whose columns begin with the fields of `DocumentInfo`."""
         with self._catalog.engine.connect() as sql:
-            row = sql.execute(query).one_or_none()
-            if row is None:
-                raise UnknownDocument(f"there is no document {id!r}")
-            descriptions_by_key = descriptions.read(sql, [(row.id, row.revision)])
-        return FullDocument(_info(row, descriptions_by_key[row.id, row.revision]), row.text)
+            described = descriptions.read(sql, [(row.id, row.revision) for row in rows])
+        fields: list[tuple[Any, ...]] = [
+            (*row[:8], *described[row.id, row.revision], client_key(row.key)) for row in rows
+        ]
+        return [DocumentInfo(*of_one) for of_one in fields]
 
 
 def _current(groups: Groups) -> Select[Any]:
     """Select the current documents that `groups` may read."""
-    columns = revisions.c["revision", "source", "title", "format", "modified_s", "chunks"]
-    of_documents = documents.c["id", "collection", "key"]
+    shown = revisions.c["source", "title", "format", "modified_s", "chunks"]
+    chars = func.length(revisions.c.text).label("chars")
     return (
-        select(*of_documents, *columns, func.length(revisions.c.text).label("chars"))
+        select(*documents.c["id", "collection"], *shown, chars, documents.c.key, revisions.c.revision)
         .join(revisions, (revisions.c.document == documents.c.id) & (revisions.c.state == "current"))
         .where(descriptions.readable(groups))
     )
@@ -145,18 +141,3 @@ def _among(collections: Sequence[str]) -> ColumnElement[bool]:
     # Not LIKE: LIKE treats "Red" and "red" as equal in SQLite.
     matched = or_(false(), *(func.substr(name, 1, len(prefix)) == prefix for prefix in prefixes))
     return or_(name.in_(exact), matched & (func.substr(name, 1, 1) != RESERVED))
-
-
-def _info(row: Row[Any], description: tuple[Mapping[str, Attribute], tuple[str, ...]]) -> DocumentInfo:
-    return DocumentInfo(
-        row.id,
-        row.collection,
-        row.source,
-        row.title,
-        row.format,
-        row.modified_s,
-        row.chunks,
-        row.chars,
-        *description,
-        client_key(row.key),
-    )

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import LargeBinary, delete, func, insert, select
@@ -22,20 +23,9 @@ class UploadedFiles:
         self._catalog = catalog
 
     def add(self, owner: str, name: str, purpose: str, content: bytes) -> UploadedFile:
-        id = new_id(FILE_ID_PREFIX)
-        file = UploadedFile(id, name, purpose, time.time(), len(content))
+        file = UploadedFile(new_id(FILE_ID_PREFIX), name, purpose, time.time(), len(content))
         with self._catalog.writing() as sql:
-            sql.execute(
-                insert(files).values(
-                    id=id,
-                    owner=owner,
-                    name=name,
-                    purpose=purpose,
-                    created_s=file.created_s,
-                    bytes=file.bytes,
-                    content=content,
-                )
-            )
+            sql.execute(insert(files).values(**asdict(file), owner=owner, content=content))
         return file
 
     def find(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
@@ -54,11 +44,10 @@ class UploadedFiles:
     def part(self, id: str, owner: str, start: int, length: int) -> bytes:
         """Return `length` bytes of the content from `start`. Raises UnknownFile."""
         content: Any = func.substr(files.c.content, start + 1, length, type_=LargeBinary)
-        with self._catalog.engine.connect() as sql:
-            row = sql.execute(select(files.c.id, content).where(files.c.id == id, files.c.owner == owner)).one_or_none()
-        if row is None:
+        rows = self._catalog.rows(select(files.c.id, content).where(files.c.id == id, files.c.owner == owner))
+        if not rows:
             raise _unknown(id)
-        return bytes(row[1] or b"")  # SQLite returns NULL for a part of empty content
+        return bytes(rows[0][1] or b"")  # SQLite returns NULL for a part of empty content
 
     def delete(self, id: str, owner: str) -> None:
         """Raises UnknownFile."""
@@ -67,8 +56,7 @@ class UploadedFiles:
                 raise _unknown(id)
 
     def _rows(self, query: Any) -> list[UploadedFile]:
-        with self._catalog.engine.connect() as sql:
-            return [UploadedFile(*row) for row in sql.execute(query)]
+        return [UploadedFile(*row) for row in self._catalog.rows(query)]
 
 
 def _unknown(id: str) -> UnknownFile:

@@ -108,16 +108,14 @@ class Jobs:
     def idle(self, for_s: float) -> list[str]:
         """Return the collections with unfinished jobs that have made no progress for `for_s` seconds."""
         condition = jobs.c.state.in_(_UNFINISHED), jobs.c.updated_s < time.time() - for_s
-        with self._catalog.engine.connect() as sql:
-            return list(sql.scalars(select(jobs.c.collection).where(*condition).distinct()))
+        return [row.collection for row in self._catalog.rows(select(jobs.c.collection).where(*condition).distinct())]
 
     # Running jobs
 
     def next(self, collection: str) -> str | None:
         """Return the id of the collection's oldest unfinished job."""
         query = select(func.min(jobs.c.id)).where(jobs.c.collection == collection, jobs.c.state.in_(_UNFINISHED))
-        with self._catalog.engine.connect() as sql:
-            result: str | None = sql.scalar(query)
+        result: str | None = self._catalog.scalar(query)
         return result
 
     def take(self, id: str) -> JobTask | None:
@@ -133,8 +131,7 @@ class Jobs:
             .order_by(tasks.c.place)
             .limit(1)
         )
-        with self._catalog.engine.connect() as sql:
-            row = sql.execute(query).one_or_none()
+        row = next(iter(self._catalog.rows(query)), None)
         if row is None:
             return None
         self._update(
@@ -154,8 +151,7 @@ class Jobs:
             .where(tasks.c.job == id, tasks.c.place == place)
             .where(tasks.c.state == "waiting", jobs.c.state.in_(_UNFINISHED))
         )
-        with self._catalog.engine.connect() as sql:
-            return sql.execute(query).one_or_none() is not None
+        return bool(self._catalog.rows(query))
 
     def put_back(self, id: str) -> None:
         """Return a taken document to the queue, for a reason other than a crash of the index."""
@@ -165,11 +161,8 @@ class Jobs:
         """Record the result of a document."""
         condition = tasks.c.job == id, tasks.c.place == place
         with self._catalog.writing() as sql:
-            sql.execute(
-                update(tasks)
-                .where(*condition)
-                .values(state=placed.state, document=placed.id, reason=placed.reason, content=None)
-            )
+            values = {"state": placed.state, "document": placed.id, "reason": placed.reason, "content": None}
+            sql.execute(update(tasks).where(*condition).values(**values))
             sql.execute(update(jobs).where(jobs.c.id == id).values(updated_s=time.time(), interruptions=0, reason=""))
 
     def finish(self, id: str, state: str | None = None, reason: str = "") -> None:
@@ -201,10 +194,8 @@ class Jobs:
             if row is None or not _includes_writer(row.writer, groups):
                 raise UnknownJob(f"there is no job {id!r}")
             columns = tasks.c["key", "state", "document", "reason"]
-            results = [
-                WriteResult(*columns_of_task)
-                for columns_of_task in sql.execute(select(*columns).where(tasks.c.job == id).order_by(tasks.c.place))
-            ]
+            rows = sql.execute(select(*columns).where(tasks.c.job == id).order_by(tasks.c.place))
+            results = [WriteResult(*row) for row in rows]
         return _job(row, Counter(result.state for result in results), results)
 
     def page(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
@@ -242,8 +233,7 @@ class Jobs:
         """Return the collections that have or wait for a document under this key."""
         waiting = select(jobs.c.collection).join(tasks, tasks.c.job == jobs.c.id).where(tasks.c.key == key)
         query = union(waiting, select(documents.c.collection).where(documents.c.key == catalog_key(key)))
-        with self._catalog.engine.connect() as sql:
-            return list(sql.scalars(query))
+        return [row.collection for row in self._catalog.rows(query)]
 
     def forget(self, collection: str, keys: Sequence[str], groups: Groups = ()) -> set[str]:
         """Remove documents from all jobs of the collection; the caller holds the write lock.
