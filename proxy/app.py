@@ -5,7 +5,7 @@ CORS      only with server.cors_origins; outside of Observe, or a page could not
 Observe   opens the exchange, answers errors of the gateway, logs
 Guard     a valid key and its rights; without keys, programs on this machine and no web page
 Metering  the limits of the key: admits the request, calls the model that the route chose, settles the usage
-_Chats    the paths of dialects; the router has all other routes, `_Others` the paths without a route
+_Routes   the paths of dialects, then all other routes; `_Others` has the paths without a route
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ import orjson
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
-from starlette.routing import Route, Router
+from starlette.routing import Match, Route
 
 from proxy.access.auth import Guard, must_be_no_page, origin_refused
 from proxy.access.keys import Keyring, secret_of
@@ -36,7 +36,7 @@ from proxy.caller import Rights
 from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.dialects.messages import COUNT_PATH, MESSAGES
 from proxy.dialects.paths import BY_PATH
-from proxy.exchange import exchange_of
+from proxy.exchange import ModelCall, ModelRoute, exchange_of
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
 from proxy.observe.middleware import Observe
 from proxy.upstream.routes import Routes
@@ -62,13 +62,13 @@ _WITHHELD = "there are problems: send a key made with --metrics or --admin, or r
 class Parts:
     """The parts of the application; `cli.assembly.gateway` makes the parts from settings."""
 
-    chat: App
-    count: App  # of tokens
+    chat: ModelRoute
+    count: ModelRoute  # of tokens
     knowledge: KnowledgeApi
     check_sets: CheckSets | None  # raises ApiError; None: no action sets
     mcp: App
     admin: Admin
-    passthrough: App
+    passthrough: ModelRoute
     upstream: App
     routes: Routes
     ready: Callable[[], str]  # "" when ready, else the missing part
@@ -114,14 +114,11 @@ def application(parts: Parts) -> App:
     relays = _below([*MODEL_CALLS, *ACCOUNT, *listed])
     advice = Advice([*BY_PATH, COUNT_PATH, *WITH_MODEL, *relays, *(one.path for one in ours)])
     others = _Others(parts.passthrough, listed, advice)
-    # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
-    routes = Router(ours, redirect_slashes=False, default=others)  # /v1 is an unknown path, not a redirect to /v1/
     chat, count = (_Only(_NoPage(one), "POST") for one in (parts.chat, parts.count))
-    calls: dict[str, App] = {path: chat for path in BY_PATH if path not in listed}
+    calls: dict[str, ModelRoute] = {path: chat for path in BY_PATH if path not in listed}
     if not {MESSAGES.path, COUNT_PATH} & set(listed):
         calls[COUNT_PATH] = count
-    app: App = _Chats(calls, routes)
-    app = Metering(app, parts.ledger, parts.record, relayed=listed)
+    app: App = Metering(_Routes(calls, ours, others), parts.ledger, parts.record, relayed=listed)
     app = Guard(app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins)
     app = Observe(app, parts.metrics)
     return CanonicalPaths(_cors(app, parts.cors_origins) if parts.cors_origins else app)
@@ -163,18 +160,26 @@ def _cors(app: App, origins: tuple[str, ...]) -> App:
     )
 
 
-class _Chats:
-    """The paths of dialects, before all others: most requests are chats, and the router takes 7 µs to find a path.
+class _Routes:
+    """The paths of dialects, before all others: most requests are chats, and the other routes are matched in turn.
 
     A path that `upstream.paths` names itself is relayed without passages.
     """
 
-    def __init__(self, calls: Mapping[str, App], others: App) -> None:
+    def __init__(self, calls: Mapping[str, ModelRoute], ours: Sequence[Route], others: ModelRoute) -> None:
         self._calls = calls
+        self._ours = ours
         self._others = others
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return self._calls.get(scope["path"], self._others)(scope, receive, send)
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[ModelCall | None]:
+        if (call := self._calls.get(scope["path"])) is not None:
+            return call(scope, receive, send)
+        for route in self._ours:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(found)
+                return route.handle(scope, receive, send)
+        return self._others(scope, receive, send)
 
 
 async def _health(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -224,25 +229,25 @@ class _MetricsPage:
 
 
 class _Only:
-    """An app that answers these methods alone."""
+    """A route that answers these methods alone."""
 
-    def __init__(self, app: App, *methods: str) -> None:
+    def __init__(self, app: ModelRoute, *methods: str) -> None:
         self._app = app
         self._methods = methods
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[ModelCall | None]:
         if scope["method"] not in self._methods:
             raise method_not_allowed(scope["method"], scope["path"], self._methods)
         return self._app(scope, receive, send)
 
 
 class _NoPage:
-    """An app that no web page reaches with a body without a preflight."""
+    """A route that no web page reaches with a body without a preflight."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ModelRoute) -> None:
         self._app = app
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[ModelCall | None]:
         must_be_no_page(scope)
         return self._app(scope, receive, send)
 
@@ -262,12 +267,12 @@ class _Begun:
 class _Others:
     """Paths without a route: relayed, or refused."""
 
-    def __init__(self, relay: App, listed: Collection[str], advice: Advice) -> None:
+    def __init__(self, relay: ModelRoute, listed: Collection[str], advice: Advice) -> None:
         self._relay = relay
         self._listed = tuple(listed)
         self._advice = advice
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[ModelCall | None]:
         path = scope["path"]
         listed = path.startswith("/v1/") and any(covers(each, path) for each in self._listed)
         if listed or relayed_kind(path):

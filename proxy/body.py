@@ -2,11 +2,10 @@
 
 The large bodies of a worker share a budget of memory: a body, its values and the edited copy take three times its size.
 A request beyond the budget waits, and no key takes more than half. The upstream has the request soon, and then the
-gateway forgets a large body (`Exchange.sent`), because the answer may take minutes.
+gateway forgets a large body (`forget`), because the answer may take minutes.
 """
 
 import asyncio
-import functools
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -39,7 +38,7 @@ async def json_body(scope: Scope, receive: Receive, *, max_bytes: int) -> JsonBo
     try:
         return await by_size(raw, lambda: JsonBody.parse(raw))
     finally:
-        exchange_of(scope).end_grant()
+        end_grant(exchange_of(scope))
 
 
 async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
@@ -74,7 +73,7 @@ async def _unpacked(raw: bytes, encoding: bytes, max_bytes: int, exchange: Excha
         content = await loop.run_in_executor(_threads, unpacked, raw, encoding, max_bytes + 1)
     needed_mb = _megabytes(len(content)) if len(content) > LARGE_BYTES else 0
     _memory.release(exchange.key, granted_mb - needed_mb)
-    exchange.give_back = functools.partial(_memory.release, exchange.key, needed_mb) if needed_mb else None
+    exchange.granted_mb = needed_mb
     return content
 
 
@@ -88,8 +87,22 @@ async def _grant(exchange: Exchange, size_bytes: int) -> int:
         message = "The gateway works on other large requests at present: try again later, or send a smaller request."
         again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
         raise ApiError(503, message, code="busy", type="server_error", headers=again) from None
-    exchange.give_back = functools.partial(_memory.release, exchange.key, megabytes)
+    exchange.granted_mb = megabytes
     return megabytes
+
+
+def end_grant(exchange: Exchange) -> None:
+    """Give back the memory of a large body. Idempotent."""
+    if exchange.granted_mb:
+        _memory.release(exchange.key, exchange.granted_mb)
+        exchange.granted_mb = 0
+
+
+def forget(exchange: Exchange) -> None:
+    """Forget a large request that the upstream has, if nothing needs it afterwards: the answer may take minutes."""
+    if exchange.once and exchange.granted_mb:
+        exchange.body = exchange.fields = None
+        end_grant(exchange)
 
 
 def _megabytes(size_bytes: int) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from proxy.agent.action_trace import ActionTrace
-from proxy.asgi import App, Scope
+from proxy.asgi import App, Receive, Scope, Send
 from proxy.caller import NOTHING, UNLIMITED, Limits, Rights
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
@@ -45,9 +45,6 @@ class Step:
     detail: str = ""  # e.g. the called model; never a client's text
 
 
-ReserveNext = Callable[[bytes, Mapping[str, Any], Tokens], Awaitable[None]]
-
-
 @dataclass(slots=True)
 class Exchange:
     """The facts about a request and the reply, as far as known."""
@@ -62,9 +59,7 @@ class Exchange:
     rights: Rights = NOTHING  # of the caller, set by `Guard`
     limits: Limits = UNLIMITED  # of the caller, set by `Guard`
     by_gateway: bool = False  # a call of the gateway's own: counts tokens and money, but no request
-    upstream: App | None = field(default=None, repr=False)  # calls the model; None: the route sends the answer
-    # Reserves tokens for a further call, given body, members, and the tokens of the calls so far. None: no limits.
-    reserve_next: ReserveNext | None = field(default=None, repr=False)
+    most_tokens: int = 0  # of a chat with operations, by the request itself; 0: no such limit
     after_reply: list[Callable[[], object]] = field(default_factory=list, repr=False)  # run when the reply has ended
     limited: str = ""  # the limit that refused the request; "unavailable": the accounts cannot be reached
     tokens: Tokens | None = None  # None: no model was called
@@ -78,8 +73,7 @@ class Exchange:
     fields: Mapping[str, Any] | None = field(default=None, repr=False)  # of the client's JSON body; None: not read
     body_tokens: int = 0  # estimated, of a body that was forgotten
     once: bool = False  # whether nothing needs `body` and `fields` after the upstream has the request
-    # Gives back the memory that a large body was granted; None: a small body.
-    give_back: Callable[[], object] | None = field(default=None, repr=False)
+    granted_mb: int = 0  # of memory, for a large body: `proxy.body`
     rag_status: RagStatus = ""  # "": no readable request for a model
     rag_reason: str = ""
     rewriting: tuple[str, Tokens] | None = None  # the model that was asked for a rewrite, and the tokens of the call
@@ -105,18 +99,6 @@ class Exchange:
         """Milliseconds since the request arrived."""
         return (time.perf_counter() - self.started) * 1000
 
-    def sent(self) -> None:
-        """Forget a large request, which the upstream has: the answer may take minutes."""
-        if self.once and self.give_back is not None:
-            self.body = self.fields = None
-            self.end_grant()
-
-    def end_grant(self) -> None:
-        """Give back the memory of a large body. Idempotent."""
-        if self.give_back is not None:
-            self.give_back()
-            self.give_back = None
-
     def ended_step(self, kind: str, began: float, detail: str = "") -> None:
         """Add a step that ends now. began: by `time.perf_counter`."""
         duration_ms = (time.perf_counter() - began) * 1000
@@ -131,6 +113,24 @@ class Exchange:
         for kind, duration_ms in durations_ms.items():
             self.steps.append(Step(kind, at_ms, duration_ms))
             at_ms += duration_ms
+
+
+# Reserves tokens for a further call of a request's model: its body, the members of the request, and the tokens of the
+# calls so far. Raises ApiError 400, 429, 503.
+Reserve = Callable[[bytes, Mapping[str, Any], Tokens], Awaitable[None]]
+# A prepared call of a model, which a route returns: makes the app that calls the model, once or in several rounds.
+ModelCall = Callable[[Reserve], App]
+ModelRoute = Callable[[Scope, Receive, Send], Awaitable[ModelCall | None]]  # None: the route has sent the answer
+
+
+def one_call(upstream: App) -> ModelCall:
+    """The prepared call that is made once, so it reserves no further tokens."""
+    return lambda _reserve: upstream
+
+
+def wrapped(call: ModelCall, middleware: Callable[[App], App]) -> ModelCall:
+    """The prepared call, through the middleware."""
+    return lambda reserve: middleware(call(reserve))
 
 
 def durations_ms(steps: Iterable[Step]) -> dict[str, float]:

@@ -25,7 +25,7 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import KEY, Exchange, ModelCall, one_call
 
 _MOST_BYTES = 256 * 1024  # of an answer
 _MODELS = "/v1/models"
@@ -59,8 +59,12 @@ class ModelCalls:
 
     def __init__(self, upstream: App, ledger: Ledger, record: Record) -> None:
         """upstream: `proxy.upstream.routes.Upstream`, without any middleware."""
-        self._upstream = upstream
-        self._metering = Metering(_prepared, ledger, record)
+        call = one_call(upstream)
+
+        async def prepared(_scope: Scope, _receive: Receive, _send: Send) -> ModelCall:
+            return call  # `call_of` has prepared everything
+
+        self._metering = Metering(prepared, ledger, record)
 
     async def complete(
         self,
@@ -132,7 +136,6 @@ class ModelCalls:
             target=target,
             body=body,
             fields=fields,
-            upstream=self._upstream,
         )
         if owner.request:
             call.id = owner.request
@@ -225,10 +228,6 @@ def _scope(exchange: Exchange, headers: Headers) -> Scope:
         "headers": own,
         KEY: exchange,
     }
-
-
-async def _prepared(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    """The route of a call: `call_of` has prepared everything."""
 
 
 async def _nothing_more() -> Message:

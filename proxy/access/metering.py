@@ -1,8 +1,8 @@
 """The limits of a key: a middleware, from the admission of a request to the row of usage.
 
-A route sends the answer, or prepares a call of a model: the route sets the exchange's target, body and `upstream`, and
-returns. The middleware then makes the call. So admission, reservation, call and settlement of a request stand in the
-same function.
+A route sends the answer, or prepares a call of a model and returns it. The middleware then makes the call. So
+admission, reservation, call and settlement of a request stand in the same function; a call in several rounds gets a
+function that reserves the tokens of each further round.
 """
 
 import functools
@@ -14,14 +14,14 @@ from typing import Any, Literal
 from proxy.access.ledger import Ledger
 from proxy.access.limits import Admission
 from proxy.access.usage_tap import UsageTap
-from proxy.asgi import App, Receive, Scope, Send, covers
+from proxy.asgi import Receive, Scope, Send, covers
 from proxy.caller import UNLIMITED
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import LENGTHS, by_size, values_of
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
-from proxy.exchange import Exchange, ReserveNext, exchange_of
+from proxy.exchange import Exchange, ModelRoute, exchange_of
 
 # Routes of the gateway that call no model and count as no request, except searches and runs of operations.
 _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage", "/v1/actions")
@@ -40,9 +40,9 @@ Record = Literal["with_keys", "always", "never"]  # the requests with a row of u
 class Metering:
     """Runs every request that counts, within the limits of its key."""
 
-    def __init__(self, app: App, ledger: Ledger, record: Record, *, relayed: Collection[str] = ()) -> None:
-        """app: the routes. relayed: paths that go to an upstream, also if the gateway has a route of the same path."""
-        self._app = app
+    def __init__(self, routes: ModelRoute, ledger: Ledger, record: Record, *, relayed: Collection[str] = ()) -> None:
+        """relayed: paths that go to an upstream, also if the gateway has a route of the same path."""
+        self._routes = routes
         self._ledger = ledger
         self._record = record
         self._relayed = tuple(relayed)
@@ -52,9 +52,9 @@ class Metering:
         exchange = exchange_of(scope)
         kept = self._record == "always" or (self._record == "with_keys" and exchange.key != "")
         if (exchange.limits is UNLIMITED and not kept) or not self._counts(scope["method"], scope["path"]):
-            await self._app(scope, receive, send)
-            if exchange.upstream is not None:
-                await exchange.upstream(scope, receive, send)
+            if (call := await self._routes(scope, receive, send)) is not None:
+                _check_ceiling(exchange, exchange.body or b"", exchange.fields or {}, _NONE)
+                await call(functools.partial(self._reserve_next, exchange, None))(scope, receive, send)
             return
         admission = None
         try:
@@ -62,18 +62,18 @@ class Metering:
             admission = await self._ledger.admit(exchange)
 
             # The route answers, or prepares a call of a model.
-            await self._app(scope, receive, send)
-            if exchange.upstream is None:
+            call = await self._routes(scope, receive, send)
+            if call is None:
                 return
 
+            _check_ceiling(exchange, exchange.body or b"", exchange.fields or {}, _NONE)
             _must_report_use(scope["path"], exchange)
-
             body = await self._reserve(scope["path"], exchange, admission)
 
             # Call the model, and read the tokens of the call from the reply as the reply passes.
             tap = UsageTap(send, exchange.dialect)
             try:
-                await exchange.upstream(scope, receive, tap.send)
+                await call(functools.partial(self._reserve_next, exchange, admission))(scope, receive, tap.send)
             except ApiError:  # the upstream gave no reply
                 exchange.tokens = Tokens(0, 0)
                 raise
@@ -99,29 +99,18 @@ class Metering:
             answers = not path.endswith("/embeddings")
             wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=answers))
             await self._ledger.reserve(exchange, admission, wanted_tokens, least_tokens)
-            if exchange.action_trace is not None:
-                ceiling = exchange.reserve_next
-                exchange.reserve_next = functools.partial(self._reserve_next, exchange, admission, ceiling)
-        if exchange.give_back is None:
+        if not exchange.granted_mb:
             return body
         exchange.body_tokens = await by_size(body, lambda: estimated_tokens(body))
         return b""
 
     async def _reserve_next(
-        self,
-        exchange: Exchange,
-        admission: Admission,
-        ceiling: ReserveNext | None,
-        body: bytes,
-        fields: Mapping[str, Any],
-        used: Tokens,
+        self, exchange: Exchange, admission: Admission | None, body: bytes, fields: Mapping[str, Any], used: Tokens
     ) -> None:
-        """Reserve the tokens of a further call of the model. used: by the calls so far. Raises ApiError 400, 429, 503.
-
-        ceiling: of the request itself.
-        """
-        if ceiling is not None:
-            await ceiling(body, fields, used)
+        """Reserve the tokens of a further call of the model: a `Reserve`."""
+        _check_ceiling(exchange, body, fields, used)
+        if admission is None:
+            return
         wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=True))
         await self._ledger.reserve_next(exchange, admission, used, wanted_tokens, least_tokens)
 
@@ -159,18 +148,20 @@ def _must_report_use(path: str, exchange: Exchange) -> None:
         raise ApiError(403, message, code="forbidden", type="permission_error", param="background")
 
 
-async def within(most_tokens: int, body: bytes, fields: Mapping[str, Any], used: Tokens = _NONE) -> None:
+def _check_ceiling(exchange: Exchange, body: bytes, fields: Mapping[str, Any], used: Tokens) -> None:
     """Raise ApiError 400 if a call of the model could bring a request above the request's own ceiling.
 
     The largest prompt has a token for every byte, so the ceiling holds with any tokenizer. used: by the calls so far.
     """
+    if not exchange.most_tokens:
+        return
     so_far = used.prompt + used.completion
     longest = _largest(body, fields, LENGTHS) * max(1, _largest(body, fields, _CHOICES))
     needed = so_far * (BYTES_PER_TOKEN if used.estimated else 1) + len(body) + longest
-    if needed > most_tokens:
+    if needed > exchange.most_tokens:
         message = (
-            f"The next call of the model could bring this request to {needed} tokens, above the {most_tokens} of "
-            "x-rag-max-tokens: allow more, or ask for fewer operations."
+            f"The next call of the model could bring this request to {needed} tokens, above the "
+            f"{exchange.most_tokens} of x-rag-max-tokens: allow more, or ask for fewer operations."
         )
         raise ApiError(400, message, code="max_tokens_reached", param="x-rag-max-tokens")
 

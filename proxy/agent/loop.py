@@ -25,7 +25,7 @@ from proxy.dialects.chat_reply import usage_of
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
 from proxy.dialects.replies import ToolCall, json_bytes
-from proxy.exchange import Exchange
+from proxy.exchange import Exchange, Reserve
 
 _T = TypeVar("_T")
 _NO_ANSWER = "The limit of calls for one answer is reached, and the model gave no answer."
@@ -44,12 +44,9 @@ class ActionLoop:
         toolbox: Toolbox,
         exchange: Exchange,
         actions: Actions,
-        passages: Sequence[str],
+        reserve: Reserve,
     ) -> None:
-        """passages: the texts that are injected, without titles and marks.
-
-        forwarded: the bytes for the upstream, with further edits, and with instructions (default: none).
-        """
+        """forwarded: the bytes for the upstream, with further edits, and with instructions (default: none)."""
         self._upstream = upstream
         self._request = request
         self._forwarded = forwarded
@@ -58,12 +55,11 @@ class ActionLoop:
         self._trace = exchange.action_trace or ActionTrace()
         self._limits = actions.limits
         self._hidden_rounds = actions.hidden_rounds
-        self._passages = passages
+        self._reserve = reserve
         assert exchange.target is not None, "the route sets the target"
         self._asking = Negotiation(actions.tool_protocols, exchange.target, toolbox, request, self._trace)
         said = [message.text for message in request.messages() if message.role == "user"]
         results = [row["content"] for one in self._asking.earlier for row in one.rows() if row["role"] == "tool"]
-        toolbox.passages = bool(passages)
         self._execution = Execution(toolbox, self._limits, exchange, self._texts(), said, results, self._private())
         replies = [message.text for message in request.messages()[:-1] if message.role == "assistant"]
         if replies and toolbox.tool_protocol != "native":
@@ -251,8 +247,8 @@ class ActionLoop:
         )
         send = reply.send if protocol == "native" else ProtocolReply(reply.send, text).send
         try:
-            if self._trace.rounds and exchange.reserve_next is not None:
-                await exchange.reserve_next(body, self._request.fields, client.tokens)
+            if self._trace.rounds:
+                await self._reserve(body, self._request.fields, client.tokens)
             self._trace.rounds.append(traced)
             asking = self._upstream(scope, receive, send)
             await (asking if first and not self._toolbox.structured_output else self._kept_alive(asking, client))
@@ -300,7 +296,7 @@ class ActionLoop:
         """The texts in which a call's value may stand; of earlier questions, only the results."""
         said = (message.text for message in self._request.messages())
         hidden = (row["content"] for one in self._asking.earlier for row in one.rows() if row["role"] != "assistant")
-        return [*self._passages, *map(without_marks, [*said, *hidden])]
+        return [*self._toolbox.passages, *map(without_marks, [*said, *hidden])]
 
 
 def _wants_progress(scope: Scope) -> bool:

@@ -126,7 +126,7 @@ class Toolbox:
     tool_protocol: ToolProtocol = "native"  # how the model is asked for calls
     refuses: Callable[[str], bool] = lambda _: False  # whether the model refuses the definition of SET/OPERATION
     left_out: set[str] = field(default_factory=set)  # SET/OPERATION that the model has refused in this chat
-    passages: bool = False  # the model gets passages, too
+    passages: Sequence[str] = ()  # the injected texts, without titles and marks
     sure: bool = False  # the search is sure that an operation answers the question
     go_on: str = ""  # how the model goes on after the person's answer to a question of the gateway
     changing: str = ""  # what the best operation for the question would change, which no chat is offered

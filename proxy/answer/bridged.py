@@ -30,7 +30,7 @@ from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import RESPONSES, ResponsesRequest
 from proxy.dialects.responses_reply import OWN_ID, response_of_item
 from proxy.dialects.target import Target
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import Exchange, ModelCall, Reserve, exchange_of
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
 from proxy.upstream.bridges.responses_request import has_custom_tools
 from retrieval.errors import RetrievalError
@@ -186,17 +186,17 @@ def app_of(
     toolbox: Toolbox | None,
     exchange: Exchange,
     actions: Actions,
-    passages: Sequence[str],
-) -> App:
-    """The app that answers a chat. `exchange.body` is the client's request with the passages.
+) -> ModelCall:
+    """The prepared call that answers a chat. `exchange.body` is the client's request with the passages.
 
-    toolbox: None for a chat that only continues a stored response. passages: the texts that are injected.
+    toolbox: None for a chat that only continues a stored response.
     """
+    native = exchange.body or b""
 
-    def rounds(upstream: App, request: ChatRequest) -> App:
+    def rounds(reserve: Reserve, upstream: App, request: ChatRequest) -> App:
         one = functools.partial(forwarded, request)
         if toolbox is not None:
-            return ActionLoop(upstream, request, one, toolbox, exchange, actions, passages)
+            return ActionLoop(upstream, request, one, toolbox, exchange, actions, reserve)
 
         async def ask_once(scope: Scope, receive: Receive, send: Send) -> None:
             exchange.body = await by_size(exchange.body or b"", lambda: one([]))
@@ -204,10 +204,13 @@ def app_of(
 
         return ask_once
 
-    if chat.body is None:
-        return rounds(upstream, chat.request)
-    resumes = toolbox is not None and toolbox.conversation.waiting != ()
-    return BridgedChat(upstream, chat, exchange.body or b"", rounds, actions, resumes=resumes)
+    def call(reserve: Reserve) -> App:
+        if chat.body is None:
+            return rounds(reserve, upstream, chat.request)
+        resumes = toolbox is not None and toolbox.conversation.waiting != ()
+        return BridgedChat(upstream, chat, native, functools.partial(rounds, reserve), actions, resumes=resumes)
+
+    return call
 
 
 class BridgedChat:

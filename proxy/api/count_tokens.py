@@ -7,7 +7,7 @@ from proxy.dialects.json_body import by_size
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.token_counts import Tokens, estimated_tokens
-from proxy.exchange import exchange_of
+from proxy.exchange import ModelCall, ModelRoute, exchange_of, one_call, wrapped
 from proxy.upstream.bridges.missing_paths import FirstLook, NoSuchPathError
 
 
@@ -17,24 +17,23 @@ class CountTokens:
     An estimate answers outside the relay lane, and where the upstream has no such path.
     """
 
-    def __init__(self, augment: App, *, with_passages: bool) -> None:
+    def __init__(self, augment: ModelRoute, *, with_passages: bool) -> None:
         """augment: prepares the call of the model, as for a message. with_passages: whether `augment` adds passages."""
         self._augment = augment
         self._with_passages = with_passages
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> ModelCall | None:
         """Prepare the count. Raises ApiError."""
         exchange = exchange_of(scope)
         exchange.tokens = Tokens(0, 0)  # a count is no usage
-        await self._augment(scope, receive, send)
+        call = await self._augment(scope, receive, send)
         if not self._with_passages:
             exchange.rag_reason = "inject.augment_count is false"
         assert exchange.target is not None, "the route sets the target"
         dialects = exchange.target.dialects
         if exchange.target.lane != "relay" or (dialects and DIALECT_NAMES[MESSAGES.path] not in dialects):
-            exchange.upstream = _estimate
-        elif exchange.upstream is not None:
-            exchange.upstream = _or_estimate(exchange.upstream)
+            return one_call(_estimate)
+        return None if call is None else wrapped(call, _or_estimate)
 
 
 def _or_estimate(upstream: App) -> App:

@@ -20,7 +20,7 @@ from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
 from proxy.dialects.responses_reply import OWN_ID
 from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import Exchange, ModelCall, exchange_of, one_call
 from proxy.query import check_models, models_in
 from proxy.upstream.routes import ANY_MODEL, Routes
 
@@ -57,15 +57,15 @@ class Passthrough:
 
         forget: called with the key and the id of a response or conversation that the client deletes.
         """
-        self._upstream = upstream
+        self._call = one_call(upstream)
         self._routes = routes
         self._paths = paths
         self._max_body_bytes = max_body_bytes
         self._action_sets = action_sets
         self._forget = forget
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Prepare the call of the upstream: `exchange.target`, `body` and `upstream`. Raises ApiError."""
+    async def __call__(self, scope: Scope, receive: Receive, _send: Send) -> ModelCall:
+        """Prepare the call of the upstream: the target and body of the exchange. Raises ApiError."""
         exchange, path = exchange_of(scope), scope["path"]
         listed, asked = self._listed(path), models_in(scope["query_string"])
         kind = "listed" if listed is not None else relayed_kind(path)
@@ -95,7 +95,8 @@ class Passthrough:
         target = self._target(model, exchange, path, asked)
         exchange.body = await by_size(raw, lambda: named.renamed(target.model)) if named.model else raw
         exchange.rag_status, exchange.rag_reason = "off", "path is not augmented"
-        exchange.upstream, exchange.once = self._upstream, True
+        exchange.once = True
+        return self._call
 
     def _listed(self, path: str) -> str | None:
         """The model for a listed path or one below it."""

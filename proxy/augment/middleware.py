@@ -17,7 +17,6 @@ import orjson
 
 from config.sections import InjectSettings, RetrievalSettings
 from proxy import permitted
-from proxy.access.metering import within
 from proxy.agent.action_trace import ActionTrace
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
@@ -33,7 +32,7 @@ from proxy.dialects.base import ModelRequest
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.json_body import Edit, by_size
 from proxy.dialects.target import Target
-from proxy.exchange import DegradedReason, Exchange, exchange_of
+from proxy.exchange import DegradedReason, Exchange, ModelCall, exchange_of, one_call, wrapped
 from proxy.observe.receipts.receipt import Receipt, Receipts, receipt_of
 from proxy.query import check_models, models_in
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
@@ -128,6 +127,7 @@ class Augment:
         rewriter: None leaves rewriting to the index.
         """
         self._upstream = upstream
+        self._call = one_call(upstream)
         self._knowledge = knowledge
         self._resolve = resolve
         self._template = template
@@ -135,8 +135,8 @@ class Augment:
         self._translated_window = translated_window
         self._rewriter = rewriter
 
-    async def __call__(self, scope: Scope, receive: Receive, _send: Send) -> None:
-        """Prepare the call of the model: `exchange.target`, `body` and `upstream`. Raises ApiError."""
+    async def __call__(self, scope: Scope, receive: Receive, _send: Send) -> ModelCall:
+        """Prepare the call of the model: the target and body of the exchange. Raises ApiError."""
         exchange = exchange_of(scope)
         raw = await whole_body(scope, receive, max_bytes=self._options.max_body_bytes)
         began = time.perf_counter()
@@ -182,31 +182,29 @@ class Augment:
             acting = (
                 None if apis is None else await self._acting(request, decision, target, found, lead, exchange, apis)
             )
-            self._choose_upstream(exchange, scope, request, decision, target, acting)
+            return self._model_call(exchange, scope, request, decision, target, acting)
         finally:
             if options.receipts is not None and _searched(decision, exchange):
                 asked = decision if decision.turns else replace(decision, turns=turns_of(request.messages()))
                 _keep(receipt_of(exchange, target, asked, budget_tokens, found, lead), exchange, options.receipts)
 
-    def _choose_upstream(
+    def _model_call(
         self,
         exchange: Exchange,
         scope: Scope,
         request: ModelRequest,
         decision: Decision,
         target: Target,
-        acting: App | None,
-    ) -> None:
-        """Set the app that calls the model. acting: makes the calls of APIs; None: a chat without operations."""
-        options = self._options
-        exchange.upstream = acting or self._upstream
+        acting: ModelCall | None,
+    ) -> ModelCall:
+        """The prepared call. acting: makes the calls of APIs; None: a chat without operations."""
+        options, call = self._options, acting or self._call
         exchange.once = acting is None
         # The translated lane stores no response; of a chat with actions, the gateway stores the response.
         stored = request.stored and (target.lane != "translated" or acting is not None)
         if decision.turns and stored and options.histories is not None:
-            exchange.upstream = options.histories.remembering(
-                exchange.upstream, exchange, request.conversation, decision.turns
-            )
+            remembering, conversation = options.histories.remembering, request.conversation
+            call = wrapped(call, lambda upstream: remembering(upstream, exchange, conversation, decision.turns))
         if acting is not None:
             exchange.comparison = "has operations" if decision.compare else ""
         elif options.shadow is None:
@@ -214,7 +212,8 @@ class Augment:
         elif options.shadow.selects(decision):
             scope[CHAT] = Chat(decision, request, target)
             exchange.once = False
-            exchange.upstream = options.shadow.app
+            return one_call(options.shadow.app)
+        return call
 
     async def _with_history(
         self, request: ModelRequest, decision: Decision, exchange: Exchange, histories: Histories
@@ -241,8 +240,8 @@ class Augment:
         lead: str,
         exchange: Exchange,
         actions: "Actions",
-    ) -> App | None:
-        """The app that answers a chat with an offer of operations, or a chat that continues a response of the gateway.
+    ) -> ModelCall | None:
+        """The call that answers a chat with an offer of operations, or a chat that continues a response of the gateway.
 
         None: another chat. Raises ApiError 404 for an unknown set.
         """
@@ -262,14 +261,13 @@ class Augment:
             context = "\n\n".join(filter(None, (instructions, lead)))
             return _forwarded(request, context, decision, chat.target, edits)
 
-        passages = [one.text for one in found.context.passages] if found is not None and lead else []
-        app = app_of(chat, self._upstream, forwarded, offer, exchange, actions, passages)
+        if offer is not None and found is not None and lead:
+            offer.passages = [one.text for one in found.context.passages]
+        call = app_of(chat, self._upstream, forwarded, offer, exchange, actions)
         edits = [] if offer is None else offer.edits(chat.request)
         exchange.body = await by_size(request.raw, lambda: forwarded(chat.request, edits))
-        if decision.most_tokens:
-            await within(decision.most_tokens, exchange.body, request.fields)
-            exchange.reserve_next = functools.partial(within, decision.most_tokens)
-        return app
+        exchange.most_tokens = decision.most_tokens
+        return call
 
     async def _offer(
         self,

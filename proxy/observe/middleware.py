@@ -8,7 +8,7 @@ from urllib.parse import quote
 from proxy.agent.action_trace import HEADER_WORDS
 from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
 from proxy.augment.inject import names_header, sources_header
-from proxy.body import ClientGone
+from proxy.body import ClientGone, end_grant
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
@@ -44,7 +44,7 @@ class Observe:
             if message["type"] == "http.response.start":
                 started = True
                 exchange.status = message["status"]
-                exchange.end_grant()
+                end_grant(exchange)
                 # An upstream may be a gateway of the same kind: two sets of headers would contradict each other.
                 theirs = [pair for pair in message.get("headers", ()) if not pair[0].startswith(b"x-rag-")]
                 message["headers"] = [*theirs, *_headers(exchange)]
@@ -73,7 +73,7 @@ class Observe:
             self._ended(exchange)
 
     def _ended(self, exchange: Exchange) -> None:
-        exchange.end_grant()
+        end_grant(exchange)
         for listener in exchange.after_reply:
             listener()
         self._metrics.ended(exchange)

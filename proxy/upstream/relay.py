@@ -14,7 +14,7 @@ import time
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from proxy.asgi import Receive, Scope, Send
-from proxy.body import read_body
+from proxy.body import forget, read_body
 from proxy.caller import carries_key
 from proxy.dialects.base import X_API_KEY, KeyHeader
 from proxy.dialects.errors import ApiError, Headers, upstream_error
@@ -93,7 +93,7 @@ class Relay:
             key_header = exchange.dialect.key_header
             headers = request_headers(scope["headers"], target, key_header=key_header, listed=exchange.listed)
             method, body = scope["method"].encode("ascii"), exchange.body or b""
-            asked = self._client.request(method, url, headers, body, exchange.sent)
+            asked = self._client.request(method, url, headers, body, functools.partial(forget, exchange))
             del body
             response = await asked
         except (UpstreamError, ValueError) as error:

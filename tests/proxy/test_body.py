@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from proxy.body import whole_body
+from proxy.body import end_grant, forget, whole_body
 from proxy.dialects.errors import ApiError
 from proxy.exchange import KEY, Exchange
 from tests.support.asgi_calls import Call, scope_of
@@ -26,7 +26,7 @@ async def content_of(body: bytes, *encodings: str, limit_bytes: int = LIMIT_BYTE
     try:
         return await whole_body(scope, call.receive, max_bytes=limit_bytes)
     finally:
-        exchange.end_grant()
+        end_grant(exchange)
 
 
 async def refusal(body: bytes, *encodings: str, limit_bytes: int = LIMIT_BYTES) -> ApiError:
@@ -142,10 +142,10 @@ async def test_large_bodies_wait_for_memory_and_are_refused_in_the_end(monkeypat
     waiting = asyncio.create_task(asked("a"))
     async with asyncio.timeout(10):
         small, other = await asked("a", b"{}"), await asked("b")
-    assert small.give_back is None
-    assert other.give_back is not None
+    assert small.granted_mb == 0
+    assert other.granted_mb == 60
     assert not waiting.done()
-    greedy[0].end_grant()
+    end_grant(greedy[0])
     async with asyncio.timeout(10):
         await waiting
     monkeypatch.setattr("proxy.body._WAIT_S", 0.01)
@@ -153,14 +153,15 @@ async def test_large_bodies_wait_for_memory_and_are_refused_in_the_end(monkeypat
         await asked("a")
     assert (caught.value.status, caught.value.code, caught.value.headers) == (503, "busy", [(b"retry-after", b"5")])
     for exchange in exchanges:
-        exchange.end_grant()
+        end_grant(exchange)
 
 
-def test_a_sent_request_is_forgotten_where_nothing_needs_it() -> None:
-    given_back = list[bool]()
+async def test_a_sent_request_is_forgotten_where_nothing_needs_it() -> None:
     for once, large in ((True, True), (True, False), (False, True)):
         exchange = Exchange(body=b"{}", fields={"a": 1}, once=once)
-        exchange.give_back = (lambda: given_back.append(True)) if large else None
-        exchange.sent()
+        if large:
+            await whole_body({**scope_of(), KEY: exchange}, Call([b" " * (1 << 20)]).receive, max_bytes=1 << 20)
+        forget(exchange)
         assert (exchange.body is None and exchange.fields is None) is (once and large)
-    assert given_back == [True]
+        assert bool(exchange.granted_mb) is (large and not once)
+        end_grant(exchange)

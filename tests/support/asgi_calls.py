@@ -1,11 +1,13 @@
 """ASGI driven by hand: one request into an app, every message that comes out, and a client that leaves on demand."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from proxy.asgi import CLIENT_LEFT, App, Message, Scope
+from proxy.asgi import CLIENT_LEFT, Message, Receive, Scope, Send
 from proxy.dialects.target import Target
+from proxy.dialects.token_counts import Tokens
 from proxy.exchange import KEY, Exchange
 
 
@@ -35,6 +37,10 @@ def scope_of(
 def exchange_to(api_base: str, *, api_key: str = "") -> Exchange:
     """An exchange whose target is the relay lane to `api_base`."""
     return Exchange(target=Target(model="gpt-x", lane="relay", api_base=api_base, api_key=api_key))
+
+
+async def unlimited(_body: bytes, _fields: Mapping[str, Any], _used: Tokens) -> None:
+    """Reserve nothing: the key has no limits."""
 
 
 @dataclass(slots=True)
@@ -72,7 +78,7 @@ class Call:
         async with self.arrived:
             await self.arrived.wait_for(lambda: len(self.sent) >= count)
 
-    async def to(self, app: App, scope: Scope) -> "Call":
+    async def to(self, app: Callable[[Scope, Receive, Send], Awaitable[object]], scope: Scope) -> "Call":
         """Run the request to its end; as under our server, it is cancelled when the client leaves."""
         running = asyncio.ensure_future(app(scope, self.receive, self.send))
         leaving = asyncio.ensure_future(self.left.wait())

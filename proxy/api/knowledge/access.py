@@ -13,7 +13,7 @@ from proxy import permitted
 from proxy.api.knowledge.declarations import Closed, Declaration, Open, doc, handlers_of
 from proxy.api.knowledge.parameters import fields_of, invalid, read_as
 from proxy.asgi import Receive, Scope, Send, send_json
-from proxy.body import whole_body
+from proxy.body import end_grant, whole_body
 from proxy.caller import Rights
 from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
@@ -122,7 +122,7 @@ class Access:
     async def body(self, scope: Scope, receive: Receive) -> bytes:
         """The whole body, which is not the API's own JSON. Raises ApiError 413, 415."""
         raw = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
-        exchange_of(scope).end_grant()  # the work may take minutes
+        end_grant(exchange_of(scope))  # the work may take minutes
         return raw
 
     def check(self, scope: Scope, methods: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from proxy.caller import EVERYTHING, UNLIMITED, Limits
 from proxy.dialects.errors import ApiError
 from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange
+from proxy.exchange import Exchange, ModelCall, one_call
 from proxy.observe.metrics import Metrics
 from tests.proxy.observe.test_metrics import value
 from tests.support.asgi_calls import Call, scope_of
@@ -60,11 +60,12 @@ class Process:
         """One request: "" if it passed, else the code of the refusal. tokens: reserved; used: settled."""
         exchange = Exchange(key=key, limits=limits, model="m", target=Target("gpt-4o", "relay", "", ""))
 
-        async def route(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        async def route(_scope: Scope, _receive: Receive, _send: Send) -> ModelCall | None:
             if tokens:
-                exchange.fields, exchange.upstream = {"max_tokens": tokens}, answer
-            else:
-                await answer(_scope, _receive, _send)
+                exchange.fields = {"max_tokens": tokens}
+                return one_call(answer)
+            await answer(_scope, _receive, _send)
+            return None
 
         async def answer(_scope: Scope, _receive: Receive, _send: Send) -> None:
             exchange.tokens = None if used is None else Tokens(used, 0)

@@ -205,7 +205,7 @@ async def test_an_invented_identifier_of_a_question_that_names_nothing_makes_the
 ) -> None:
     async with served_api(answers) as (server, api):
         made = toolbox(api)
-        made.passages, made.sure = passages, sure
+        made.passages, made.sure = ["a text"] if passages else [], sure
         running = chat(made, "Which visits do I have?")
         text = await call(running, "visits", patient_id=123456)
     assert asks(running, "The visits of a patient", "name: Name of the patient") is asked
@@ -318,7 +318,7 @@ async def test_an_empty_result_is_said(given: dict[str, Any], advice: str) -> No
 async def test_passages_may_answer_beside_a_result(passages: bool) -> None:
     async with served_api(answers) as (_, api):
         made = toolbox(api)
-        made.passages = passages
+        made.passages = ["a text"] if passages else []
         text = await call(chat(made, "Drug 123456?"), "drug", drug_id=123456)
     assert ("the passages answer the question" in text) is passages
     assert "answer the user now" in text

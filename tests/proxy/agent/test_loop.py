@@ -27,6 +27,7 @@ from proxy.exchange import Exchange
 from tests.proxy.apis.calling import accepts, operation, served_api
 from tests.support.action_offers import empty_toolbox
 from tests.support.action_team import CLIENT_TOOL
+from tests.support.asgi_calls import unlimited
 from tests.support.scripted_model import Json, body_of, calls, says
 
 TARGET = Target("m", "relay", "http://model.example/v1", "")
@@ -186,7 +187,7 @@ class Loop:
             return request.edited(context=instructions, position="lead", model="m", without_rag=True, edits=edits)
 
         self.chat = Chat(model, client, memory, looked, exchange.action_trace or ActionTrace(), exchange)
-        self._run = ActionLoop(model, request, forwarded, toolbox, exchange, actions, ())
+        self._run = ActionLoop(model, request, forwarded, toolbox, exchange, actions, unlimited)
         self._scope = {"type": "http", "headers": list(headers)}
 
     async def run(self) -> Chat:

@@ -79,7 +79,7 @@ def test_an_argument_that_only_a_person_knows_is_listed_so() -> None:
 
 
 def test_passages_may_answer_where_there_are_passages() -> None:
-    assert "The passages may answer the question, too" in instructions(SIZE, passages=True)
+    assert "The passages may answer the question, too" in instructions(SIZE, passages=["a text"])
     assert "passages" not in instructions(SIZE)
 
 

@@ -9,8 +9,8 @@ from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.dialects.messages import COUNT_PATH
 from proxy.dialects.target import Lane, Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange, exchange_of
-from tests.support.asgi_calls import Call, scope_of
+from proxy.exchange import Exchange, ModelCall, exchange_of, one_call
+from tests.support.asgi_calls import Call, scope_of, unlimited
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello."}]}'
 
@@ -32,16 +32,17 @@ async def counted(
 ) -> tuple[Exchange, int]:
     """The exchange, and the counted tokens; 0: an error."""
 
-    async def augment(scope: Scope, _receive: Receive, _send: Send) -> None:
+    async def augment(scope: Scope, _receive: Receive, _send: Send) -> ModelCall:
         exchange = exchange_of(scope)
-        exchange.target, exchange.body, exchange.upstream = Target("m", lane, "", "", dialects=dialects), BODY, app
+        exchange.target, exchange.body = Target("m", lane, "", "", dialects=dialects), BODY
         exchange.rag_status, exchange.rag_reason = ("augmented", "first question") if with_passages else ("off", "")
+        return one_call(app)
 
     exchange = Exchange()
     scope, call = scope_of(COUNT_PATH, exchange=exchange), Call()
-    await call.to(CountTokens(augment, with_passages=with_passages), scope)
-    assert exchange.upstream is not None
-    await call.to(exchange.upstream, scope)
+    prepared = await CountTokens(augment, with_passages=with_passages)(scope, call.receive, call.send)
+    assert prepared is not None
+    await call.to(prepared(unlimited), scope)
     return exchange, json.loads(call.body).get("input_tokens", 0)
 
 

@@ -29,7 +29,7 @@ from retrieval.knowledge import HitOptions
 from retrieval.records.documents import Passage
 from retrieval.records.search import PUBLIC, Context, Query, Retrieved, Turn, View
 from runtime.record_store import RecordStore
-from tests.support.asgi_calls import Call, scope_of
+from tests.support.asgi_calls import Call, scope_of, unlimited
 from tests.support.unasked import Unasked
 
 BUDGET_TOKENS = 3000
@@ -94,8 +94,8 @@ async def asked(
         resolve=lambda name, rights: Target(name, lane, "", "", window_tokens=window_tokens),
     )
     call = Call([orjson.dumps(body)])
-    await app(scope_of(exchange=exchange), call.receive, call.send)
-    assert (exchange.upstream is not upstream) is tapped
+    prepared = await app(scope_of(exchange=exchange), call.receive, call.send)
+    assert (prepared(unlimited) is not upstream) is tapped
     return exchange, knowledge
 
 
