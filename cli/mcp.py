@@ -53,7 +53,7 @@ async def _serve(settings: Settings) -> int:
     except ApiError as error:  # known before any program waits for an answer
         raise click.ClickException(error.message) from error
     async with knowledge(settings) as documents:
-        tools = Tools(documents, collections=settings.retrieval.collections, k=settings.retrieval.k)
+        tools = Tools(documents, settings.retrieval)
         offered = server(tools, rights, deadline_s=settings.retrieval.deadline_s)
         async with stdio_server() as (read, write):
             await offered.run(read, write, offered.create_initialization_options())

@@ -28,7 +28,7 @@ from proxy.api.advice import Advice
 from proxy.api.knowledge import files, stores
 from proxy.api.knowledge.access import ACTIONS
 from proxy.api.knowledge.api import KnowledgeApi
-from proxy.api.models import CheckSets, Models
+from proxy.api.models import Models
 from proxy.api.passthrough import relayed_kind
 from proxy.api.paths import ACCOUNT, EXACT, MODEL_CALLS, WITH_MODEL, rewrite
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
@@ -42,7 +42,7 @@ from proxy.observe.middleware import Observe
 from proxy.upstream.routes import Routes
 
 if TYPE_CHECKING:
-    from proxy.api.knowledge.action_sets import ActionSets
+    from proxy.agent.actions import Actions
 
 _EXPOSED = [
     "x-rag-id",
@@ -65,7 +65,6 @@ class Parts:
     chat: ModelRoute
     count: ModelRoute  # of tokens
     knowledge: KnowledgeApi
-    check_sets: CheckSets | None  # raises ApiError; None: no action sets
     mcp: App
     admin: Admin
     passthrough: ModelRoute
@@ -81,7 +80,7 @@ class Parts:
     open: bool
     cors_origins: tuple[str, ...]
     any_type_paths: tuple[str, ...]
-    actions: "ActionSets | None" = None  # None: no API is configured
+    actions: "Actions | None" = None  # None: no API is configured
 
 
 def application(parts: Parts) -> App:
@@ -97,8 +96,9 @@ def application(parts: Parts) -> App:
         await parts.begun()
         await parts.knowledge.check_readable(names, rights)
 
-    models = Models(parts.routes, parts.upstream, check_collections, check_sets=parts.check_sets)
-    asking = [*parts.knowledge.routes(relayed=relayed, actions=parts.actions), Route(mcp.PATH, parts.mcp)]
+    check_sets = None if parts.actions is None else parts.actions.sets_of
+    models = Models(parts.routes, parts.upstream, check_collections, check_sets=check_sets)
+    asking = [*parts.knowledge.routes(relayed=relayed), Route(mcp.PATH, parts.mcp)]
     guarded = [
         *(Route(route.path, _Begun(route.app, parts.begun)) for route in asking),
         *parts.admin.routes(usage=admin.USAGE not in relayed),

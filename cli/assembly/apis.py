@@ -19,7 +19,6 @@ from proxy.agent.actions import Actions
 from proxy.agent.conversation import HiddenRounds
 from proxy.agent.toolbox import ActionLimits
 from proxy.agent.tools.result_store import StoredResults
-from proxy.api.knowledge.action_sets import ActionSets, SetSettings
 from proxy.apis.addresses import networks_of, why_refused
 from proxy.apis.call import Api, CallLimits, arguments_named
 from proxy.apis.credentials import ApiKey, Bearer, ClientCredentials, Digest
@@ -75,12 +74,6 @@ def chat_actions(
         UnsupportedFeatures(settings.upstream.relearn_after_s),
         results if keeps else None,
     )
-
-
-def action_sets(settings: Settings, actions: Actions) -> ActionSets:
-    """The routes of the action sets."""
-    rows = {name: SetSettings(row.base_url or "", spec=row.spec is not None) for name, row in settings.actions.items()}
-    return ActionSets(actions, rows)
 
 
 @contextlib.asynccontextmanager

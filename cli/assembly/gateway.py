@@ -24,10 +24,8 @@ from proxy.api.admin import Admin
 from proxy.api.count_tokens import CountTokens
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
-from proxy.api.knowledge.searches import SearchSettings
 from proxy.api.mcp import Mcp
 from proxy.api.passthrough import Passthrough
-from proxy.api.tools import Tools
 from proxy.app import Parts, application
 from proxy.asgi import App
 from proxy.augment.history import Histories
@@ -42,7 +40,6 @@ from retrieval.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from proxy.agent.actions import Actions
-    from proxy.api.knowledge.action_sets import ActionSets
     from proxy.upstream.translated.lane import Translated
 
 
@@ -85,15 +82,14 @@ def gateway(
     receipts = Receipts(receipt_store(settings), versions(settings), metrics)
     histories = Histories(history_store(settings, Histories.KIND), metrics.histories)
     shadow = shadow_comparison(settings, ways.app, ledger, metrics, environ)
-    actions, sets = _actions(settings, knowledge, metrics, environ)
-    mcp = _mcp(settings, knowledge)
+    actions = _actions(settings, knowledge, metrics, environ)
+    mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=max_body_bytes(settings))
     options = augment_options(settings, receipts, histories, shadow, actions, begun)
     augment = _augment(settings, knowledge, ways, routes, ledger)
     parts = Parts(
         chat=augment(options=options),
         count=_count(settings, augment, options),
-        knowledge=_knowledge_api(settings, knowledge, receipts),
-        check_sets=None if actions is None else actions.sets_of,
+        knowledge=_knowledge_api(settings, knowledge, receipts, actions),
         mcp=mcp,
         admin=Admin(keys, keyring, key_credentials(keys, environ), max_body_bytes=max_body_bytes(settings)),
         passthrough=_passthrough(settings, ways.app, routes, histories, actions),
@@ -109,7 +105,7 @@ def gateway(
         open=settings.auth.open,
         cors_origins=settings.server.cors_origins,
         any_type_paths=tuple(settings.upstream.paths),
-        actions=sets,
+        actions=actions,
     )
     app, translated = application(parts), ways.translated
     return Gateway(app, ways.client, translated, routes, keyring, mcp, ledger, receipts, histories, shadow, actions)
@@ -117,14 +113,13 @@ def gateway(
 
 def _actions(
     settings: Settings, knowledge: Knowledge, metrics: Metrics, environ: Mapping[str, str] | None
-) -> "tuple[Actions | None, ActionSets | None]":
-    """The action sets of chats, and their routes; None: no API is configured. Raises SettingsError."""
+) -> "Actions | None":
+    """The action sets of chats; None: no API is configured. Raises SettingsError."""
     if not settings.actions or not settings.retrieval.enabled:
-        return None, None
-    from cli.assembly.apis import action_sets, chat_actions  # 25 MB and 0.3 s, for a gateway with APIs alone
+        return None
+    from cli.assembly.apis import chat_actions  # 25 MB and 0.3 s, for a gateway with APIs alone
 
-    actions = chat_actions(settings, knowledge, metrics, environ)
-    return actions, action_sets(settings, actions)
+    return chat_actions(settings, knowledge, metrics, environ)
 
 
 def _augment(
@@ -142,16 +137,6 @@ def _augment(
     )
 
 
-def _mcp(settings: Settings, knowledge: Knowledge) -> Mcp:
-    retrieval = settings.retrieval
-    return Mcp(
-        Tools(knowledge, collections=retrieval.collections, k=retrieval.k),
-        enabled=retrieval.enabled,
-        deadline_s=retrieval.deadline_s,
-        max_body_bytes=max_body_bytes(settings),
-    )
-
-
 def _count(settings: Settings, augment: Callable[..., Augment], options: AugmentOptions) -> CountTokens:
     """The route that counts tokens, with the passages of a chat if the settings want passages."""
     with_passages = settings.inject.augment_count
@@ -160,18 +145,19 @@ def _count(settings: Settings, augment: Callable[..., Augment], options: Augment
     return CountTokens(augment(options=without), with_passages=with_passages)
 
 
-def _knowledge_api(settings: Settings, knowledge: Knowledge, receipts: Receipts) -> KnowledgeApi:
-    retrieval = settings.retrieval
+def _knowledge_api(
+    settings: Settings, knowledge: Knowledge, receipts: Receipts, actions: "Actions | None"
+) -> KnowledgeApi:
     return KnowledgeApi(
         knowledge,
-        enabled=retrieval.enabled,
-        searches=SearchSettings(retrieval.collections, retrieval.k, bool(retrieval.rerank_model)),
-        deadline_s=retrieval.deadline_s,
+        settings.retrieval,
         max_body_bytes=max_body_bytes(settings),
         uploads=UploadOptions(
             Path(settings.data), settings.ingest.max_file_mb * 2**20, settings.server.max_upload_mb * 2**20
         ),
         receipts=receipts,
+        actions=actions,
+        sets=settings.actions,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from config.sections import RetrievalSettings
 from proxy.api.knowledge.access import no_index
 from proxy.api.knowledge.declarations import Open
 from proxy.api.tools import Tools, tool_schemas
@@ -23,6 +24,7 @@ from proxy.dialects.content_encoding import content_encoding
 from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from retrieval.errors import IndexDown, RetrievalError
+from retrieval.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from mcp import types
@@ -39,11 +41,8 @@ _FETCH = "Read one of the documents that a search found, in full."
 class Mcp:
     """The protocol over HTTP: an answer per request."""
 
-    def __init__(self, tools: Tools, *, enabled: bool, deadline_s: float, max_body_bytes: int) -> None:
-        """enabled: whether there is retrieval. deadline_s: of each tool call."""
-        self._enabled = enabled
-        self._tools = tools
-        self._deadline_s = deadline_s
+    def __init__(self, knowledge: Knowledge, settings: RetrievalSettings, *, max_body_bytes: int) -> None:
+        self._tools, self._settings = Tools(knowledge, settings), settings
         self._max_body_bytes = max_body_bytes
         self._starting: asyncio.Task[StreamableHTTPSessionManager] | None = None
         self._running: asyncio.Task[None] | None = None
@@ -51,7 +50,7 @@ class Mcp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":  # others are for sessions
             raise method_not_allowed(scope["method"], scope["path"], ["POST"])
-        if not self._enabled:
+        if not self._settings.enabled:
             raise no_index()
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
@@ -72,7 +71,7 @@ class Mcp:
 
             # `auth` has checked the caller and the origin.
             return StreamableHTTPSessionManager(
-                server(self._tools, _rights, deadline_s=self._deadline_s),
+                server(self._tools, _rights, deadline_s=self._settings.deadline_s),
                 stateless=True,
                 json_response=True,
                 max_request_body_size=min(self._max_body_bytes, _MOST_BYTES),

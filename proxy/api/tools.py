@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
+from config.sections import RetrievalSettings
 from proxy import permitted
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import (
@@ -77,11 +78,8 @@ def tool_schemas() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
 class Tools:
     """The answers of the tools, independent of the transport."""
 
-    def __init__(self, knowledge: Knowledge, *, collections: Sequence[str], k: int) -> None:
-        """collections, k: the defaults of a call."""
-        self._knowledge = knowledge
-        self._collections = tuple(collections)
-        self._k = k
+    def __init__(self, knowledge: Knowledge, settings: RetrievalSettings) -> None:
+        self._knowledge, self._settings = knowledge, settings
 
     async def readable(self, rights: Rights) -> list[str]:
         """The names of the searchable collections. Raises RetrievalError."""
@@ -95,10 +93,10 @@ class Tools:
             self._knowledge,
             permitted.PermittedSearch(
                 [Turn("user", query)],
-                names or self._collections,
+                names or self._settings.collections,
                 rights,
                 explicit=bool(names),
-                k=wanted.k or self._k,
+                k=wanted.k or self._settings.k,
                 filter=filter_in(wanted.filter or None, "filter"),
                 hit_options=DEFAULT_HIT_OPTIONS,
             ),

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from config.settings import load
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore
@@ -14,7 +15,6 @@ from proxy.access.sql import SqlAccounts
 from proxy.api.admin import Admin
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
-from proxy.api.knowledge.searches import SearchSettings
 from proxy.api.passthrough import Passthrough
 from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL
 from proxy.app import Parts, application
@@ -35,8 +35,8 @@ PAGE = b"https://chat.example.com"
 
 
 _NONE = KnowledgeApi(
-    cast(Knowledge, None), enabled=False, searches=SearchSettings((), 1, reranker=False), deadline_s=1.0,
-    max_body_bytes=1000, uploads=UploadOptions(Path("nowhere"), 1, 1), receipts=no_receipts(),
+    cast(Knowledge, None), load(environ={}, flags={"retrieval.enabled": False}).retrieval,
+    max_body_bytes=1000, uploads=UploadOptions(Path("nowhere"), 1, 1), receipts=no_receipts(), actions=None, sets={},
 )  # fmt: skip
 
 
@@ -67,7 +67,6 @@ def _app(listed: tuple[str, ...] = ()) -> App:
             warnings=tuple,
             begun=already,
             knowledge=_NONE,
-            check_sets=None,
             metrics=Metrics(),
             keyring=_KEYRING,
             admin=_admin(),

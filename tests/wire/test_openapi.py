@@ -13,17 +13,16 @@ import httpx
 import pytest
 from openapi_spec_validator import validate
 
+from config.settings import load
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts
 from proxy.agent.actions import Actions
 from proxy.api.admin import Admin
 from proxy.api.knowledge.access import ACTIONS
-from proxy.api.knowledge.action_sets import ActionSets
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.description import PATH
 from proxy.api.knowledge.forms import UploadOptions
-from proxy.api.knowledge.searches import SearchSettings
 from proxy.caller import EVERYTHING
 from runtime.sealing import MasterKey
 from tests.support.described import described
@@ -61,18 +60,17 @@ def paths(relayed: frozenset[str]) -> set[str]:
     uploads = UploadOptions(Path("nowhere"), 1, 1)
     api = KnowledgeApi(
         Unasked(),
-        enabled=True,
-        searches=SearchSettings([], 1, reranker=False),
-        deadline_s=1,
+        load(environ={}).retrieval,
         max_body_bytes=1,
         uploads=uploads,
         receipts=no_receipts(),
+        actions=cast(Actions, SimpleNamespace(library=None)),
+        sets={},
     )
     accounts = SqlAccounts(Path("nowhere"))
     credentials = KeyCredentials(accounts, MasterKey("", "NONE"))
     admin = Admin(accounts, Keyring(accounts, required=False), credentials, max_body_bytes=1)
-    sets = ActionSets(cast(Actions, SimpleNamespace(library=None)), {})
-    routes = [*api.routes(relayed=relayed, actions=sets), *admin.routes(usage="/v1/usage" not in relayed)]
+    routes = [*api.routes(relayed=relayed), *admin.routes(usage="/v1/usage" not in relayed)]
     return {re.sub(r":\w+}", "}", route.path) for route in routes}
 
 

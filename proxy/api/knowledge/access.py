@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 from starlette.routing import Route
 
+from config.sections import RetrievalSettings
 from proxy import permitted
 from proxy.api.knowledge.declarations import Closed, Declaration, Open, doc, handlers_of
 from proxy.api.knowledge.parameters import fields_of, invalid, read_as
@@ -60,11 +61,8 @@ class ApiReply(Struct, frozen=True):
 class Access:
     """The documents, within the caller's rights."""
 
-    def __init__(self, knowledge: Knowledge, *, enabled: bool, deadline_s: float, max_body_bytes: int) -> None:
-        """enabled: whether there is retrieval. deadline_s: of each index call."""
-        self.knowledge = knowledge
-        self._enabled = enabled
-        self._deadline_s = deadline_s
+    def __init__(self, knowledge: Knowledge, settings: RetrievalSettings, *, max_body_bytes: int) -> None:
+        self.knowledge, self.settings = knowledge, settings
         self._max_body_bytes = max_body_bytes
 
     def routes(self, *owners: object) -> list[Route]:
@@ -82,7 +80,7 @@ class Access:
 
     async def check_readable(self, names: Sequence[str], rights: Rights) -> None:
         """Raises ApiError 404 where a collection is missing or not readable, 503. Without retrieval no name is read."""
-        if not self._enabled:
+        if not self.settings.enabled:
             return
         async with self.asking():
             known = [row.name for row in await permitted.readable(self.knowledge, rights)]
@@ -129,13 +127,13 @@ class Access:
         """Refuse methods without a handler."""
         if scope["method"] not in methods:
             raise method_not_allowed(scope["method"], scope["path"], methods)
-        if not self._enabled:
+        if not self.settings.enabled:
             raise no_index()
 
     @contextlib.asynccontextmanager
     async def asking(self, *, writing: bool = False, slow: bool = False) -> AsyncIterator[None]:
         """The handler's answer, or the error of the index as an answer. slow: without a deadline."""
-        deadline_s = _WRITE_DEADLINE_S if writing else self._deadline_s
+        deadline_s = _WRITE_DEADLINE_S if writing else self.settings.deadline_s
         try:
             async with asyncio.timeout(None if slow else deadline_s):
                 yield

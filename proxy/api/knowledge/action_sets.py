@@ -7,12 +7,12 @@ module only where an API is configured.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
-from starlette.routing import Route
 
+from config.sections import ActionsApi
 from proxy.agent.action_trace import ActionCall, ActionTrace
 from proxy.agent.actions import Actions
 from proxy.agent.execution import traced_call
@@ -143,30 +143,10 @@ class _OperationQuestion(Closed, frozen=True):
     k: K = 8
 
 
-@dataclass(frozen=True, slots=True)
-class SetSettings:
-    """The settings of one set that decide about its document."""
-
-    base_url: str = ""  # "": the address that the owner gave with the document
-    spec: bool = False  # whether the document comes from the settings
-
-
-@dataclass(frozen=True, slots=True)
-class ActionSets:
-    """The configured action sets."""
-
-    actions: Actions
-    settings: Mapping[str, SetSettings]  # of each set that has a row in the setting `actions`
-
-    def routes(self, access: Access) -> list[Route]:
-        """The routes, for the callers of `access`."""
-        return access.routes(ActionSetsApi(self.actions, self.settings, access))
-
-
 class ActionSetsApi:
     """The handlers of the routes."""
 
-    def __init__(self, actions: Actions, settings: Mapping[str, SetSettings], access: Access) -> None:
+    def __init__(self, actions: Actions, settings: Mapping[str, ActionsApi], access: Access) -> None:
         self._actions = actions
         self._library = actions.library
         self._settings = settings
@@ -214,7 +194,8 @@ class ActionSetsApi:
                     "client does not choose the address that credentials go to."
                 )
                 raise ApiError(409, message, code="action_set_without_address", param="set")
-            address = self._settings[name].base_url.partition("?")[0] or before.base_url  # a query may have a key
+            configured = (self._settings[name].base_url or "").partition("?")[0]  # a query may have a key
+            address = configured or before.base_url
             try:
                 owner = exchange_of(scope).key
                 report = await self._library.add(name, raw, base_url=address, limits=OF_CLIENT, owner=owner)
@@ -340,7 +321,7 @@ class ActionSetsApi:
         return name
 
     def _must_take_documents(self, name: str) -> None:
-        if self._settings[name].spec:
+        if self._settings[name].spec is not None:
             message = f"The document of {name} comes from the setting actions.{name}.spec: change the document there."
             raise ApiError(409, message, code="action_set_of_settings", param="set")
 

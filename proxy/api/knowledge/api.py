@@ -1,10 +1,11 @@
 """All routes of the Knowledge API."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
+from config.sections import ActionsApi, RetrievalSettings
 from proxy.api.knowledge.access import ACTIONS, Access
 from proxy.api.knowledge.attachments import Attachments
 from proxy.api.knowledge.description import Description
@@ -14,7 +15,7 @@ from proxy.api.knowledge.files import Files
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.puts import Puts
 from proxy.api.knowledge.receipts import ReceiptsApi
-from proxy.api.knowledge.searches import Searches, SearchSettings
+from proxy.api.knowledge.searches import Searches
 from proxy.api.knowledge.stores import PATH as STORES
 from proxy.api.knowledge.stores import Stores
 from proxy.api.knowledge.uploads import Uploads
@@ -23,7 +24,7 @@ from proxy.observe.receipts.receipt import Receipts
 from retrieval.knowledge import Knowledge
 
 if TYPE_CHECKING:
-    from proxy.api.knowledge.action_sets import ActionSets
+    from proxy.agent.actions import Actions
 
 
 class KnowledgeApi:
@@ -32,20 +33,21 @@ class KnowledgeApi:
     def __init__(
         self,
         knowledge: Knowledge,
+        settings: RetrievalSettings,
         *,
-        enabled: bool,
-        searches: SearchSettings,
-        deadline_s: float,
         max_body_bytes: int,
         uploads: UploadOptions,
         receipts: Receipts,
+        actions: "Actions | None",
+        sets: Mapping[str, ActionsApi],
     ) -> None:
-        """enabled: whether there is retrieval."""
-        self._access = access = Access(knowledge, enabled=enabled, deadline_s=deadline_s, max_body_bytes=max_body_bytes)
+        """actions: None: no API is configured."""
+        self._access = access = Access(knowledge, settings, max_body_bytes=max_body_bytes)
+        self._actions, self._sets = actions, sets
         puts = Puts(access)
         attachments = Attachments(access, puts)
         self._always = [
-            *(Searches(access, searches), ReceiptsApi(access, receipts), Uploads(access, puts, uploads)),
+            *(Searches(access), ReceiptsApi(access, receipts), Uploads(access, puts, uploads)),
             *(Documents(access), puts),
         ]
         self._files, self._stores = Files(access, uploads), [Stores(access, attachments), attachments]
@@ -54,14 +56,16 @@ class KnowledgeApi:
         """Raises ApiError where a collection is missing or not readable; without retrieval no name is read."""
         await self._access.check_readable(names, rights)
 
-    def routes(self, *, relayed: Collection[str], actions: "ActionSets | None" = None) -> list[Route]:
-        """relayed: paths relayed to an upstream, with all paths below: OpenAI's dialect may be relayed.
+    def routes(self, *, relayed: Collection[str]) -> list[Route]:
+        """relayed: paths relayed to an upstream, with all paths below: OpenAI's dialect may be relayed."""
+        sets: list[object] = []
+        if self._actions is None:
+            relayed = {*relayed, ACTIONS}
+        elif ACTIONS not in relayed:
+            from proxy.api.knowledge.action_sets import ActionSetsApi  # 25 MB and 0.3 s, for a gateway with APIs alone
 
-        actions: None: no API is configured.
-        """
-        actions = actions if ACTIONS not in relayed else None
-        description = Description(self._access, relayed if actions is not None else {*relayed, ACTIONS})
+            sets = [ActionSetsApi(self._actions, self._sets, self._access)]
+        description = Description(self._access, relayed)
         files = [] if FILES in relayed else [self._files]
         stores = [] if STORES in relayed else self._stores
-        ours = self._access.routes(description, *self._always, *files, *stores)
-        return ours if actions is None else [*ours, *actions.routes(self._access)]
+        return self._access.routes(description, *self._always, *files, *stores, *sets)

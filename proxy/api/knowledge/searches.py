@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from proxy.api.knowledge.access import Access
 from proxy.api.knowledge.declarations import Closed, doc, operation
@@ -61,20 +61,11 @@ class Found(Closed, frozen=True, tag_field="object", tag="knowledge.search"):
     timings_ms: Mapping[str, float]
 
 
-class SearchSettings(Struct, frozen=True):
-    """The settings of searches."""
-
-    collections: Sequence[str]  # searched where the request names none
-    k: int  # the default of a request
-    reranker: bool  # whether a reranker is configured
-
-
 class Searches:
     """Searches in a collection or in several collections."""
 
-    def __init__(self, access: Access, settings: SearchSettings) -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
-        self._settings = settings
 
     @operation(
         "POST /v1/knowledge/search",
@@ -85,16 +76,17 @@ class Searches:
     )
     async def search(self, scope: Scope, receive: Receive) -> Found:
         """Passages for a query."""
+        settings = self._access.settings
         asked = await self._access.read(SearchRequest, scope, receive)
         names, query = few_names(asked.collections or ()), query_text(asked.query)
-        if asked.rerank and not self._settings.reranker:
+        if asked.rerank and not settings.rerank_model:
             raise invalid("no reranker is configured here (retrieval.rerank_model): leave 'rerank' out", "rerank")
         found = await self._access.search(
             query,
-            names or self._settings.collections,
+            names or settings.collections,
             scope,
             explicit=bool(names),
-            k=asked.k or self._settings.k,
+            k=asked.k or settings.k,
             filter=filter_in(asked.filter, "filter"),
             hit_options=HitOptions(asked.mode, asked.rerank is not False, asked.neighbours or 0, asked.whole is True),
         )

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from starlette.routing import Router
 
+from config.settings import load
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
-from proxy.api.knowledge.searches import SearchSettings
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.caller import EVERYTHING
 from proxy.exchange import exchange_of
@@ -54,12 +54,12 @@ def info(id: str) -> DocumentInfo:
 def api(shelf: RecordStore, *, enabled: bool = True) -> Iterator[str]:
     routes = KnowledgeApi(
         shelf,
-        enabled=enabled,
-        searches=SearchSettings(("docs",), 3, reranker=False),
-        deadline_s=5.0,
+        load(environ={}, flags={"retrieval.enabled": enabled, "retrieval.collections": ["docs"]}).retrieval,
         max_body_bytes=3_000_000,
         uploads=UploadOptions(Path("nowhere"), 1, 1),
         receipts=no_receipts(),
+        actions=None,
+        sets={},
     ).routes(relayed=())
     router: App = Router(routes)
 
