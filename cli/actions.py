@@ -347,7 +347,7 @@ async def _run(settings: Settings, api: Api, operation: Operation, arguments: di
         lines = [f"{request.method} {request.url}", *(f"{key}: {value}" for key, value in request.headers)]
         body = ["", request.body.decode("utf-8", "backslashreplace")] if request.body else []
         echo(api.masked_text("\n".join([*lines, *body])))
-        if not operation.reads:
+        if operation.why_not_called:
             echo(f"{operation.name} could change something: without --dry, nothing is sent either", err=True)
         return 0
     outcome = await call(api, operation, arguments, call_limits(settings))
@@ -413,6 +413,6 @@ def _operation_row(settings: Settings, action_set: ActionSet, one: Operation) ->
         "method": one.method,
         "path": one.path,
         "summary": one.summary,
-        "reads": one.reads,
+        "reads": one.effect == "reads",
         "arguments": arguments_of(settings, action_set, one),
     }

@@ -1,6 +1,6 @@
 """A caller as values: the rights, the limits, and how a header carries a key. Rights not granted are denied.
 
-The rights name collections to read and to write, groups, and models to call.
+The rights name collections to read and to write, groups, models and operations to call.
 """
 
 import re
@@ -32,10 +32,14 @@ class Names:
         self._exact = frozenset(name for name in granted if not name.endswith("*"))
         self._prefixes = tuple(name[:-1] for name in granted if name.endswith("*"))
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         if name in self._exact:
             return True
-        return name.startswith(self._prefixes) and not (name.startswith(RESERVED) and is_reserved(name))
+        return (
+            isinstance(name, str)
+            and name.startswith(self._prefixes)
+            and not (name.startswith(RESERVED) and is_reserved(name))
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Names) and self.granted == other.granted
@@ -62,6 +66,9 @@ class Names:
         return "" in self._prefixes
 
 
+ALL = Names(["*"])
+
+
 @dataclass(frozen=True, slots=True)
 class Rights:
     """The rights of a key, or of every caller while no key exists."""
@@ -72,6 +79,7 @@ class Rights:
     groups: tuple[str, ...] | None = ()  # groups whose documents may be read; None: all documents
     admin: bool = False  # the metrics, keys and usage of the whole gateway
     metrics: bool = False  # the metrics alone
+    operations: Names = ALL  # SET/OPERATION, of the sets that may be read
 
     def check_members(self, fields: Mapping[str, Any]) -> None:
         """Refuse a body that names models beside `model` where the key may not call every model. Raises ApiError 403.
@@ -102,8 +110,7 @@ def groups_of(names: Sequence[str]) -> tuple[str, ...] | None:
 
 
 NOTHING = Rights()
-_ALL = Names(["*"])
-EVERYTHING = Rights(_ALL, _ALL, _ALL, groups=None, admin=True)
+EVERYTHING = Rights(ALL, ALL, ALL, groups=None, admin=True)
 
 Period = Literal["minute", "day", "month", "at once"]
 Unit = Literal["requests", "tokens", "dollars"]

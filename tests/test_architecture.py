@@ -223,9 +223,7 @@ def test_no_public_class_name_stands_twice() -> None:
     """A schema of the served API document has the name that clients know, also where a record has the same name."""
     files: dict[str, list[str]] = {}
     served = {"Open"}
-    classes = [
-        (module, node) for module in MODULES for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)
-    ]
+    classes = [(module, node) for module in MODULES for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
     while found := {node.name for _, node in classes if served & {*map(ast.unparse, node.bases)}} - served:
         served |= found
     for module, node in classes:

@@ -56,7 +56,7 @@ class OperationSubject:
         took_ms = (time.perf_counter() - start) * 1000
         ranked = await library.find(turns, self.sets, k=_RANKED, view=ALL)
         assert asked.texts is not None  # the sets have operations
-        offered = [one.label for one in asked.actions if one.operation.reads][:k]
+        offered = [one.label for one in asked.actions if not one.operation.why_not_called][:k]
         found = [_ranked(one) for one in ranked.actions]
         return SearchAnswer(asked.texts.query, found, offered, took_ms, asked.texts.timings_ms)
 
@@ -152,7 +152,7 @@ def _with_labels(judged: JudgedSet, operations: Mapping[str, Sequence[Operation]
             gold[labels[id]] = max(grade, gold.get(labels[id], grade))
         questions.append(replace(question, gold=gold))
     judged = replace(judged, questions=tuple(questions))
-    reading = {f"{name}/{one.name}" for name, one in rows if one.reads}
+    reading = {f"{name}/{one.name}" for name, one in rows if not one.why_not_called}
     writing = sorted(judged.ids - reading)
     count = f"{len(writing)} of {len(judged.ids)} judged operations"
     return judged, [f"{count} could change something and are offered to no chat ({writing[0]!r} …)"] if writing else []

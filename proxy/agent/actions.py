@@ -76,7 +76,7 @@ class Actions:
     ) -> None:
         """configured: name of each set -> whether every chat is offered the operations.
 
-        hidden_rounds: None keeps no round. unsupported: by upstreams, for chats of other dialects. stored: None keeps no
+        hidden_rounds: None keeps no round. unsupported: by upstreams, for other dialects' chats. stored: None keeps no
         result for later questions.
         """
         self.library = library
@@ -184,10 +184,9 @@ class Actions:
         find = [FindActions(search, self.limits.search_s)] if sets else []
         if conversation is not None:
             toolbox.conversation = conversation
-            await self._restore(
-                toolbox, apis, {tool.name: tool for tool in (*find, *own, ReadResult(toolbox.result_store))}
-            )
-        toolbox.add(self._always_offered(apis))
+            by_name = {tool.name: tool for tool in (*find, *own, ReadResult(toolbox.result_store))}
+            await self._restore(toolbox, apis, by_name, exchange.rights)
+        toolbox.add(self._always_offered(apis, exchange.rights))
         if sets and len(toolbox.operations) < self.limits.k * _MOST_TIMES:
             toolbox.add(await self._found(search, turns, exchange, needed=not toolbox.operations))
         if trace.searches:
@@ -221,14 +220,14 @@ class Actions:
             trace.forgotten = found.hidden != () or found.waiting != ()
         return found
 
-    def _always_offered(self, apis: Mapping[str, Api]) -> list[OperationTool]:
+    def _always_offered(self, apis: Mapping[str, Api], rights: Rights) -> list[OperationTool]:
         """The baked-in operations of the chat's sets."""
         return [
             OperationTool(one, apis[name])
             for name, operations in self._baked_in.items()
             if name in apis
             for one in operations
-            if not apis[name].why_not_called(one)
+            if not apis[name].why_not_called(one, rights.operations)
         ]
 
     async def _found(
@@ -250,7 +249,9 @@ class Actions:
             log.warning("%s no further operation is offered: %s", exchange.id, reason)
             return []
 
-    async def _restore(self, toolbox: Toolbox, apis: Mapping[str, Api], own: Mapping[str, Tool]) -> None:
+    async def _restore(
+        self, toolbox: Toolbox, apis: Mapping[str, Api], own: Mapping[str, Tool], rights: Rights
+    ) -> None:
         """Offer the conversation's tools again, in the same order under the same names. own: by name."""
         wanted = [(in_set, operation) for _, in_set, operation in toolbox.conversation.tools if in_set in apis]
         known = await asyncio.to_thread(self.library.store.found, wanted)
@@ -260,7 +261,7 @@ class Actions:
             one = known.get((in_set, operation))
             if not in_set and operation in own:
                 toolbox.tools[name] = own[operation]
-            elif one is not None and not apis[in_set].why_not_called(one):
+            elif one is not None and not apis[in_set].why_not_called(one, rights.operations):
                 for again in toolbox.taking([OperationTool(one, apis[in_set])]):
                     toolbox.tools[name] = again
 
@@ -273,16 +274,18 @@ class Actions:
         """
         k = self.limits.k
         found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
-        usable = _with_producers([one for one in found.actions if not apis[one.set].why_not_called(one.operation)], k)
+        why = {one.label: apis[one.set].why_not_called(one.operation, rights.operations) for one in found.actions}
+        usable = _with_producers([one for one in found.actions if not why[one.label]], k)
         if (texts := found.texts) is not None:
             likely = (texts.relevance or 0.0) >= least
             left_out: FoundOutcome = "surplus" if likely else "irrelevant"
             usable = usable if likely else []
             rows = [
-                _found_operation(one, apis[one.set], "offered" if one in usable else left_out) for one in found.actions
+                _found_operation(one, why[one.label] or ("offered" if one in usable else left_out))
+                for one in found.actions
             ]
             first = found.actions[0].operation if likely and found.actions else None
-            changing = (first.summary or first.name) if first is not None and not first.reads else ""
+            changing = (first.summary or first.name) if first is not None and first.why_not_called else ""
             trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows, quoted_label(changing)))
         return [OperationTool(one.operation, apis[one.set]) for one in usable]
 
@@ -310,9 +313,7 @@ def _with_producers(found: Sequence[FoundAction], k: int) -> list[FoundAction]:
     return [known[key] for key in whole_groups(([key for key in group if key in known] for group in groups), k)]
 
 
-def _found_operation(one: FoundAction, api: Api, outcome: FoundOutcome) -> FoundOperation:
-    """An operation for the trace, with the reason if a chat is not offered it. outcome: of a usable one."""
-    outcome = api.why_not_called(one.operation) or outcome
+def _found_operation(one: FoundAction, outcome: FoundOutcome) -> FoundOperation:
     if one.hit is None:
         return FoundOperation(one.label, outcome, None, {}, {})
     return FoundOperation(one.label, outcome, one.hit.score, one.hit.ranks, one.hit.scores)

@@ -203,6 +203,9 @@ async def traced_call(
 ) -> CallResult:
     """`call`, noted in the exchange and in the trace. Only cancellation raises: a fault is in the log."""
     began, label = time.perf_counter(), f"{api.name}/{operation.name}"
+    if label not in exchange.rights.operations:
+        traced.outcome = "no_credentials"
+        return CallResult(f"Nothing was sent: this key may not call {label}.", word="no_credentials")
     traced.sent = True  # a call that is ended may be sent
     try:
         outcome = await call(api, operation, arguments, limits, owner=exchange.key)

@@ -35,7 +35,7 @@ def baked_in(
             if operation is None:
                 advice = f"`ragway actions show {name}` lists the operations"
                 faults.append(BakedInFault(name, each, "is not an operation of the set", advice))
-            elif not operation.reads:
+            elif operation.why_not_called:
                 faults.append(BakedInFault(name, each, "could change something", "name operations that only read"))
             else:
                 operations.setdefault(name, []).append(operation)

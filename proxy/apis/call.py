@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -133,11 +133,13 @@ class Api:
         except ValueError:  # no URL
             return False
 
-    def why_not_called(self, operation: Operation) -> Literal["", "could_change", "not_allowed", "other_server"]:
-        """Why no call of an operation is made; "": calls are."""
-        if not operation.reads:
-            return "could_change"
-        if not self.allows(operation):
+    def why_not_called(
+        self, operation: Operation, granted: Container[str] | None = None
+    ) -> Literal["", "could_change", "not_allowed", "other_server"]:
+        """Why no call of an operation is made; "": calls are. granted: SET/OPERATION; None: all."""
+        if operation.why_not_called:
+            return operation.why_not_called
+        if not self.allows(operation) or (granted is not None and f"{self.name}/{operation.name}" not in granted):
             return "not_allowed"
         return "" if self.serves(operation) else "other_server"
 
@@ -245,7 +247,7 @@ async def call(
 
     Only reading calls are tried again. Only cancellation raises.
     """
-    if api.why_not_called(operation) == "could_change":
+    if operation.why_not_called:
         return CallResult(
             f"{operation.method} {operation.path} could change something. This gateway only reads: nothing was sent.",
             word="could_change",

@@ -129,7 +129,7 @@ class _Parts:
 def _check_method(operation: Operation, url: str) -> None:
     """Raise BadArgument where the query of a call that only reads names another method."""
     override = next(filter(names_method, query_names(url)), "")
-    if override and operation.reads:
+    if override and operation.effect == "reads":
         raise BadArgument(f"the query must not have the name {override}, which names another method")
 
 

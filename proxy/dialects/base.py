@@ -26,6 +26,7 @@ INSTRUCTIONS = ("system", "developer")  # roles
 
 KeyHeader = Literal[b"authorization", b"x-api-key"]  # authorization has the form `Bearer KEY`
 X_API_KEY: KeyHeader = b"x-api-key"
+PERSON_HEADER = b"x-rag-user"
 
 
 class ConversationMessage(NamedTuple):
@@ -107,6 +108,15 @@ class ModelRequest(JsonBody, ABC):
         """The longest answer that the client allows; 0: the client sets no limit."""
         limit = next(filter(None, map(self.fields.get, self.ANSWER_LIMITS)), None)
         return limit if isinstance(limit, int) and limit > 0 else 0
+
+    def person(self, headers: Iterable[tuple[bytes, bytes]] = ()) -> str:
+        """The client's id of the person who asks, by a header or by the body; "": not said. Nobody has checked it."""
+        by_header = next((value.decode("latin-1") for name, value in headers if name == PERSON_HEADER), "")
+        return by_header or next((one for one in self._persons() if isinstance(one, str)), "")
+
+    def _persons(self) -> Sequence[Any]:
+        """The members that name the person, the best first."""
+        return [self.fields.get("safety_identifier"), self.fields.get("user")]
 
     @abstractmethod
     def wants_only_text(self) -> bool:

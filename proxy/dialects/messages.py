@@ -50,6 +50,10 @@ class MessagesRequest(ModelRequest):
         read = [ConversationMessage("system", text_of(system))] if system else []
         return [*read, *map(_read, checked_messages(self.fields))]
 
+    def _persons(self) -> Sequence[Any]:
+        metadata = self.fields.get("metadata")
+        return [metadata.get("user_id")] if isinstance(metadata, dict) else []
+
     def wants_only_text(self) -> bool:
         return not any(self.fields.get(name) for name in _MORE_THAN_TEXT)
 

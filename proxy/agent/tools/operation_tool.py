@@ -22,7 +22,6 @@ from proxy.agent.toolbox import (
     Calling,
     ChatState,
     Done,
-    Effect,
     NeedsPerson,
     Refused,
     Tool,
@@ -57,7 +56,7 @@ class OperationTool(Tool):
         self.api = api
         self.name = PREFIX + operation.name
         self.schema = api.schema_of(operation)  # without the fixed arguments
-        self.effect: Effect = "reads" if operation.reads else "changes"
+        self.effect = operation.effect
         words = ". ".join(
             text.strip(". \n") for text in (operation.summary, operation.description) if text.strip(". \n")
         )

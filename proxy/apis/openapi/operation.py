@@ -7,6 +7,7 @@ from urllib.parse import unquote_plus
 import msgspec
 
 Place = Literal["path", "query", "header", "cookie"]
+Effect = Literal["reads", "changes"]
 Style = Literal["simple", "label", "matrix", "form", "spaceDelimited", "pipeDelimited", "deepObject"]
 
 # Plain names by which a header or the query of a request names another method than the request's.
@@ -96,11 +97,16 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.name, self.operation_id or self.name, f"{self.method} {self.path}"
 
     @property
-    def reads(self) -> bool:
-        """Whether a call only reads, by the method and by the document."""
+    def effect(self) -> Effect:
+        """What a call does, by the method and by the document."""
         names = {one.name for one in self.parameters} | query_names(self.path) | query_names(self.server)
-        overridden = any(map(names_method, names))
-        return self.method in READING_METHODS and not self.confirm and not overridden
+        reads = self.method in READING_METHODS and not self.confirm and not any(map(names_method, names))
+        return "reads" if reads else "changes"
+
+    @property
+    def why_not_called(self) -> Literal["", "could_change"]:
+        """Why no call is made, whatever settings and rights say; "": the gateway calls what only reads."""
+        return "" if self.effect == "reads" else "could_change"
 
 
 class Uncallable(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,7 +12,7 @@ from proxy.agent.actions import Actions
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, ActionStore, stored
-from proxy.caller import EVERYTHING
+from proxy.caller import EVERYTHING, Names
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange
@@ -61,6 +62,16 @@ async def test_baked_in_operations_of_the_chats_sets_are_offered_without_the_ind
     await made.start()
     assert await offered(made, "atlas") == ["act_list", "find_actions"]
     assert await offered(made, "rooms", "atlas") == ["act_list", "act_listRooms", "find_actions"]
+    await made.close()
+
+
+async def test_an_operation_that_the_caller_has_no_right_to_is_not_offered(tmp_path: Path) -> None:
+    made = actions(tmp_path, {"atlas": ["list"], "rooms": ["listRooms"]})
+    await made.start()
+    exchange = Exchange(rights=replace(EVERYTHING, operations=Names(["rooms/*"])))
+    found = await made.offer(REQUEST, [Turn("user", "Who?")], ["atlas", "rooms"], exchange, TARGET)
+    assert found is not None
+    assert list(found.tools) == ["act_listRooms", "find_actions"]
     await made.close()
 
 

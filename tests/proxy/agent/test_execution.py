@@ -15,6 +15,7 @@ from proxy.agent.toolbox import ActionLimits, Calling, Refused, Tool, Toolbox, T
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.openapi.operations import operations_of
+from proxy.caller import Names, Rights
 from proxy.dialects.replies import ToolCall
 from proxy.dialects.target import ToolProtocol
 from proxy.exchange import Exchange
@@ -228,6 +229,14 @@ async def test_a_call_of_a_found_operation_that_could_change_something_gets_the_
     assert text == "Nothing was sent: dropUsers could change something. This gateway only reads."
     (traced,) = trace.calls
     assert (traced.set, traced.operation, traced.outcome) == ("atlas", "atlas/dropUsers", "could_change")
+
+
+async def test_an_operation_that_the_caller_has_no_right_to_is_not_called() -> None:
+    async with served_api(users, fixed={"groupId": "g1"}) as (server, api):
+        exchange = Exchange(rights=Rights(operations=Names(["atlas/other"])))
+        text = await result(Execution(toolbox(api), LIMITS, exchange, (QUESTION,)), {"orgId": "5f0c1e"})
+    assert server.requests == []
+    assert text == "Nothing was sent: this key may not call things/listUsers."
 
 
 async def test_a_value_that_was_refused_is_refused_again() -> None:

@@ -405,7 +405,7 @@ def test_headers_of_the_connection_are_no_arguments() -> None:
     names += [name.replace("-", "_") for name in names]  # as CGI reads a name, and WSGI servers
     operation = operation_with(*[parameter(name, "header", {}, required=True) for name in names])
     assert operation.schema["properties"] == {}
-    assert operation.reads
+    assert operation.effect == "reads"
 
 
 OVERRIDES = ["_method", "X-HTTP-Method-Override", "x-http-method", "X-Method-Override"]
@@ -413,11 +413,11 @@ OVERRIDES = ["_method", "X-HTTP-Method-Override", "x-http-method", "X-Method-Ove
 
 @pytest.mark.parametrize("name", OVERRIDES)
 def test_an_operation_whose_query_can_name_another_method_could_change_something(name: str) -> None:
-    assert not operation_with(parameter(name, "query", {"enum": ["GET"]})).reads
-    assert not operation_with(path=f"/p?a=1&{name}=DELETE").reads
-    assert not operation_with(path=f"/p?a=1;%20{name.replace('e', '%65')}[]=DELETE").reads
-    assert not msgspec.structs.replace(operation_with(), server=f"https://a.example/?{name}=DELETE").reads
-    assert operation_with(parameter(f"{name}s", "query", {}), path=f"/{name}?a={name}").reads
+    assert operation_with(parameter(name, "query", {"enum": ["GET"]})).effect == "changes"
+    assert operation_with(path=f"/p?a=1&{name}=DELETE").effect == "changes"
+    assert operation_with(path=f"/p?a=1;%20{name.replace('e', '%65')}[]=DELETE").effect == "changes"
+    assert msgspec.structs.replace(operation_with(), server=f"https://a.example/?{name}=DELETE").effect == "changes"
+    assert operation_with(parameter(f"{name}s", "query", {}), path=f"/{name}?a={name}").effect == "reads"
 
 
 def test_two_values_of_a_segment_do_not_leave_the_segment_together() -> None:
