@@ -24,8 +24,8 @@ from cli.assembly.stores import accounts, key_credentials
 from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, progress_bar, run, settings_of
 from cli.options import Commands, options
 from cli.specs import configured_address, counts_of, document_of, row_to_write, source_of, update
-from config.checks import check_address
-from config.settings import API_NAME, Settings, SettingsError
+from config.sections import Settings
+from config.settings import API_NAME, SettingsError, check_address
 from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api, call
 from proxy.apis.library import MIN_RELEVANCE, AddReport, FoundAction

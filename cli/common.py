@@ -13,7 +13,8 @@ import click
 import orjson
 
 from cli.options import CONFIG
-from config.settings import Settings, SettingsError, load
+from config.sections import Settings
+from config.settings import SettingsError, load
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.knowledge import Knowledge
 from runtime import logs

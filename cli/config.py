@@ -12,7 +12,7 @@ import orjson
 
 from cli.common import settings_of
 from cli.options import options
-from config.settings import ActionsApi, Model, Settings
+from config.sections import ActionsApi, Model, Settings
 
 _PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @, because a password may contain @
 _PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # of a URL's query, which may hold a key

@@ -18,7 +18,8 @@ from pathlib import Path
 from cli.assembly.index import enrichments
 from cli.assembly.models import model_calls
 from cli.common import confirm, echo, progress_bar
-from config.settings import Settings, SettingsError
+from config.sections import Settings
+from config.settings import SettingsError
 from proxy.caller import EVERYTHING
 from proxy.dialects.errors import ApiError
 from proxy.model_calls import COMMAND_LINE, NoAnswer

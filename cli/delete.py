@@ -10,7 +10,7 @@ import click
 
 from cli.common import as_text, echo, knowledge, run, settings_of
 from cli.options import options
-from config.settings import Settings
+from config.sections import Settings
 from retrieval.errors import UnknownCollection
 from retrieval.knowledge import Knowledge
 from retrieval.records.documents import is_reserved

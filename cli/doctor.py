@@ -11,7 +11,7 @@ import click
 
 from cli.common import echo, echo_json, progress_bar, run, settings_of
 from cli.options import options
-from config.settings import Settings
+from config.sections import Settings
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import orjson
 
 from cli.common import WholeNumber, as_text, must_exist, progress_bar, run, settings_of
 from cli.options import options
-from config.settings import Settings
+from config.sections import Settings
 
 if TYPE_CHECKING:
     from evaluation.retrieval.judged import JudgedSet

@@ -11,7 +11,7 @@ import click
 from cli.assembly.stores import key_credentials
 from cli.common import as_text, echo, echo_json, opened_accounts, settings_of
 from cli.options import Commands, options
-from config.settings import Settings
+from config.sections import Settings
 from proxy.access.key_credentials import FIXED, BadCredential, KeyCredentials
 from retrieval.errors import RetrievalError
 

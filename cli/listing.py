@@ -8,7 +8,7 @@ import click
 
 from cli.common import echo, echo_json, knowledge, must_exist, run, settings_of
 from cli.options import options
-from config.settings import Settings
+from config.sections import Settings
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.document_reader import DocumentReader
 from retrieval.index.pairing import Pairing

@@ -9,7 +9,8 @@ import click
 from cli.assembly.stores import accounts
 from cli.common import knowledge, run, settings_of
 from cli.options import options
-from config.settings import KEY, Settings
+from config.sections import Settings
+from config.settings import KEY
 from proxy.access.keys import Keyring
 from proxy.api.mcp import server
 from proxy.api.tools import Tools

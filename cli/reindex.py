@@ -8,7 +8,7 @@ import click
 from cli.common import as_text, knowledge, progress_bar, run, settings_of
 from cli.contexts import write_contexts
 from cli.options import options
-from config.settings import Settings
+from config.sections import Settings
 from retrieval.knowledge import EmbedderChoice
 
 

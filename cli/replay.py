@@ -10,7 +10,7 @@ import orjson
 
 from cli.common import arms_text, echo, echo_json, knowledge, must_exist, run, settings_of
 from cli.options import options
-from config.settings import Settings
+from config.sections import Settings
 from proxy.access.usage import OPERATOR
 from proxy.augment.rewrite import has_history
 from proxy.caller import Names, Rights

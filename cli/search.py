@@ -7,7 +7,7 @@ import click
 
 from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, knowledge, run, settings_of
 from cli.options import options
-from config.settings import Settings
+from config.sections import Settings
 from retrieval.records.search import ALL, Hit, Retrieved, Turn
 
 _TOLD = ("query", "hits", "context", "timings_ms", "relevance")

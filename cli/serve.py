@@ -25,7 +25,8 @@ from cli.assembly.stores import accounts
 from cli.common import WholeNumber, run, settings_of
 from cli.options import options
 from cli.worker import LOG_FORMAT
-from config.settings import Settings, SettingsError
+from config.sections import Settings
+from config.settings import SettingsError
 from proxy.access.auth import is_loopback
 from proxy.access.keys import Keyring
 from proxy.observe.processes import free_bytes

@@ -16,7 +16,8 @@ import orjson
 from cli.assembly.apis import action_library
 from cli.common import progress_bar
 from cli.worker import LOG_FORMAT
-from config.settings import ActionsApi, Settings, load
+from config.sections import ActionsApi, Settings
+from config.settings import load
 from proxy.apis.addresses import networks_of
 from proxy.apis.library import ActionLibrary, AddReport
 from proxy.apis.openapi.read import UnreadableSpec

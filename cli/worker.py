@@ -16,7 +16,8 @@ import orjson
 import uvloop
 
 from cli.assembly.gateway import gateway, metrics_of
-from config.settings import Settings, SettingsError, load
+from config.sections import Settings
+from config.settings import SettingsError, load
 from proxy.observe.metrics import Metrics
 from proxy.server.http1 import Connections, Timeouts
 from retrieval.errors import RetrievalError

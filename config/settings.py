@@ -14,29 +14,12 @@ import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
 
-from config.checks import SettingsError, check_address
 from config.sections import ActionsApi, Folder, Model, Settings
-
-__all__ = [
-    "API_NAME",
-    "BENCH_KEY",
-    "DEFAULTS",
-    "KEY",
-    "MASTER_KEY",
-    "PREFIX",
-    "PROMPTS",
-    "UTILITY_REQUESTS",
-    "ActionsApi",
-    "Model",
-    "Settings",
-    "SettingsError",
-    "check_address",
-    "load",
-]
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
@@ -61,6 +44,10 @@ _SECTIONS: Mapping[str, Mapping[str, Any]] = {
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
+class SettingsError(Exception):
+    """An invalid setting; the text names the setting, the origin and the expected value."""
+
+
 def load(
     *, file: Path | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
 ) -> Settings:
@@ -70,18 +57,20 @@ def load(
     flags: dotted key -> value, from the command line; None values are flags not given.
     Raises SettingsError.
     """
-    tree: Tree = {}
+    values: Tree = {}
     origins: dict[str, str] = {}
-    _merge(tree, _read(DEFAULTS), origins, "default")
+    _merge(values, _read(DEFAULTS), origins, "default")
     if file is not None:
-        _merge(tree, _read(file), origins, str(file))
-    for key, value, variable in _from_environment(os.environ if environ is None else environ):
-        _merge(tree, _nested(key, value), origins, variable)
+        _merge(values, _read(file), origins, str(file))
+    for variable, text in sorted((os.environ if environ is None else environ).items()):
+        if variable.startswith(PREFIX) and variable not in (KEY, BENCH_KEY, MASTER_KEY):
+            key = variable.removeprefix(PREFIX).lower().replace("__", ".")
+            _merge(values, _nested(key, _read_variable(text, _hint_of(key), variable)), origins, variable)
     for key, value in (flags or {}).items():
         if value is not None:
-            _merge(tree, _nested(key, value), origins, "command line")
+            _merge(values, _nested(key, value), origins, "command line")
     from_file = file is not None and origins["actions"] == str(file)
-    return _build(tree, origins, Path(file).parent if file is not None and from_file else Path())
+    return _build(values, origins, Path(file).parent if file is not None and from_file else Path())
 
 
 class _Loader(yaml.SafeLoader):
@@ -136,16 +125,6 @@ def _parsed(text: str, where: str) -> Any:
     raise SettingsError(f"{where}, line {line + 1}, column {column + 1}: not valid YAML: {problem}")
 
 
-def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
-    found = []
-    for variable in sorted(environ):
-        if not variable.startswith(PREFIX) or variable in (KEY, BENCH_KEY, MASTER_KEY):
-            continue
-        key = variable[len(PREFIX) :].lower().replace("__", ".")
-        found.append((key, _read_variable(environ[variable], _hint_of(key), variable), variable))
-    return found
-
-
 def _read_variable(text: str, hint: Any, variable: str) -> Any:
     """Text stays text, even if YAML would read a number or a bool (2024, off, 1e3); also in a list without brackets."""
     hint = _kind(hint)[0]
@@ -160,25 +139,22 @@ def _nested(key: str, value: Any) -> Tree:
     return {section: {rest: value}} if rest else {section: value}
 
 
-def _merge(tree: Tree, new: Tree, origins: dict[str, str], origin: str) -> None:
-    known = {**_SECTIONS, "models": None, "actions": None, "data": None}
+def _merge(values: Tree, new: Tree, origins: dict[str, str], origin: str) -> None:
+    """Add values by dotted key. Raises SettingsError for an unknown key."""
     for section, value in new.items():
-        if section not in known:
+        if section not in _HINTS or section == "origins":
+            known = _HINTS.keys() - {"origins"}
             raise SettingsError(f"unknown setting {section!r} ({origin}){_nearest(section, known)}")
-        if section in _SECTIONS:
-            if value is None:  # all keys are commented out
-                continue
-            if not isinstance(value, dict):
-                raise SettingsError(f"{section} ({origin}) must be a section with keys, got {value!r}")
-            fields = _SECTIONS[section]
-            for key, entry in value.items():
-                if key not in fields:
-                    raise SettingsError(f"unknown setting '{section}.{key}' ({origin}){_nearest(key, fields, section)}")
-                tree.setdefault(section, {})[key] = entry
-                origins[f"{section}.{key}"] = origin
-        else:
-            tree[section] = value
-            origins[section] = origin
+        if section not in _SECTIONS:
+            values[section], origins[section] = value, origin
+            continue
+        if value is not None and not isinstance(value, dict):
+            raise SettingsError(f"{section} ({origin}) must be a section with keys, got {value!r}")
+        fields = _SECTIONS[section]
+        for key, entry in (value or {}).items():  # None: all keys are commented out
+            if key not in fields:
+                raise SettingsError(f"unknown setting '{section}.{key}' ({origin}){_nearest(key, fields, section)}")
+            values[f"{section}.{key}"], origins[f"{section}.{key}"] = entry, origin
 
 
 def _nearest(name: object, known: typing.Iterable[str], section: str = "") -> str:
@@ -193,18 +169,24 @@ def _hint_of(key: str) -> Any:
     return _SECTIONS[section].get(name) if section in _SECTIONS else _HINTS.get(section)
 
 
-def _build(tree: Tree, origins: Mapping[str, str], folder: Path) -> Settings:
+def _build(values: Tree, origins: Mapping[str, str], folder: Path) -> Settings:
     """folder: of the setting `actions`, for relative paths."""
     at = {key: f"{key} ({origin})" for key, origin in origins.items()}
-    sections: Tree = {
-        section: _HINTS[section](
-            **{name: _typed(value, hints[name], at[f"{section}.{name}"]) for name, value in tree[section].items()}
-        )
-        for section, hints in _SECTIONS.items()
-    }
-    sections["models"] = _models(tree["models"], at["models"])
-    sections["actions"] = _apis(tree["actions"], at["actions"], folder)
-    settings = Settings(**sections, data=_typed(tree["data"], Folder, at["data"]), origins=dict(origins))
+    settings = Settings(
+        **{
+            section: _HINTS[section](
+                **{
+                    name: _typed(values[f"{section}.{name}"], hint, at[f"{section}.{name}"])
+                    for name, hint in hints.items()
+                }
+            )
+            for section, hints in _SECTIONS.items()
+        },
+        models=_models(values["models"], at["models"]),
+        actions=_apis(values["actions"], at["actions"], folder),
+        data=_typed(values["data"], Folder, at["data"]),
+        origins=dict(origins),
+    )
     ingest = settings.ingest
     for key in ("overlap_tokens", "context_tokens"):
         if getattr(ingest, key) * 2 > ingest.chunk_tokens:
@@ -338,3 +320,26 @@ def _expected(hint: Any, value: Any) -> str:
         if not isinstance(name, str) or not isinstance(text, str):
             return f"map texts to texts: write {'the value of ' if isinstance(name, str) else ''}{name!r} in quotes"
     return f"map texts to any of {', '.join(typing.get_args(parts[1]))}; got {value!r}"
+
+
+def check_address(address: str | None, where: str) -> None:
+    """Raise SettingsError for an address that cannot receive requests. The text never quotes a password or a query."""
+    if address is None:
+        return
+    shown = repr("…" + address.rpartition("@")[2] if "@" in address else address.partition("?")[0])
+    if not address.startswith(("http://", "https://")):
+        raise SettingsError(f"{where} must start with http:// or https://, got {shown}")
+    if not (address.isascii() and address.isprintable()) or " " in address or "#" in address:
+        raise SettingsError(f"{where} must be an address in ASCII without spaces and without a #, got {shown}")
+    if "@" in re.split(r"[/?]", address.partition("://")[2], maxsplit=1)[0]:
+        raise SettingsError(
+            f"{where} must not hold a user or a password, got one for {shown}: put the key into an environment "
+            "variable, and name the variable in api_key_env, or for actions in user_env and secret_env"
+        )
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname if parts.port != 0 else None
+    except ValueError:  # for example an invalid port or an open bracket
+        host = None
+    if not host:
+        raise SettingsError(f"{where} must name a host, and a port from 1 to 65535 or none, got {shown}")

@@ -14,7 +14,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli import COMMANDS, ragway
-from config.settings import DEFAULTS, ActionsApi, Model, load
+from config.sections import ActionsApi, Model
+from config.settings import DEFAULTS, load
 from proxy.augment.middleware import DEGRADED
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.target import Lane

@@ -12,7 +12,8 @@ import httpx
 
 from cli.assembly.stores import accounts, history_store, key_credentials
 from cli.common import knowledge as opened_knowledge
-from config.settings import ActionsApi, Settings, SettingsError
+from config.sections import ActionsApi, Settings
+from config.settings import SettingsError
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import FIXED
 from proxy.agent.actions import Actions

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cli.assembly.models import upstreams
 from cli.assembly.stores import comparison_store
-from config.settings import PROMPTS, SMALL_TALK, UTILITY_REQUESTS, Settings, SettingsError
+from config.sections import Settings
+from config.settings import PROMPTS, SMALL_TALK, UTILITY_REQUESTS, SettingsError
 from proxy.access.ledger import Ledger
 from proxy.asgi import App
 from proxy.augment.history import Histories

@@ -17,7 +17,7 @@ from cli.assembly.chats import (
 )
 from cli.assembly.models import Upstreams, targets, upstream_names, upstreams
 from cli.assembly.stores import accounts, history_store, key_credentials, ledger_of, receipt_store
-from config.settings import Settings
+from config.sections import Settings
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
 from proxy.api.admin import Admin

@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from config.sections import EmbedderSettings, RetrievalSettings
-from config.settings import PROMPTS, Settings, SettingsError, check_address
+from config.sections import EmbedderSettings, RetrievalSettings, Settings
+from config.settings import PROMPTS, SettingsError, check_address
 from retrieval.knowledge import EmbedderOptions, Enrichment, Plan, SearchOptions
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cli.assembly.stores import accounts, ledger_of
-from config.settings import Model, Settings, SettingsError, check_address
+from config.sections import Model, Settings
+from config.settings import SettingsError, check_address
 from proxy.asgi import App
 from proxy.dialects.base import Position
 from proxy.dialects.target import Lane, Target

@@ -4,7 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from config.settings import MASTER_KEY, Settings
+from config.sections import Settings
+from config.settings import MASTER_KEY
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore

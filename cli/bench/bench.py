@@ -25,7 +25,7 @@ from cli.bench.shared import (
 from cli.common import WholeNumber, confirm, progress_bar, run, settings_of
 from cli.config import shown_settings
 from cli.options import options
-from config.settings import Settings
+from config.sections import Settings
 from runtime import logs
 
 if TYPE_CHECKING:  # imported on use, because httpx loads slowly

@@ -20,7 +20,8 @@ from cli.bench.shared import (
 )
 from cli.common import confirm, progress_bar, run, settings_of
 from cli.options import options
-from config.settings import PROMPTS, Settings
+from config.sections import Settings
+from config.settings import PROMPTS
 from runtime import logs
 
 if TYPE_CHECKING:  # imported on use, because httpx loads slowly

@@ -16,7 +16,7 @@ from cli.bench.judge import JudgeArgs, judge_of, judge_options
 from cli.bench.shared import FAILURES, ModelFacts, code_of, interruptible, opened_gateway, unfinished
 from cli.common import WholeNumber, as_text, confirm, echo, echo_json, must_exist, progress_bar, run, settings_of
 from cli.options import options
-from config.settings import Settings
+from config.sections import Settings
 from runtime import logs
 
 if TYPE_CHECKING:  # imported on use

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cli.assembly.index import plan
 from cli.worker import Serving
-from config.settings import Settings
+from config.sections import Settings
 from proxy.server.index_process import IndexProcess
 from retrieval.errors import IndexDown
 from retrieval.rpc.client import IndexClient

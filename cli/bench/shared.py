@@ -14,7 +14,8 @@ import click
 
 from cli.assembly.models import targets
 from cli.common import Number, WholeNumber
-from config.settings import BENCH_KEY, Settings
+from config.sections import Settings
+from config.settings import BENCH_KEY
 from proxy.access.prices import Price, Size, price_of, size_of
 from proxy.caller import EVERYTHING
 from proxy.dialects.errors import ApiError

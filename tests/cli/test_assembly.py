@@ -13,7 +13,8 @@ from cli.assembly.chats import template
 from cli.assembly.gateway import gateway
 from cli.assembly.index import plan
 from cli.assembly.models import targets
-from config.settings import Settings, SettingsError, load
+from config.sections import Settings
+from config.settings import SettingsError, load
 from proxy.apis.call import CallLimits, call
 from proxy.apis.credentials import ApiKey, Bearer, ClientCredentials, Digest
 from proxy.apis.openapi.operation import Operation, Parameter

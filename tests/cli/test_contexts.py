@@ -12,7 +12,8 @@ import pytest
 from cli.assembly.index import plan
 from cli.assembly.stores import accounts
 from cli.contexts import EnrichmentSurvey, Writer, estimate_line, rendered, write_contexts
-from config.settings import Settings, load
+from config.sections import Settings
+from config.settings import load
 from proxy.access.usage import sums, usage_query
 from proxy.model_calls import NoAnswer
 from retrieval.embedding.hashing import HASH

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import orjson
 
-from config.settings import Settings, load
+from config.sections import Settings
+from config.settings import load
 
 
 def _travelled(settings: Settings) -> Settings:

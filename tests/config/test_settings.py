@@ -15,7 +15,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.settings import DEFAULTS, PROMPTS, Model, Settings, SettingsError, load
+from config.sections import Model, Settings
+from config.settings import DEFAULTS, PROMPTS, SettingsError, load
 
 
 class Source:
