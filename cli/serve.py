@@ -30,6 +30,7 @@ from config.settings import SettingsError
 from proxy.access.auth import is_loopback
 from proxy.access.keys import Keyring
 from proxy.observe.processes import free_bytes
+from proxy.server.child import ends_first
 from proxy.server.index_process import IndexProcess
 from proxy.server.workers import WorkerFailed, Workers
 from proxy.upstream.routes import Routes
@@ -245,16 +246,7 @@ class _Stop:
 
     async def unless_asked(self, work: Coroutine[Any, Any, None]) -> bool:
         """Run the work, or cancel the work if a signal comes first. Returns whether the work finished."""
-        working = asyncio.ensure_future(work)
-        asked = asyncio.ensure_future(self.asked.wait())
-        await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            asked.cancel()
-            working.result()
-            return True
-        working.cancel()
-        await asyncio.wait({working})
-        return False
+        return await ends_first(work, self.asked.wait())
 
 
 def _allow_many_files() -> None:

@@ -9,7 +9,9 @@ import os
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -19,6 +21,7 @@ from cli.assembly.gateway import gateway, metrics_of
 from config.sections import Settings
 from config.settings import SettingsError, load
 from proxy.observe.metrics import Metrics
+from proxy.server.child import ends_first
 from proxy.server.http1 import Connections, Timeouts
 from retrieval.errors import RetrievalError
 from retrieval.rpc.client import IndexClient
@@ -26,8 +29,7 @@ from runtime import garbage, logs, scheduling
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _BACKLOG = 2048
-_AT_A_TIME = 64  # connections accepted per turn of the event loop
-_AGAIN_S = 0.05
+_LINE_BYTES = 1 << 24  # of a line of the parent: the settings
 _PATIENCE_S = 60.0  # from the start, while a search waits for a starting index: 2 to 15 s on a fast machine
 
 
@@ -119,138 +121,93 @@ class Serving:
 class _WorkerProcess:
     """The life of a worker process, directed by the parent."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
-        self._unread = b""
-        self._descriptors: list[int] = []
+    def __init__(self, commands: asyncio.StreamReader, reports: asyncio.WriteTransport) -> None:
+        self._commands = commands
+        self._reports = reports
         self._taking: set[asyncio.Task[None]] = set()
-        self._gone = 0
-        self._report_scheduled = False
-        self._serving: Serving | None = None
-        self.leave = asyncio.Event()
-        self.cut = asyncio.Event()
+        self._leave = asyncio.Event()
+        self._cut = asyncio.Event()
 
     async def run(self) -> int:
         """Serve until told to drain; returns the exit code."""
-        settings, metrics = await self._first_line()
+        line = await self._commands.readline()
+        if not line:  # the parent is gone
+            return 0
+        number, counts, descriptor, flags = orjson.loads(line)
+        settings = load(environ={}, flags=flags)
         logs.to_stderr(settings.server.log_level, LOG_FORMAT)
         scheduling.prefer_low_latency()
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self.leave.set)
+        loop.add_signal_handler(signal.SIGTERM, self._leave.set)
         try:
-            self._serving = Serving(settings, self._count_gone, metrics)
+            metrics = metrics_of(settings, folder=Path(counts), worker=number)
+            serving = Serving(settings, partial(self._report, "gone"), metrics)
         except (SettingsError, RetrievalError) as error:
-            self._send("error " + " ".join(str(error).split()))
+            self._report("error " + " ".join(str(error).split()))
+            self._reports.close()
             return 1
-        loop.add_reader(self._channel, self._receive)
-        self._read_lines(b"")  # bytes received together with the settings
-        self._send("up")
-        cut = asyncio.ensure_future(self.cut.wait())
-        leaving = asyncio.ensure_future(self.leave.wait())
-        warming = asyncio.ensure_future(self._warm(self._serving))
-        await asyncio.wait({warming, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if warming.done():
-            warming.result()
-        await leaving
-        self._send("leaving")
-        draining = asyncio.ensure_future(self._serving.drain(settings.server.shutdown_s))
-        await asyncio.wait({draining, cut}, return_when=asyncio.FIRST_COMPLETED)
-        if not draining.done():
-            draining.cancel()
-            await asyncio.wait({draining})
+        obeying = asyncio.create_task(self._obey(serving))
+        with socket.socket(fileno=descriptor) as connections:
+            connections.setblocking(False)
+            loop.add_reader(connections, self._take_connection, connections, serving)
+            self._report("up")
+            await ends_first(self._warm(serving), self._leave.wait())
+            await self._leave.wait()
+            self._report("leaving")
+            await ends_first(serving.drain(settings.server.shutdown_s), self._cut.wait())
+            loop.remove_reader(connections)
+        obeying.cancel()
         return 0
-
-    async def _first_line(self) -> tuple[Settings, Metrics]:
-        """The first line. Connections come only after we said `up`."""
-        line = b""
-        while b"\n" not in line:
-            part = await asyncio.get_running_loop().sock_recv(self._channel, 1 << 16)
-            if not part:
-                raise SystemExit(0)  # the parent is gone
-            line += part
-        line, self._unread = line.split(b"\n", 1)
-        number, counts, flags = orjson.loads(line)
-        settings = load(environ={}, flags=flags)
-        return settings, metrics_of(settings, folder=Path(counts), worker=number)
 
     async def _warm(self, serving: Serving) -> None:
         await serving.warm()
-        self._send(f"warm {_memory_bytes()}")
+        self._report(f"warm {_memory_bytes()}")
 
-    def _receive(self) -> None:
-        for _ in range(_AT_A_TIME):
-            try:
-                data, descriptors, _, _ = socket.recv_fds(self._channel, 1 << 12, 1)
-            except BlockingIOError:
-                return
-            except OSError:
-                data, descriptors = b"", []
-            if not data:  # the parent is gone
-                asyncio.get_running_loop().remove_reader(self._channel)
-                self.leave.set()
-                return
-            self._descriptors += descriptors
-            self._read_lines(data)
+    async def _obey(self, serving: Serving) -> None:
+        """Take the parent's lines."""
+        async for line in self._commands:
+            word, _, rest = line.decode("utf-8", "replace").rstrip("\n").partition(" ")
+            if word == "missing":
+                if not self._leave.is_set():
+                    serving.set_status(rest)
+            elif word == "warnings":
+                serving.set_warnings(orjson.loads(rest))
+            elif word == "ping":
+                self._report("pong")
+            else:
+                self._leave.set()
+                if word == "cut":
+                    self._cut.set()
+        self._leave.set()  # the parent is gone
 
-    def _read_lines(self, data: bytes) -> None:
-        *lines, self._unread = (self._unread + data).split(b"\n")
-        for line in lines:
-            self._take(*line.decode("utf-8", "replace").partition(" ")[::2])
-
-    def _take(self, word: str, rest: str) -> None:
-        assert self._serving is not None  # made before the channel is read
-        if word == "connection":
-            if not self._descriptors:  # no descriptor was free, so the system closed the connection
-                self._count_gone()
-                return
-            taking = asyncio.ensure_future(self._take_connection(self._serving, self._descriptors.pop(0)))
+    def _take_connection(self, connections: socket.socket, serving: Serving) -> None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(connections, 1, 1)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, descriptors = b"", []
+        if descriptors:
+            taking = asyncio.create_task(self._serve(socket.socket(fileno=descriptors[0]), serving))
             self._taking.add(taking)
             taking.add_done_callback(self._taking.discard)
-        elif word == "missing":
-            if not self.leave.is_set():
-                self._serving.set_status(rest)
-        elif word == "warnings":
-            self._serving.set_warnings(orjson.loads(rest))
-        elif word == "ping":
-            self._send("pong")
-        elif word == "drain":
-            self.leave.set()
-        elif word == "cut":
-            self.leave.set()
-            self.cut.set()
+        elif data:  # no descriptor was free, so the system closed the connection
+            self._report("gone")
+        else:  # the parent is gone
+            asyncio.get_running_loop().remove_reader(connections)
 
-    async def _take_connection(self, serving: Serving, descriptor: int) -> None:
-        accepted = socket.socket(fileno=descriptor)
+    async def _serve(self, accepted: socket.socket, serving: Serving) -> None:
         accepted.setblocking(False)
         try:
             await serving.connections.take(accepted)
         except OSError:  # the connection is already closed
             accepted.close()
-            self._count_gone()
+            self._report("gone")
 
-    def _count_gone(self) -> None:
-        self._gone += 1
-        if not self._report_scheduled:
-            self._report_scheduled = True
-            asyncio.get_running_loop().call_soon(self._report_gone)
-
-    def _report_gone(self) -> None:
-        self._report_scheduled = False
-        gone, self._gone = self._gone, 0
-        if not self._send(f"gone {gone}"):
-            self._gone += gone
-            self._report_scheduled = True
-            asyncio.get_running_loop().call_later(_AGAIN_S, self._report_gone)
-
-    def _send(self, line: str) -> bool:
-        """Send a line to the parent. False: the channel is full. Lines are short, so no line is sent in part."""
-        try:
-            self._channel.send(line.encode() + b"\n")
-        except BlockingIOError:
-            return False
-        except OSError:  # the parent has ended; the end of the channel reports the same
-            return True
-        return True
+    def _report(self, line: str) -> None:
+        """Send a line to the parent."""
+        if not self._reports.is_closing():
+            self._reports.write(line.encode() + b"\n")
 
 
 def _memory_bytes() -> int:
@@ -262,11 +219,16 @@ def _memory_bytes() -> int:
     return pages * resource.getpagesize()
 
 
+async def _run() -> int:
+    loop = asyncio.get_running_loop()
+    commands = asyncio.StreamReader(limit=_LINE_BYTES)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
+    reports, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(os.dup(1), "wb", buffering=0))
+    os.dup2(2, 1)  # output printed by a library goes to the log, so the parent never takes the output for a report
+    return await _WorkerProcess(commands, reports).run()
+
+
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the parent
-    channel = socket.socket(fileno=os.dup(0))
-    channel.setblocking(False)
-    with Path(os.devnull).open("rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    with channel, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_WorkerProcess(channel).run())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run())

@@ -15,28 +15,15 @@ import ctypes
 import importlib
 import os
 import platform
+import struct
 import sys
 from pathlib import Path
 
 _SLICE_NS = 100_000  # the shortest slice that Linux allows
 # system call numbers; libc has no function before 2.41
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
+_ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # sched_attr of sched_setattr(2); the slice is its `runtime`
 _RESET_ON_FORK = 1  # child threads and processes get the default slice
-
-
-class _Attributes(ctypes.Structure):
-    """struct sched_attr of sched_setattr(2)."""
-
-    _fields_ = (
-        ("size", ctypes.c_uint32),
-        ("policy", ctypes.c_uint32),
-        ("flags", ctypes.c_uint64),
-        ("nice", ctypes.c_int32),
-        ("priority", ctypes.c_uint32),
-        ("runtime", ctypes.c_uint64),
-        ("deadline", ctypes.c_uint64),
-        ("period", ctypes.c_uint64),
-    )
 
 
 def prefer_low_latency() -> None:
@@ -47,14 +34,9 @@ def prefer_low_latency() -> None:
     number = _SCHED_SETATTR.get(platform.machine()) if sys.platform == "linux" else None
     if number is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
         return
-    wanted = _Attributes(
-        size=ctypes.sizeof(_Attributes),
-        policy=os.SCHED_OTHER,
-        flags=_RESET_ON_FORK,
-        nice=os.getpriority(os.PRIO_PROCESS, 0),
-        runtime=_SLICE_NS,
-    )
-    ctypes.CDLL(None).syscall(number, 0, ctypes.byref(wanted), 0)
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    wanted = _ATTRIBUTES.pack(_ATTRIBUTES.size, os.SCHED_OTHER, _RESET_ON_FORK, nice, 0, _SLICE_NS, 0, 0)
+    ctypes.CDLL(None).syscall(number, 0, wanted, 0)
 
 
 def in_the_background(nice: int) -> None:

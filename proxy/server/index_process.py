@@ -15,17 +15,15 @@ from pathlib import Path
 
 import orjson
 
+from proxy.server.child import MISSED_PINGS, end_of, keep_running, kill
 from retrieval.errors import IndexDown, RetrievalError
 from retrieval.knowledge import Plan
 from retrieval.rpc.client import IndexClient, error_of
 from runtime.scheduling import child_command, this_process
 
 log = logging.getLogger("ragway")
-_FIRST_PAUSE_S = 0.2
-_LONGEST_PAUSE_S = 10.0
 _STOP_S = 5.0  # for the process to close the store before the kill
 _PING_INTERVAL_S = 2.0  # between two pings of a healthy index process
-_MISSED_PINGS = 5  # missed pings before a kill: this process may have delayed a single ping
 # The embedder's weights in pages of 2 MB, where the system grants large pages on request (Linux with glibc): a question
 # reads all 42 MB of the weights, and with pages of 4 kB no entry of the TLB survives a question. 4-5 % off a whole
 # question.
@@ -95,7 +93,7 @@ class IndexProcess:
             with contextlib.suppress(RetrievalError):  # the watcher asks again
                 await self._look_for_problems()
             await self._client.close()  # the watcher's first ping shall find out whether others can connect
-        self._watcher = asyncio.create_task(self._watch())
+        self._watcher = asyncio.create_task(keep_running(self._end, self._start_again))
 
     async def stop_watching(self) -> None:
         """Stop supervising; the process's exit is now expected."""
@@ -117,7 +115,7 @@ class IndexProcess:
             await _exit_status(process, patience_s)
         finally:
             if process.returncode is None:
-                await _kill(process)
+                await kill(process)
 
     async def _launch(self) -> None:
         """Raises IndexDown for a temporary reason, RetrievalError for any other reason."""
@@ -136,17 +134,17 @@ class IndexProcess:
         try:
             line = await self._wait_ready(process)
         except asyncio.CancelledError:
-            await _kill(process)
+            await kill(process)
             raise
         except TimeoutError as error:
-            await _kill(process)
+            await kill(process)
             raise IndexDown(
                 f"the index process gave no sign of life for {self._start_s:g} s, so ragway killed the process"
             ) from error
         if line == "ready":
             self.unavailable_reason = ""
             return
-        code = await (_kill(process) if line else _exit_status(process))
+        code = await (kill(process) if line else _exit_status(process))
         if line.startswith("error "):
             _, kind_name, text = [*line.split(" ", 2), ""][:3]
             raise error_of(kind_name, text)
@@ -172,59 +170,37 @@ class IndexProcess:
             return ""
         return line.decode("utf-8", "replace").strip()
 
-    async def _watch(self) -> None:
-        pause_s, clock = _FIRST_PAUSE_S, asyncio.get_running_loop().time
-        while True:
-            if self.pid is not None:
-                started_s = clock()
-                await self._wait_exit()
-                if clock() - started_s > _LONGEST_PAUSE_S:
-                    pause_s = _FIRST_PAUSE_S
-            while self.pid is None:
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-                try:
-                    await self._launch()
-                except RetrievalError as error:
-                    self._start_failed(error)
-            log.warning("the index process answers again")
-
     def _start_failed(self, error: RetrievalError) -> None:
         self.unavailable_reason = f"index is down: {error}"
         log.error("the index process cannot start: %s", error)
 
-    async def _wait_exit(self) -> None:
-        """Return after the process has ended, by itself or killed after a hang."""
-        assert self._process is not None
-        ended = asyncio.create_task(self._process.wait())
-        unresponsive = asyncio.create_task(self._wait_unresponsive())
+    async def _start_again(self) -> bool:
         try:
-            await asyncio.wait({ended, unresponsive}, return_when=asyncio.FIRST_COMPLETED)
-            if not ended.done():
-                log.error("the index process did not answer for %g s: ragway kills the process", self._hang_s)
-                await _kill(self._process)
-            code = await ended
-        finally:
-            for task in (ended, unresponsive):
-                task.cancel()
-            await asyncio.wait({ended, unresponsive})
+            await self._launch()
+        except RetrievalError as error:
+            self._start_failed(error)
+            return False
+        log.warning("the index process answers again")
+        return True
+
+    async def _end(self) -> None:
+        """Return after the process has ended, by itself or killed after a hang."""
+        if self._process is None or self.pid is None:  # the first start failed
+            return
+        code = await end_of(self._process, "the index process", self._ping, self._hang_s)
         self.unavailable_reason = "index is down"
         log.warning("the index process ended (status %s); starting it again", code)
 
-    async def _wait_unresponsive(self) -> None:
-        """Keep `unavailable_reason` current; return after `hang_s` without an answer from the process.
+    async def _ping(self) -> bool:
+        """Keep `unavailable_reason` current; return whether the process answers.
 
         An unreachable or slow Qdrant server makes passages unavailable, but is no reason to kill the index process.
         """
-        patience_s, unanswered = self._hang_s / _MISSED_PINGS, 0
-        while unanswered < _MISSED_PINGS:
-            await asyncio.sleep(min(_PING_INTERVAL_S, patience_s))
-            if await self._answers(patience_s):
-                unanswered = 0
-                self.unavailable_reason = await self._search_problem(patience_s)
-            else:
-                unanswered += 1
-                self.unavailable_reason = "index does not answer"
+        patience_s = self._hang_s / MISSED_PINGS
+        await asyncio.sleep(min(_PING_INTERVAL_S, patience_s))
+        answers = await self._answers(patience_s)
+        self.unavailable_reason = await self._search_problem(patience_s) if answers else "index does not answer"
+        return answers
 
     async def _answers(self, patience_s: float) -> bool:
         """Whether the process answers a ping. False only after `patience_s`, because a refusal may pass as well."""
@@ -268,11 +244,4 @@ async def _exit_status(process: asyncio.subprocess.Process, patience_s: float = 
         async with asyncio.timeout(patience_s):
             return await process.wait()
     except TimeoutError:
-        return await _kill(process)
-
-
-async def _kill(process: asyncio.subprocess.Process) -> int:
-    """Kill the process and return the exit status."""
-    with contextlib.suppress(ProcessLookupError):  # the process had already ended
-        process.kill()
-    return await process.wait()
+        return await kill(process)
