@@ -41,7 +41,7 @@ AT_MOST = {
     "A chat passed through": 19,
     "An augmented chat": 52,
     "A follow-up question": 52,
-    "A chat with an action": 97,  # to fall to 65, once tools, calls of the model and events are values
+    "A chat with an action": 99,
     "An ingested document": 29,
 }
 _INTRODUCTION = """# The map: files that a request passes

@@ -1,51 +1,40 @@
 """The client's single reply of all rounds.
 
 A reply of a later round gets the id of the reply that the client has begun to read, no second role, and the sum of the
-usage.
+usage. An event that nothing changes goes out as it came in.
 """
 
+import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 import orjson
 
-from proxy.asgi import Message, Send, send_error, with_length
+from proxy.agent.events import Envelope, Event, Json, first_choice, usage_in
+from proxy.asgi import Message, Send, is_event_stream, send_error, with_length
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import member_span, unescaped
-from proxy.dialects.replies import content_text, json_bytes, json_of
+from proxy.dialects.replies import content_text, json_bytes
 from proxy.dialects.token_counts import Tokens
 from retrieval.filters import is_number
 
-_ENVELOPE = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
 NOTHING = Tokens(0, 0)
-
-Json = dict[str, Any]
-
-
-class ReplyHead(NamedTuple):
-    """What the head of a model's reply says about the body."""
-
-    readable: bool  # no error, and no encoding but identity
-    streamed: bool
-
-    @classmethod
-    def of(cls, start: Message) -> "ReplyHead":
-        headers = dict(start.get("headers", ()))
-        readable = start["status"] == 200 and headers.get(b"content-encoding", b"identity") == b"identity"
-        return cls(readable, headers.get(b"content-type", b"").startswith(b"text/event-stream"))
+_T = TypeVar("_T")
 
 
 class ClientReply:
     """The reply to the client: a single lifecycle for all rounds."""
 
-    def __init__(self, send: Send, request: ModelRequest, id: str) -> None:
-        """id: of the exchange."""
+    def __init__(self, send: Send, request: ModelRequest, id: str, keepalive_s: float = 5.0) -> None:
+        """id: of the exchange. keepalive_s: a stream gets an empty chunk after so long without another chunk."""
         self._send = send
         self._request = request
+        self._id = id
+        self._keepalive_s = keepalive_s
         media = b"text/event-stream" if request.streamed else b"application/json"
         # The head of the newest good reply of the model, until the head is sent; at first, of a reply by the gateway.
         self.start: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]}
@@ -53,9 +42,10 @@ class ClientReply:
         self.ended = False  # the client has the last event
         self.tokens = NOTHING  # of all rounds so far
         self.usage: Json = {}  # of all rounds so far, with the provider's own members
-        self.sends = 0
-        # Envelope of the newest reply of the model.
-        self._seen: Json = {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
+        self.envelope = Envelope(
+            {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
+        )
+        self._sends = 0
         self._sent: Json | None = None  # the envelope that the client has seen; None: no event was sent
         self._later = False  # the round after the first event that was sent
         self._role = False
@@ -85,7 +75,7 @@ class ClientReply:
     @property
     def streams(self) -> bool:
         """Whether the reply is a stream: some upstreams send a whole reply although a stream was asked for."""
-        return self._request.streamed and ReplyHead.of(self.start).streamed
+        return self._request.streamed and is_event_stream(self.start)
 
     async def begin(self, start: Message | None = None, length: int | None = None) -> None:
         """Send the head of the reply, once. length: of a body that is not the upstream's."""
@@ -100,59 +90,47 @@ class ClientReply:
     async def body(self, content: bytes, *, more: bool) -> None:
         """Send a part of the body."""
         await self.begin()
-        self.sends += 1
+        self._sends += 1
         await self._send({"type": "http.response.body", "body": content, "more_body": more})
 
-    def see(self, event: Mapping[str, Any]) -> None:
-        """Note the id and model of an event or a whole reply, for a gateway text.
-
-        Empty values do not count: Azure's first event, with the results of filters, has no others.
-        """
-        self._seen = {name: event[name] for name in _ENVELOPE if event.get(name)} or self._seen
-
-    def frame(self, raw: bytes, event: Json | None, *, changed: bool = False) -> bytes:
-        """The frame of an event for the client; `raw` itself if nothing changes."""
-        if event is None:
-            return raw
-        delta = delta_of(event)
+    def frame(self, event: Event) -> bytes:
+        """The frame of an event for the client: the frame as it came if nothing changes."""
+        body = event.body
+        if body is None:
+            return event.raw
+        delta, changed = event.delta, event.changed
         if self._later:
-            event |= {name: value for name, value in (self._sent or {}).items() if name in event}
-            if (
-                self._role
-                and delta.pop("role", None) is not None
-                and not any(delta.values())
-                and finish_of(event) is None
-            ):
+            body |= {name: value for name, value in (self._sent or {}).items() if name in body}
+            if self._role and delta.pop("role", None) is not None and not any(delta.values()) and event.finish is None:
                 return b""
             if self._gap and isinstance(delta.get("content"), str) and delta["content"]:
                 delta["content"] = "\n\n" + delta["content"]
             changed = True
-        if self._kept and (delta.get("content") or finish_of(event) is not None):
+        if self._kept and (delta.get("content") or event.finish is not None):
             delta["content"] = self._with_kept(content_text(delta.get("content")))
-            first_choice(event)["delta"] = delta
+            first_choice(body)["delta"] = delta
             changed = True
-        if not self._later and changed and not self._role and event.get("choices"):
-            first_choice(event)["delta"] = delta = {"role": "assistant", **delta}
-        if isinstance(event.get("usage"), dict) and self.tokens != NOTHING:
-            event["usage"] = summed(event["usage"], self.usage)
+        if not self._later and changed and not self._role and body.get("choices"):
+            first_choice(body)["delta"] = delta = {"role": "assistant", **delta}
+        if (usage := event.usage) is not None and self.tokens != NOTHING:
+            body["usage"] = summed(usage, self.usage)
             changed = True
         self._role = self._role or "role" in delta
         if text := content_text(delta.get("content")):
             self._texts.append(text)
             self._gap = False
-        if self._sent is None and event.get("id") != "":
-            self._sent = self._seen
-        return sse.frame(json_bytes(event)) if changed else raw
+        if self._sent is None and body.get("id") != "":
+            self._sent = self.envelope.members
+        return sse.frame(json_bytes(body)) if changed else event.raw
 
-    def whole(self, body: bytes, usage: object, text: str) -> bytes:
+    def whole(self, reply: Event, text: str) -> bytes:
         """A whole reply with this text, and the texts and usage of all rounds."""
-        reply: Any = json_of(body) if self._kept else None
-        if isinstance(message := first_choice(reply).get("message"), dict):
-            text = self._with_kept(text)
-            message["content"] = text
-            body = json_bytes(reply)
+        if self._kept and isinstance(message := first_choice(reply.body).get("message"), dict):
+            message["content"] = text = self._with_kept(text)
+            reply.changed = True
         self._texts = [text]
-        if not isinstance(usage, dict) or self.tokens == NOTHING:
+        body = json_bytes(reply.body or {}) if reply.changed else reply.raw
+        if (usage := usage_in(reply.body)) is None or self.tokens == NOTHING:
             return body
         plain = unescaped(body)
         start, end = member_span(body, plain, plain.index(b"{"), "usage")
@@ -174,14 +152,14 @@ class ClientReply:
         """Send a gateway chunk, with the role if the client has none."""
         delta = delta if self._role else {"role": "assistant", **delta}
         self._role = True
-        self._sent, self._later = self._sent or self._seen, True
+        self._sent, self._later = self._sent or self.envelope.members, True
         await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
 
     async def say(self, text: str, finish: str = "stop") -> None:
         """End the reply with a gateway text. finish: the finish_reason."""
         if not self.streams:
             text = self._with_kept(text)
-            named = {**orjson.loads(CHAT.reply(self._request, text, NOTHING)), **self._seen}
+            named = {**orjson.loads(CHAT.reply(self._request, text, NOTHING)), **self.envelope.members}
             named["usage"] = summed(named["usage"], self.usage)
             first_choice(named)["finish_reason"] = finish
             whole = json_bytes({**named, "object": "chat.completion"})
@@ -192,37 +170,37 @@ class ClientReply:
         self.next_round()
         sent = []
         for raw in CHAT.reply_frames(self._request, [text] if text else [], NOTHING):
-            event = json_of(sse.data_of(raw) or b"")
-            if isinstance(event, dict):
-                event |= {name: value for name, value in self._seen.items() if name in event}
-                if finish_of(event) is not None:
-                    first_choice(event)["finish_reason"] = finish
-            sent.append(self.frame(raw, event if isinstance(event, dict) else None, changed=True))
+            event = Event.of(raw)
+            if event.body is not None:
+                event.changed = True
+                event.body |= {name: value for name, value in self.envelope.members.items() if name in event.body}
+                if event.finish is not None:
+                    first_choice(event.body)["finish_reason"] = finish
+            sent.append(self.frame(event))
         await self.body(b"".join(sent), more=False)
 
-    async def fail(self, error: ApiError, id: str) -> None:
+    async def fail(self, error: ApiError) -> None:
         """End the reply with an error: a frame if part of it was sent."""
         if not self.started:
             self.started = True
-            await send_error(self._send, error, CHAT.error_body(error, id))
+            await send_error(self._send, error, CHAT.error_body(error, self._id))
             return
-        await self.body(CHAT.error_frame(error, id), more=False)
+        await self.body(CHAT.error_frame(error, self._id), more=False)
 
-
-def first_choice(event: Any) -> Json:
-    """The first choice of an event or of a whole reply; empty: none."""
-    choices = event.get("choices") if isinstance(event, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    return choice if isinstance(choice, dict) else {}
-
-
-def delta_of(event: Mapping[str, Any]) -> Json:
-    delta = first_choice(event).get("delta")
-    return delta if isinstance(delta, dict) else {}
-
-
-def finish_of(event: Mapping[str, Any]) -> Any:
-    return first_choice(event).get("finish_reason")
+    async def kept_alive(self, work: Awaitable[_T]) -> _T:
+        """The result of the work. A stream gets an empty chunk after each `keepalive_s` without another chunk."""
+        task = asyncio.ensure_future(work)
+        try:
+            sends = self._sends
+            while not (await asyncio.wait({task}, timeout=self._keepalive_s))[0]:
+                if self.streams and self._sends == sends:
+                    await self.keep_alive()
+                sends = self._sends
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
 
 
 def _chunk(envelope: Json, delta: Json) -> Json:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.agent.actions import Actions
+from proxy.agent.ask.model import ModelApi
 from proxy.agent.conversation import HiddenRounds
 from proxy.agent.loop import ActionLoop
 from proxy.agent.toolbox import Toolbox
@@ -33,6 +34,7 @@ from proxy.dialects.target import Target
 from proxy.exchange import Exchange, ModelCall, Reserve, exchange_of
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
 from proxy.upstream.bridges.responses_request import has_custom_tools
+from proxy.upstream.translated.request import sendable
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
@@ -196,7 +198,8 @@ def app_of(
     def rounds(reserve: Reserve, upstream: App, request: ChatRequest) -> App:
         one = functools.partial(forwarded, request)
         if toolbox is not None:
-            return ActionLoop(upstream, request, one, toolbox, exchange, actions, reserve)
+            keeps = sendable if chat.target.lane == "translated" else dict
+            return ActionLoop(ModelApi(upstream, one, reserve, keeps), request, toolbox, exchange, actions)
 
         async def ask_once(scope: Scope, receive: Receive, send: Send) -> None:
             exchange.body = await by_size(exchange.body or b"", lambda: one([]))

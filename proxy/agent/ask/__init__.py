@@ -1,6 +1,7 @@
-"""The form in which a model is asked for calls.
+"""A request for the model, in the form that it takes, and its reply as events.
 
-negotiate         the form that a model takes, found by asking again
+model             asks, asks again in another form, counts, and passes the reply on
+turn              the reply of one round
 tool_protocols    how each model is asked for calls: by tools, a JSON schema or text; learned
 request_forms     requests for models that are not asked by tools
 protocol_replies  replies of these models

@@ -1,21 +1,19 @@
-"""Replies of models that write calls as text: the reply as a model with tool calls of its own would write the reply.
+"""Replies of models that write calls as text: the events that a model with tool calls of its own would give.
 
-The answer's text passes as the text comes, out of the JSON where the answer is JSON. A call becomes a call of a tool,
-and the text after the call is left out: small models go on with results that they make up. A thought before the answer
-passes as text.
+The answer's text passes as it comes, out of its JSON if the answer is JSON. A call becomes a piece of a call, and the
+text after it is left out: small models go on with results that they make up. A thought before the answer passes as
+text.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
 
-from proxy.agent.client_reply import ReplyHead, first_choice
+from proxy.agent.events import Event, Json, first_choice
 from proxy.agent.text_calls.spelled_calls import PLACES, after_marks, begins_call, cut_call, spelled_call
 from proxy.agent.text_calls.written_calls import Stands, is_quote, stands_nowhere
-from proxy.asgi import Message, Send, with_length
-from proxy.dialects import sse
-from proxy.dialects.replies import ToolCall, json_bytes, json_of
+from proxy.dialects.replies import ToolCall
 
 _FENCE = r"\s*(?:```\w*\s*)?"
 _SAY = re.compile(_FENCE + r'\{\s*"say"\s*:\s*"')
@@ -38,27 +36,20 @@ _MOST_NAME_CHARS = 200
 _MOST_QUOTES = 20  # of calls in one answer; what follows is text
 _MOST_BEGINNING_CHARS = 1_000  # of a text, that show whether a call begins
 
-Json = dict[str, Any]
+Claims = Callable[..., bool]  # as `Toolbox.claims`
 
 
 class ProtocolText:
     """The text of one answer, in pieces."""
 
-    def __init__(
-        self,
-        owns: Callable[[str], bool],
-        owns_beginning: Callable[[str], bool],
-        *,
-        says: bool,
-        stands: Stands = stands_nowhere,
-    ) -> None:
-        """owns: whether a tool of the gateway has this name; owns_beginning: a name with this beginning.
+    def __init__(self, claims: Claims, *, says: bool, stands: Stands = stands_nowhere) -> None:
+        """claims: whether a tool of the gateway has this name, or a name with this beginning (`begun`).
 
         says: an answer is a JSON object with the member `say`, whose text makes no call. stands: as in `written_calls`.
         """
-        self._owns = owns
-        self._owns_beginning = owns_beginning
-        self._says = says
+        self._owns = claims
+        self._owns_beginning = partial(claims, begun=True)
+        self.says = says
         self._stands = stands
         self._state = "begins"  # -> says, call, said or prose
         self._held = ""
@@ -127,13 +118,13 @@ class ProtocolText:
             alone = ToolCall("", held.strip(), "{}") if self._owns(held.strip()) else None
             if (call := found.call if found is not None else alone) is not None:
                 return (held, None) if self._stands(call) else ("", call)
-        if cut_call(held, self._owns_beginning) or (self._says and self._state == "begins"):
+        if cut_call(held, self._owns_beginning) or (self.says and self._state == "begins"):
             return "", None  # the beginning of the protocol's JSON
         return held, None
 
     def _begin(self) -> None:
         """Find the form of the answer, once the form is clear."""
-        if self._says and (said := _SAY.match(self._held)):
+        if self.says and (said := _SAY.match(self._held)):
             self._state, self._held = "says", self._held[said.end() :]
         elif _PLAIN_CALL.match(self._held) or begins_call(self._held, self._owns, self._owns_beginning):
             self._state = "call"
@@ -146,7 +137,7 @@ class ProtocolText:
         rest = "".join(after_marks(self._held).split())
         if self._owns_beginning(self._held.strip()) or _THOUGHT.startswith(self._held.strip()):
             return True
-        if self._says and _SAY_BEGINNING.startswith(rest):
+        if self.says and _SAY_BEGINNING.startswith(rest):
             return True
         return "{".startswith(rest) or (rest.startswith("{") and _may_be_call(rest[1:]))
 
@@ -218,107 +209,74 @@ def _may_be_call(rest: str) -> bool:
     return any(one.startswith(quote + after) for one in others)
 
 
-class ProtocolReply:
-    """One reply of a model, on the way to the reader of replies with tool calls."""
+class ProtocolReader:
+    """Reads the events of a model that writes its answers and calls as text: events as of a model with tool calls."""
 
-    def __init__(self, send: Send, text: ProtocolText) -> None:
-        self._send = send
-        self._text = text
-        self._start: Message = {}
-        self._passes = True  # an error, or a reply in another encoding than identity
-        self._streamed = False
-        self._frames = sse.FrameSplitter()
-        self._pieces: list[bytes] = []
+    def __init__(self, text: ProtocolText) -> None:
+        self.text = text
         self._newest: Json = {}  # the newest event with a choice
         self._ended = False  # the text has ended
         self._called = False  # by a call
 
-    async def send(self, message: Message) -> None:
-        """Take one message of the upstream."""
-        if message["type"] == "http.response.start":
-            await self._begin(message)
+    def read(self, event: Event) -> Iterator[Event]:
+        """The events after one more event of the model."""
+        choice = first_choice(event.body)
+        if event.body is None or not isinstance(choice.get("delta"), dict):
+            if event.is_done:
+                yield from self.end()
+            yield event
             return
-        more, chunk = message.get("more_body", False), message.get("body", b"")
-        if self._passes:
-            await self._send(message)
-        elif self._streamed:
-            frames = self._frames.whole(chunk) if more else self._frames.last(chunk)
-            body = b"".join(part for frame in frames for part in self._read(frame))
-            if not more:
-                body += b"".join(self._end())
-            await self._send({**message, "body": body})
-        else:
-            self._pieces.append(chunk)
-            if not more:
-                await self._send_whole()
-
-    async def _begin(self, message: Message) -> None:
-        self._start = message
-        readable, self._streamed = ReplyHead.of(message)
-        self._passes = not readable
-        if self._passes or self._streamed:
-            await self._send(message)
-
-    async def _send_whole(self) -> None:
-        body = b"".join(self._pieces)
-        reply = json_of(body)
-        choice = first_choice(reply)
-        message = choice.get("message")
-        if isinstance(message, dict) and isinstance(message.get("content"), str):
-            text = self._text.feed(message["content"])
-            rest, call = self._text.end()
-            if call is not None or text + rest != message["content"]:
-                message["content"] = text + rest or (None if call is not None else "")
-                if call is not None:
-                    message["tool_calls"] = [_tool_call(call)]
-                    choice["finish_reason"] = "tool_calls"
-                body = json_bytes(reply)
-        await self._send(with_length(self._start, len(body)))
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
-
-    def _read(self, raw: bytes) -> Iterator[bytes]:
-        """The frames for the reader, after one more frame of the model."""
-        data = sse.data_of(raw)
-        event: Any = json_of(data) if data is not None else None
-        choice = first_choice(event)
-        if not isinstance(choice.get("delta"), dict):
-            if data is not None and data.strip() == b"[DONE]":
-                yield from self._end()
-            yield raw
-            return
-        self._newest = event
+        self._newest = event.body
         delta, finish = choice["delta"], choice.get("finish_reason")
         content = delta.get("content")
-        text = self._text.feed(content) if isinstance(content, str) else content
+        text = self.text.feed(content) if isinstance(content, str) else content
         if finish is not None and not self._ended:
-            yield from self._end(text or "")
+            yield from self.end(text or "")
             delta.pop("content", None)
             if self._called:
                 choice["finish_reason"] = "tool_calls"
-            yield raw if not content and not self._called else sse.frame(json_bytes(event))
+            event.changed = bool(content) or self._called
+            yield event
         elif text == content:
-            yield raw
+            yield event
         elif text or any(value for name, value in delta.items() if name != "content"):
             delta["content"] = text
-            yield sse.frame(json_bytes(event))
+            event.changed = True
+            yield event
 
-    def _end(self, text: str = "") -> Iterator[bytes]:
-        """The frames for the end of the text, once. text: of the last piece."""
+    def end(self, text: str = "") -> Iterator[Event]:
+        """The events for the end of the text, once. text: of the last piece."""
         if self._ended:
             return
         self._ended = True
-        rest, call = self._text.end()
+        rest, call = self.text.end()
         self._called = call is not None
         if text + rest:
-            yield self._frame({"content": text + rest})
+            yield self._event({"content": text + rest})
         if call is not None:
-            yield self._frame({"tool_calls": [{"index": 0, **_tool_call(call)}]})
+            yield self._event({"tool_calls": [{"index": 0, **_tool_call(call)}]})
 
-    def _frame(self, delta: Json) -> bytes:
+    def read_whole(self, event: Event) -> None:
+        """Read a whole reply: the event changes."""
+        choice = first_choice(event.body)
+        message = choice.get("message")
+        if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+            return
+        text = self.text.feed(message["content"])
+        rest, call = self.text.end()
+        if call is not None:
+            message["tool_calls"] = [_tool_call(call)]
+            choice["finish_reason"] = "tool_calls"
+        elif text + rest == message["content"]:
+            return
+        message["content"] = text + rest or (None if call is not None else "")
+        event.changed = True
+
+    def _event(self, delta: Json) -> Event:
         """An event like the newest event, with another delta."""
         choice = {"index": 0, "delta": delta, "finish_reason": None}
         plain = {name: value for name, value in self._newest.items() if name not in ("usage", "choices")}
-        return sse.frame(json_bytes({**plain, "choices": [choice]}))
+        return Event(b"", {**plain, "choices": [choice]}, changed=True)
 
 
 def _tool_call(call: ToolCall) -> Json:

@@ -10,11 +10,13 @@ import pytest
 
 from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Actions
+from proxy.agent.ask.model import ModelApi
 from proxy.agent.ask.request_forms import as_plain_text
 from proxy.agent.conversation import NEW, Conversation, HiddenMessages
-from proxy.agent.loop import ActionLoop, _result_messages
+from proxy.agent.loop import ActionLoop
 from proxy.agent.toolbox import ActionLimits, Calling, Done, Tool, ToolResult, arguments_schema
 from proxy.agent.tools.operation_tool import OperationTool
+from proxy.agent.transcript import result_messages
 from proxy.apis.call import CallLimits
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.dialects.chat import ChatRequest
@@ -187,7 +189,7 @@ class Loop:
             return request.edited(context=instructions, position="lead", model="m", without_rag=True, edits=edits)
 
         self.chat = Chat(model, client, memory, looked, exchange.action_trace or ActionTrace(), exchange)
-        self._run = ActionLoop(model, request, forwarded, toolbox, exchange, actions, unlimited)
+        self._run = ActionLoop(ModelApi(model, forwarded, unlimited), request, toolbox, exchange, actions)
         self._scope = {"type": "http", "headers": list(headers)}
 
     async def run(self) -> Chat:
@@ -402,7 +404,7 @@ async def test_a_client_that_wants_progress_gets_a_line_for_each_call_that_was_s
 def test_a_result_with_half_a_pair_of_surrogates_becomes_a_message_in_each_way() -> None:
     """An error for the model names the wrong argument, as the model wrote the argument."""
     text = "Nothing was sent: \ud83d is unknown."
-    messages = _result_messages([ToolCall("c1", "act_a", "{}")], [text])
+    messages = result_messages([ToolCall("c1", "act_a", "{}")], [text])
     assert json.loads(messages["c1"]) == {"role": "tool", "tool_call_id": "c1", "content": text}
     (row,) = as_plain_text(HiddenMessages(1, messages["c1"].decode())).rows()
     assert row["content"].endswith(text)

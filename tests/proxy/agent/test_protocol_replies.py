@@ -14,9 +14,13 @@ TOOLS = ("act_a", "act_ab", "find_actions")
 Read = tuple[str, ToolCall | None]
 
 
+def claims(name: str, *, begun: bool = False) -> bool:
+    return any(tool.startswith(name) for tool in TOOLS) if begun else name in TOOLS
+
+
 def read(text: str, size: int, *, says: bool) -> Read:
     """The text for the client and the call, of pieces of this size."""
-    reader = ProtocolText(TOOLS.__contains__, lambda one: any(tool.startswith(one) for tool in TOOLS), says=says)
+    reader = ProtocolText(claims, says=says)
     shown = "".join(reader.feed(text[at : at + size]) for at in range(0, len(text), size))
     rest, call = reader.end()
     return shown + rest, call
@@ -177,7 +181,7 @@ def test_a_thought_before_the_answer_or_the_call_is_shown_as_written(thought: st
 
 
 def test_an_answer_object_after_a_thought_is_no_answer_without_the_object() -> None:
-    reader = ProtocolText(lambda _: False, lambda _: False, says=True)
+    reader = ProtocolText(lambda *_, **__: False, says=True)
     assert reader.feed('<think>Hm.</think>{"say": "Ann."}') == "<think>Hm.</think>Ann."
     assert not reader.unwrapped
 

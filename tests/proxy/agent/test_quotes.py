@@ -29,7 +29,11 @@ def owns_beginning(letters: str) -> bool:
 
 def shown_by_text(answer: str, texts: list[str], size: int, *, says: bool = False) -> tuple[str, ToolCall | None]:
     """What a person sees of an answer, and the call, of a model that is asked by text."""
-    text = ProtocolText(owns, owns_beginning, says=says, stands=lambda call: stands_in(call, texts))
+
+    def claims(name: str, *, begun: bool = False) -> bool:
+        return owns_beginning(name) if begun else owns(name)
+
+    text = ProtocolText(claims, says=says, stands=lambda call: stands_in(call, texts))
     shown = "".join(text.feed(answer[at : at + size]) for at in range(0, len(answer), size))
     rest, call = text.end()
     return shown + rest, call

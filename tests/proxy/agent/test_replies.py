@@ -8,53 +8,84 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from proxy.agent.ask.model import ChatModel, ModelApi
+from proxy.agent.ask.tool_protocols import ToolProtocols
+from proxy.agent.ask.turn import ModelTurn
 from proxy.agent.client_reply import ClientReply
-from proxy.agent.model_reply import ModelReply
+from proxy.agent.text_calls.written_calls import stands_nowhere
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
+from proxy.agent.transcript import Transcript
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
-from proxy.asgi import Message
+from proxy.asgi import Message, Receive, Scope, Send
 from proxy.dialects.chat import CHAT, ChatRequest
+from proxy.dialects.sse import DONE
+from proxy.dialects.target import Target
+from proxy.dialects.unsupported_features import UnsupportedFeatures
+from proxy.exchange import Exchange
 from tests.support.action_offers import empty_toolbox, nothing
+from tests.support.asgi_calls import unlimited
 from tests.support.call_spellings import ANSWERS, SPELLINGS, WITHOUT_ARGUMENTS
 
-STREAM_HEAD = [(b"content-type", b"text/event-stream")]
 SCHEMA = {"type": "object", "properties": {}, "required": []}
 
 
-def toolbox(*taken: str) -> Toolbox:
+def offer(*taken: str) -> Toolbox:
     made = empty_toolbox(*(taken or ("weather",)))
     made.add([OperationTool(Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"))])
     made.add([FindActions(nothing)])
     return made
 
 
+class Chat:
+    """A chat whose upstream answers with bodies of the test, round after round; `sent` has what the client gets."""
+
+    def __init__(self, *taken: str, memory: Any = None, stream: bool = True) -> None:
+        request = ChatRequest.parse(orjson.dumps({"model": "m", "messages": [], "stream": stream}))
+        exchange, toolbox = Exchange(target=Target("m", "relay", "http://model.example/v1", "")), offer(*taken)
+        self.sent = bytearray()
+        self.client = ClientReply(self._send, request, "x")
+        self._body, self._size, self._media = b"", 1, b""
+        transcript = Transcript(request, toolbox, memory, "", dict, accepts_fields=True)
+        api = ModelApi(self._answer, lambda *_: b"", unlimited)
+        self._model = ChatModel(
+            api, toolbox, transcript, exchange, ToolProtocols(UnsupportedFeatures(60)), stands_nowhere
+        )
+
+    async def _send(self, message: Message) -> None:
+        self.sent.extend(message.get("body", b""))
+
+    async def _answer(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", self._media)]})
+        for at in range(0, len(self._body), self._size):
+            part = self._body[at : at + self._size]
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        self.sent_before_the_end = bytes(self.sent)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def answered(self, body: bytes, size: int = 10_000, *, streamed: bool = True) -> ModelTurn:
+        """One round, whose reply comes in pieces of this size."""
+        self._body, self._size = body, size
+        self._media = b"text/event-stream" if streamed else b"application/json"
+        return await self._model.ask({}, nobody, self.client, last=False)
+
+
+async def nobody() -> Message:
+    raise AssertionError("the body is read")
+
+
 async def passed(
     body: bytes, size: int, *, streamed: bool, rounds: int = 1, taken: tuple[str, ...] = ()
-) -> tuple[bytes, list[ModelReply]]:
+) -> tuple[bytes, list[ModelTurn]]:
     """What the client gets of the same reply in so many rounds, received in pieces of this size."""
-    sent = bytearray()
-
-    async def send(message: Message) -> None:
-        sent.extend(message.get("body", b""))
-
-    client, replies = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x"), []
-    kind = b"text/event-stream" if streamed else b"application/json"
-    for _ in range(rounds):
-        client.next_round()
-        reply = ModelReply(client, toolbox(*taken))
-        replies.append(reply)
-        await reply.send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
-        for at in range(0, len(body), size):
-            await reply.send({"type": "http.response.body", "body": body[at : at + size], "more_body": True})
-        await reply.send({"type": "http.response.body", "body": b"", "more_body": False})
-        await reply.end("x")
-    return bytes(sent), replies
+    chat = Chat(*taken)
+    turns = [await chat.answered(body, size, streamed=streamed) for _ in range(rounds)]
+    return bytes(chat.sent), turns
 
 
 def stream(*events: Any) -> bytes:
-    return b"".join(b"data: %b\n\n" % orjson.dumps(event) for event in events) + b"data: [DONE]\n\n"
+    return b"".join(b"data: %b\n\n" % orjson.dumps(event) for event in events) + DONE
 
 
 def chunk(delta: Any, finish: str | None = None) -> dict[str, Any]:
@@ -109,7 +140,7 @@ async def test_a_call_whose_name_comes_late_goes_to_the_client_whole_or_not_at_a
     if name == "weather":
         assert got == body
     else:
-        assert got == (stream(*texts).removesuffix(b"data: [DONE]\n\n") if said else b"")
+        assert got == (stream(*texts).removesuffix(DONE) if said else b"")
         assert [call.name for call in reply.calls] == [name]
 
 
@@ -153,26 +184,29 @@ async def test_calls_in_pieces_by_turns_are_joined_by_the_index(
         assert got == body
 
 
+class Memory:
+    """Notes what the client had when the conversation was kept."""
+
+    def __init__(self) -> None:
+        self.chat: Chat | None = None
+        self.sent: list[bytes] = []
+
+    def keep(self, *_: object) -> None:
+        assert self.chat is not None
+        self.sent.append(bytes(self.chat.sent))
+
+
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_the_gateway_remembers_before_the_client_has_the_end(streamed: bool) -> None:
     """A program asks again as soon as the program has the end of a reply."""
-    order: list[str] = []
-
-    async def send(message: Message) -> None:
-        content = message.get("body", b"")
-        if b"[DONE]" in content or (b"finish_reason" in content and not streamed):
-            order.append("end")
-
-    client = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[]}'), "x")
-    reply = ModelReply(client, toolbox(), before_end=lambda: order.append("remembered"))
+    memory = Memory()
+    memory.chat = chat = Chat(memory=memory, stream=streamed)
     whole = {"id": "1", "choices": [{"index": 0, "message": {"content": "Hi."}, "finish_reason": "stop"}]}
     body = stream(chunk({"content": "Hi."}, "stop")) if streamed else orjson.dumps(whole)
-    kind = b"text/event-stream" if streamed else b"application/json"
-    await reply.send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
-    await reply.send({"type": "http.response.body", "body": body, "more_body": True})
-    await reply.send({"type": "http.response.body", "body": b"", "more_body": False})
-    await reply.end("x")
-    assert order == ["remembered", "end"]
+    await chat.answered(body, streamed=streamed)
+    assert (bytes(chat.sent), len(memory.sent)) == (body, 1)
+    assert b"[DONE]" not in memory.sent[0]
+    assert streamed or memory.sent == [b""]
 
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3) | st.just("act_a")
@@ -215,24 +249,14 @@ async def test_a_first_event_without_an_id_does_not_become_the_head_of_the_reply
     """Azure begins each stream with the results of the filters, in an event whose id and model are empty."""
     head = [AZURE, {**NAMED, **chunk({"role": "assistant", "content": ""})}]
     call, answer = ({**NAMED, **chunk(one, "stop")} for one in (piece("act_a", "{}"), {"content": "Hi."}))
-    sent = bytearray()
-
-    async def send(message: Message) -> None:
-        sent.extend(message.get("body", b""))
-
-    client = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x")
+    chat = Chat()
     for last in (call, answer):
-        client.next_round()
-        reply = ModelReply(client, toolbox())
-        await reply.send({"type": "http.response.start", "status": 200, "headers": STREAM_HEAD})
-        body = stream(*head, last)
-        for at in range(0, len(body), size):
-            await reply.send({"type": "http.response.body", "body": body[at : at + size], "more_body": True})
-        await reply.send({"type": "http.response.body", "body": b"", "more_body": False})
-        if await reply.end("x") and between == "keep-alive":
-            await client.keep_alive()
-        elif reply.calls and between == "note":
-            await client.note("atlas/a")
+        turn = await chat.answered(stream(*head, last), size)
+        if turn.goes_on and between == "keep-alive":
+            await chat.client.keep_alive()
+        elif turn.goes_on and between == "note":
+            await chat.client.note("atlas/a")
+    sent = chat.sent
     events = [orjson.loads(one[6:]) for one in sent.split(b"\n\n") if one.startswith(b"data: {")]
     with_choices = [one for one in events if one["choices"]]
     assert {(one["id"], one["object"], one["model"]) for one in with_choices} == {("1", NAMED["object"], "m-1")}
@@ -252,39 +276,20 @@ async def test_a_comment_after_the_end_of_a_hidden_round_ends_no_reply(size: int
 
 @pytest.mark.parametrize("body", [stream(chunk({"content": "Hi."}, "stop")), stream(chunk(piece("weather", "{}")))])
 async def test_the_client_has_the_end_although_the_upstream_ends_the_body_later(body: bytes) -> None:
-    sent = bytearray()
-    remembered: list[int] = []
-
-    async def send(message: Message) -> None:
-        sent.extend(message.get("body", b""))
-        assert remembered or b"[DONE]" not in sent, "the gateway remembers before the end"
-
-    client = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x")
-    reply = ModelReply(client, toolbox(), before_end=lambda: remembered.append(1))
-    await reply.send({"type": "http.response.start", "status": 200, "headers": STREAM_HEAD})
-    await reply.send({"type": "http.response.body", "body": body, "more_body": True})
-    assert bytes(sent) == body
-    await reply.send({"type": "http.response.body", "body": b"", "more_body": False})
-    assert not await reply.end("x")
-    assert (bytes(sent), remembered) == (body, [1])
+    memory = Memory()
+    memory.chat = chat = Chat(memory=memory)
+    turn = await chat.answered(body)
+    assert chat.sent_before_the_end == body
+    assert b"[DONE]" not in memory.sent[0], "the gateway remembers before the end"
+    assert (bytes(chat.sent), len(memory.sent), turn.goes_on) == (body, 1, False)
 
 
 async def test_thoughts_in_a_member_of_the_providers_own_pass_as_they_come() -> None:
     """MiniMax streams `reasoning_details` alone."""
     thought = {"reasoning_details": [{"type": "reasoning.text", "text": "So."}]}
-    sent = bytearray()
-
-    async def send(message: Message) -> None:
-        sent.extend(message.get("body", b""))
-
-    reply = ModelReply(
-        ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x"), toolbox()
-    )
-    await reply.send({"type": "http.response.start", "status": 200, "headers": STREAM_HEAD})
-    for delta in ({"role": "assistant", "content": ""}, thought):
-        event = b"data: %b\n\n" % orjson.dumps(chunk(delta))
-        await reply.send({"type": "http.response.body", "body": event, "more_body": True})
-    assert b"So." in sent
+    chat = Chat()
+    await chat.answered(stream(chunk({"role": "assistant", "content": ""}), chunk(thought)).removesuffix(DONE))
+    assert b"So." in chat.sent_before_the_end
 
 
 WRITTEN = '<tool_call>{"name": "act_a", "arguments": {}}</tool_call>'

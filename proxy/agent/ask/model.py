@@ -1,0 +1,259 @@
+"""The model of one chat: asked in the form that it takes, metered and traced; its reply goes on as events.
+
+An error may refuse the tools, a single function, messages of another model, or provider fields such as thoughts. Then
+the model is asked again in another form, and the process learns the form once the model goes on.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from proxy.agent.action_trace import ActionTrace, ModelRound
+from proxy.agent.ask.protocol_replies import ProtocolReader, ProtocolText
+from proxy.agent.ask.tool_protocols import FORM_REFUSED, REFUSED, ToolProtocols, refused_function
+from proxy.agent.ask.turn import ModelTurn, is_own_id
+from proxy.agent.client_reply import ClientReply, summed
+from proxy.agent.events import Event, Json
+from proxy.agent.text_calls.written_calls import Stands
+from proxy.agent.toolbox import Toolbox
+from proxy.agent.transcript import Transcript
+from proxy.asgi import App, Message, Receive, Scope, Send
+from proxy.dialects.chat_reply import usage_of
+from proxy.dialects.errors import ApiError, upstream_error
+from proxy.dialects.json_body import by_size
+from proxy.dialects.replies import read_error
+from proxy.dialects.target import Target, ToolProtocol
+from proxy.exchange import Exchange, Reserve
+
+
+@dataclass(frozen=True, slots=True)
+class ModelApi:
+    """How the model is reached."""
+
+    app: App
+    body: Callable[..., bytes]  # (edits, instructions="") -> the bytes of a request
+    reserve: Reserve
+    sendable: Callable[[Json], Json] = dict  # a message of the model without members that its lane refuses
+
+
+class ChatModel:
+    """Asks the model, and passes its replies on to the client."""
+
+    def __init__(
+        self,
+        api: ModelApi,
+        toolbox: Toolbox,
+        transcript: Transcript,
+        exchange: Exchange,
+        protocols: ToolProtocols,
+        stands: Stands,
+    ) -> None:
+        """stands: as in `written_calls`."""
+        assert exchange.target is not None, "the route sets the target"
+        self._api = api
+        self._toolbox = toolbox
+        self._transcript = transcript
+        self._exchange = exchange
+        self._target: Target = exchange.target
+        self._trace = exchange.action_trace or ActionTrace()
+        self._protocols = protocols
+        self._stands = stands
+        self._raw, fields = transcript.request.raw, transcript.request.fields
+        self._client_tools = len(fields.get("tools") or ())
+        self._dropped = False  # the newest error named provider fields; not known yet whether the model goes on without
+        self._refused: list[ToolProtocol] = []  # that errors name; not known yet whether the model goes on otherwise
+
+    async def ask(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> ModelTurn:
+        """Ask, and ask again in other forms while the model refuses the form of the request.
+
+        last: the model must answer. Raises ApiError if the first request fails.
+        """
+        turn = await self._ask_once(scope, receive, client, last=last)
+        while turn.refuses_protocol and self._asks_again(turn):
+            turn = await self._ask_once(scope, receive, client, last=last)
+        if turn.refuses_protocol and (client.started or self._transcript.hidden):  # it took tools in an earlier round
+            await self._end(turn, client)
+        turn.takes_no_tools = turn.refuses_protocol and not client.started
+        if turn.complete:
+            for operation in self._toolbox.left_out:
+                self._protocols.refuse(self._target, operation)
+            for protocol in self._refused:
+                self._protocols.learn(self._target, protocol, refused=True)
+            if self._dropped:
+                self._protocols.refuse_provider_fields(self._target)
+            self._refused, self._dropped = [], False
+        return turn
+
+    async def _ask_once(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> ModelTurn:
+        """The reply of one request, passed on: without calls, the client has its end. Raises ApiError."""
+        exchange, first, protocol = self._exchange, not self._transcript.hidden, self._toolbox.tool_protocol
+        exchange.body = body = await by_size(self._raw, lambda: self._api.body(*self._transcript.parts(last=last)))
+        client.next_round()
+        traced = ModelRound(exchange.elapsed_ms(), tool_protocol=protocol)
+        text = None
+        if protocol != "native":
+            text = ProtocolText(self._toolbox.claims, says=protocol == "json_schema" and not last, stands=self._stands)
+        turn = ModelTurn(
+            self._toolbox,
+            client.envelope,
+            self._refusals(),
+            protocol=None if text is None else ProtocolReader(text),
+            stands=self._stands,
+            by_tools=self.calls_by_tools,
+        )
+
+        async def take(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                turn.begin(message)
+                if turn.readable and not client.started:  # some upstreams answer one round whole, and stream another
+                    client.start = message
+                return
+            chunk, more = message.get("body", b""), message.get("more_body", False)
+            if turn.passes(started=client.started):
+                await client.begin(turn.start)
+            await self._pass_on(turn, turn.read(chunk, more=more), client, over=turn.passed and not more)
+
+        try:
+            if self._trace.rounds:
+                await self._api.reserve(body, self._transcript.request.fields, client.tokens)
+            self._trace.rounds.append(traced)
+            asking = self._api.app(scope, receive, take)
+            await (asking if first and not self._toolbox.structured_output else client.kept_alive(asking))
+            if text is not None and text.says and text.unwrapped:  # the server does not enforce the schema
+                self._lower(refused=False)
+            if not turn.refuses_protocol:
+                await self._end(turn, client)
+        except ApiError as error:
+            exchange.error = error.log_text
+            if first and not client.started:
+                raise
+            turn.failed = True
+            await client.fail(error)
+        finally:
+            traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
+            self._settle(turn, traced, body, client)
+        return turn
+
+    def _settle(self, turn: ModelTurn, traced: ModelRound, body: bytes, client: ClientReply) -> None:
+        """Count the tokens of a request. body: for an estimate."""
+        tokens = turn.tokens(body)
+        traced.tokens, traced.finish, traced.calls = tokens, turn.finish, len(turn.calls)
+        client.tokens = client.tokens.plus(tokens)
+        client.usage = summed({**usage_of(tokens), **turn.usage}, client.usage)
+        if self._transcript.hidden or not turn.unread:
+            self._exchange.tokens = client.tokens
+
+    async def _pass_on(
+        self, turn: ModelTurn, events: Iterable[Event], client: ClientReply, *, over: bool = False
+    ) -> None:
+        """Send events to the client. over: nothing follows, unless the gateway has calls to make."""
+        body = b"".join(map(client.frame, events))
+        if turn.is_read and not turn.goes_on and not client.ended:
+            self._transcript.remember(client.text, turn)
+            client.ended = True
+        more = not over or turn.goes_on
+        if body or not more:
+            await client.body(body, more=more)
+
+    async def _end(self, turn: ModelTurn, client: ClientReply) -> None:
+        """Pass on what is left of a reply: its end, or the words before a call. Raises ApiError."""
+        if turn.passed:
+            return
+        if not turn.readable and client.started:
+            words, _ = read_error(turn.body)
+            message = f"The model answered a later request with status {turn.start['status']}: {words}"
+            await client.fail(upstream_error(502, message, "upstream_error"))
+        elif not turn.readable:
+            await client.begin(turn.start)
+            await client.body(turn.body, more=False)
+        elif not turn.ended and not client.started:
+            raise upstream_error(502, "The upstream closed the connection before the reply.", "upstream_closed")
+        elif turn.ended and (turn.streamed or client.started):
+            if not turn.streamed:
+                await self._pass_on(turn, turn.whole_as_stream(), client)
+            await self._pass_on(turn, turn.rest(), client, over=True)
+        elif turn.ended:
+            await self._end_whole(turn, client)
+
+    async def _end_whole(self, turn: ModelTurn, client: ClientReply) -> None:
+        reply = turn.whole()
+        if turn.goes_on:
+            if not self._toolbox.structured_output:  # a text before a call is not part of structured output
+                client.keep(turn.text or "")
+            return
+        body = client.whole(reply, turn.text or "")
+        self._transcript.remember(client.text, turn)
+        await client.begin(turn.start, None if body is reply.raw else len(body))
+        await client.body(body, more=False)
+
+    async def ask_without_tools(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask as without an offer; the reply goes to the client as it comes."""
+
+        async def look(message: Message) -> None:
+            # The client may ask again after the end. Without an answer, the refusal may be about the client's schema.
+            if message.get("status") == 200 and self._toolbox.structured_output and not self._client_tools:
+                self._protocols.learn(self._target, self._toolbox.tool_protocol, refused=True, structured_output=True)
+            await send(message)
+
+        self._trace.offer = "model refuses tools"
+        self._trace.forgotten = self._trace.forgotten or self._transcript.earlier != ()
+        self._exchange.body = await by_size(self._raw, lambda: self._api.body([]))
+        await self._api.app(scope, receive, look)
+
+    def learn(self, turn: ModelTurn) -> None:
+        """Learn from a reply with calls whether the model makes calls by tools."""
+        if self._toolbox.tool_protocol != "native":
+            return
+        if not turn.written:
+            self._protocols.note_call_by_tools(self._target)
+        elif not turn.leaked and not self._transcript.hidden and not self._transcript.flattened:
+            self._lower(refused=False)
+
+    @property
+    def calls_by_tools(self) -> bool:
+        """Whether the model has made a call by tools, in this chat or in another."""
+        ids = self._transcript.call_ids()
+        return self._protocols.calls_by_tools(self._target) or any(not is_own_id(id) for id in ids)
+
+    def _asks_again(self, turn: ModelTurn) -> bool:
+        """Change the form after an error that refuses it; returns whether the model is asked again.
+
+        An error about one function teaches nothing about the model: the operation is left out.
+        """
+        if self._toolbox.tool_protocol == "native":
+            name = refused_function(turn.body, list(self._toolbox.tools), self._client_tools)
+            if operation := self._toolbox.leave_out(name):
+                self._trace.left_out.append(operation)
+                return True
+        if self._transcript.flatten():
+            return True
+        self._dropped = turn.names(self._field_words())
+        if self._dropped:
+            self._transcript.drop_fields()
+            return True
+        return self._lower(refused=True) != "none"
+
+    def _lower(self, *, refused: bool) -> ToolProtocol:
+        """Ask the model by the next protocol; beside client tools or structured output, by no other.
+
+        Beside tools of the client, an error teaches nothing about the model: the tools may be too many. Another error
+        teaches something only once the model goes on: the client's messages may be wrong, or too long.
+        """
+        if self._toolbox.structured_output or self._client_tools:
+            return "none" if refused else self._toolbox.tool_protocol
+        if refused:
+            self._refused.append(self._toolbox.tool_protocol)
+        else:
+            self._protocols.learn(self._target, self._toolbox.tool_protocol, refused=False)
+        self._toolbox.tool_protocol = self._protocols.after(self._target, self._toolbox.tool_protocol, refused=refused)
+        return self._toolbox.tool_protocol
+
+    def _refusals(self) -> Sequence[bytes]:
+        """The words of an error that refuses the form in which the model is asked."""
+        protocol = self._toolbox.tool_protocol
+        any_error = [b""] if self._transcript.may_flatten else []
+        functions = [name.lower().encode() for name in self._toolbox.tools] if protocol == "native" else []
+        words = FORM_REFUSED if self._toolbox.structured_output else REFUSED[protocol]
+        return [*any_error, *self._field_words(), *functions, *words]
+
+    def _field_words(self) -> Sequence[bytes]:
+        return [name.lower().encode() for name in self._transcript.field_names]

@@ -1,0 +1,376 @@
+"""The model's reply of one round: what the upstream sends comes in, events for the client come out.
+
+Gateway calls never come out. Until such a call begins, an event comes out as it came in. A turn sends nothing itself.
+"""
+
+import re
+import secrets
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from proxy.agent.ask.protocol_replies import ProtocolReader
+from proxy.agent.events import Envelope, Event, Json, first_choice, usage_in
+from proxy.agent.text_calls.written_calls import Stands, last_lines, names_call, stands_nowhere, written_call
+from proxy.agent.toolbox import Toolbox
+from proxy.asgi import Message, is_event_stream
+from proxy.dialects import sse
+from proxy.dialects.chat_reply import ChatReplyReader
+from proxy.dialects.errors import upstream_error
+from proxy.dialects.provider_fields import ProviderFields, numbered_calls
+from proxy.dialects.replies import ToolCall, called_tool, json_bytes, json_of, tool_name
+from proxy.dialects.token_counts import Tokens
+
+_MOST_FINISH_CHARS = 50
+_FAULT = 500  # also llama.cpp's status for tools without --jinja
+_REFUSALS = (400, 404, 422, _FAULT, 501)  # statuses of upstreams for a model without tools
+_OWN_ID = "call_"
+_OWN_IDS = re.compile(rf"{_OWN_ID}[0-9a-f]{{16}}(?:_\d+)?|")
+_FAILED_CALL = b'"failed_generation"'  # in Groq's error for a call that the server cannot read
+
+
+def is_own_id(id: str) -> bool:
+    """Whether an id of a call is the gateway's: of a call that came without an id, or as text."""
+    return _OWN_IDS.fullmatch(id) is not None
+
+
+class ModelTurn:
+    """One reply of the model, read as it comes. The facts are complete once `is_read`."""
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        envelope: Envelope,
+        refusals: Sequence[bytes] = (),
+        *,
+        protocol: ProtocolReader | None = None,
+        stands: Stands = stands_nowhere,
+        by_tools: bool = False,
+    ) -> None:
+        """refusals: an error with one of these words refuses the way in which the model was asked for calls.
+
+        protocol: of a model that writes calls as text. stands: as in `written_calls`. by_tools: the model makes calls
+        by tools, so its texts make none.
+        """
+        self._toolbox = toolbox
+        self._envelope = envelope
+        self._refusals = refusals
+        self._protocol = protocol
+        self._names_call = partial(toolbox.claims, made_up=True)
+        self._stands = stands
+        self._by_tools = by_tools
+        # The reply.
+        self.start: Message = {}  # the head
+        self.readable = True  # no error, and no encoding but identity
+        self.streamed = False
+        self.ended = False  # the body came to its end
+        self.usage: Json = {}  # as the upstream reports; some upstreams repeat the usage in each event
+        self.provider_fields = ProviderFields()
+        self.passed = False  # the client got the body without a look
+        self.failed = False  # the upstream did not answer, or broke off
+        self.takes_no_tools = False  # the model refuses every form of a request with tools
+        self._pieces: list[bytes] = []  # of the body of an error, or of a whole reply
+        self._frames = sse.FrameSplitter()
+        self._reader = ChatReplyReader(streamed=True)  # replaced at the head of the reply
+        # The calls.
+        self.is_read = False
+        self.all_calls: list[ToolCall] = []
+        self.calls: list[ToolCall] = []  # of the gateway's tools
+        self.text: str | None = None
+        self.written = False  # the call came as text
+        self.leaked = False  # as text in the marks of a template, of a model that makes calls by tools
+        self._owners = _Owners(toolbox)
+        # Events wait before the first text or call, while a call has no name, and while a text may become a call.
+        self._held: list[Event] = []
+        self._open = False  # events pass
+        self._over = False  # [DONE] has come; what follows waits for the end
+        self._texted = False  # a text of the answer has passed
+        self._lines = ""  # of the answer, that may become a call
+
+    def begin(self, start: Message) -> None:
+        """Take the head of the reply."""
+        self.start, self.streamed = start, is_event_stream(start)
+        encoding = dict(start.get("headers", ())).get(b"content-encoding", b"identity")
+        self.readable = start["status"] == 200 and encoding == b"identity"
+        self._reader = ChatReplyReader(streamed=self.streamed, max_bytes=sys.maxsize)
+
+    def passes(self, *, started: bool) -> bool:
+        """Whether the client gets the body without a look. started: the client has a part of the reply."""
+        self.passed = self.passed or not (self.readable or started or self._may_refuse_protocol)
+        return self.passed
+
+    def read(self, chunk: bytes, *, more: bool) -> Iterator[Event]:
+        """The client's events after one more piece of the body."""
+        self.ended = not more
+        if self.passed:
+            yield Event(chunk)
+        elif not self.readable or not self.streamed:
+            self._pieces.append(chunk)
+        else:
+            for raw in self._frames.whole(chunk) if more else self._frames.last(chunk):
+                yield from self._read_event(Event.of(raw))
+            if self.ended and self._protocol is not None:
+                for event in self._protocol.end():
+                    yield from self._pass(event)
+
+    def _read_event(self, event: Event) -> Iterator[Event]:
+        for each in (event,) if self._protocol is None else self._protocol.read(event):
+            yield from self._pass(each)
+
+    def rest(self) -> Iterator[Event]:
+        """The client's last events of a stream that has ended."""
+        yield from self._last()
+        if not self.goes_on:
+            yield from self._released()
+
+    def whole(self) -> Event:
+        """The client's reply, of a reply that came whole."""
+        event = Event.of_whole(self.body)
+        reply = event.body or {}
+        if self._protocol is not None:
+            self._protocol.read_whole(event)
+        self._envelope.see(reply)
+        self._reader.read_event(reply)
+        self._read_lines(self._reader.answer)
+        self._take_calls()
+        self.usage = usage_in(reply) or self.usage
+        message = first_choice(reply).get("message")
+        message = message if isinstance(message, dict) else {}
+        self.provider_fields.read(message, self._reader.call_numbers)
+        if self.calls and not self.goes_on:
+            message["tool_calls"] = [one for one in message["tool_calls"] if not self._owners.is_ours(tool_name(one))]
+            event.changed = True
+        self.is_read = True
+        return event
+
+    def whole_as_stream(self) -> Iterator[Event]:
+        """The client's events of a reply, or an error, that came whole, after a stream has begun. Raises ApiError."""
+        event = Event.of_whole(self.body)
+        if event.body is None:
+            raise upstream_error(502, "The upstream sent a reply that is not a JSON object.", "upstream_garbled")
+        if self._protocol is not None:
+            self._protocol.read_whole(event)
+        self._reader = ChatReplyReader(streamed=True, max_bytes=sys.maxsize)
+        if isinstance(message := first_choice(event.body).pop("message", None), dict):
+            for index, call in numbered_calls(message, range(sys.maxsize)):
+                call["index"] = index
+            first_choice(event.body)["delta"] = message
+            event.body["object"] = "chat.completion.chunk"
+        yield from self._pass(Event(sse.frame(json_bytes(event.body)), event.body))
+        yield from self._pass(Event.of(sse.DONE))
+
+    @property
+    def body(self) -> bytes:
+        """The body of an error, or of a whole reply."""
+        return b"".join(self._pieces)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether all calls are the gateway's: the client gets no end."""
+        return bool(self.calls) and len(self.calls) == len(self.all_calls) and not self.failed
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply was read to the end."""
+        return self.ended and not self.unread
+
+    @property
+    def unread(self) -> bool:
+        """Whether the reply was not read: an error, or in another encoding."""
+        return self.passed or not self.readable
+
+    @property
+    def cut(self) -> bool:
+        """Whether `max_tokens` cut off a gateway tool call."""
+        if self.finish != "length" or self.written or self._toolbox.tool_protocol != "native" or not self.calls:
+            return False
+        return not isinstance(json_of(self.all_calls[-1].arguments.encode("utf-8", "replace")), dict)
+
+    @property
+    def finish(self) -> str:
+        """The model's finish_reason; "": none, or not read."""
+        return (self._reader.finish_reason or "")[:_MOST_FINISH_CHARS].encode("utf-8", "replace").decode()
+
+    @property
+    def refuses_protocol(self) -> bool:
+        """Whether the upstream refused the way the model was asked for calls."""
+        if not self._may_refuse_protocol or not self.ended or self.names([_FAILED_CALL]):
+            return False
+        return self.names(word for word in self._refusals if word or self.start["status"] != _FAULT)
+
+    def names(self, words: Iterable[bytes]) -> bool:
+        """Whether the error has one of the words, in small letters."""
+        error = self.body.lower()
+        return any(word in error for word in words)
+
+    @property
+    def _may_refuse_protocol(self) -> bool:
+        return bool(self._refusals) and self.start.get("status") in _REFUSALS and not self.passed
+
+    def tokens(self, request: bytes) -> Tokens:
+        """The tokens of the round. request: the body, for an estimate."""
+        return self._reader.tokens(request) if self.readable and self.start else Tokens(0, 0)
+
+    def _pass(self, event: Event) -> Iterator[Event]:
+        """The client's events after one more event."""
+        if event.body is not None:
+            self._envelope.see(event.body)
+            self.usage = event.usage or self.usage
+            self._reader.read_event(event.body)
+            event.numbers = self._reader.call_numbers
+            self._read_lines(event.delta.get("content"))
+            self.provider_fields.read(event.delta, event.numbers)
+            self._owners.note(event)
+        self._over = self._over or event.is_done
+        if self._over or self._waits(event):
+            if event.is_comment and not self._held:  # keeps the connection alive
+                yield event
+            else:
+                self._held.append(event)
+            if event.is_done:  # some upstreams end the body later
+                yield from self._last()
+            return
+        shown = self._owners.without_ours(event)
+        if shown is None and not self._texted and not self._holds_text:
+            return
+        self._open, self._texted = True, self._texted or bool(self._reader.answer)
+        yield from self._released()
+        if shown is not None:
+            yield shown
+
+    def _last(self) -> Iterator[Event]:
+        """Take the calls of a stream, once; the held events, or the held words before a written call."""
+        if self.is_read:
+            return
+        self._reader.close()
+        self._take_calls()
+        if self.goes_on:
+            yield from self._words() if self.written and not self._toolbox.structured_output else ()
+        else:
+            self._owners.end_names()
+            yield from self._released()
+        self.is_read = True
+
+    def _take_calls(self) -> None:
+        self.text = self._reader.answer
+        calls = self._reader.tool_calls
+        own_id = f"{_OWN_ID}{secrets.token_hex(8)}"  # for a call without an id of its own; no two rounds share ids
+        ids = {call.id for call in calls if not self._owners.is_ours(call.name)}  # the client has these ids
+        for number, one in enumerate(calls):
+            taken = self._owners.is_ours(one.name) and (not one.id or one.id in ids)  # the client's call stays as sent
+            self.all_calls.append(replace(one, id=f"{own_id}_{number}") if taken else one)
+            ids.add(one.id)
+        self.calls = [call for call in self.all_calls if self._owners.is_ours(call.name)]
+        if not calls:
+            self._take_written(own_id)
+
+    def _take_written(self, id: str) -> None:
+        """Take the call that the model wrote as text, with this id."""
+        before = (self.text or "").removesuffix(self._lines)
+        found = written_call(self._lines, before, self._names_call, self._stands)
+        if found is None or (self._by_tools and not found.template):
+            return
+        self.all_calls = self.calls = [replace(found.call, id=id)]
+        self.text, self.written, self.leaked = before or None, True, self._by_tools
+
+    def _read_lines(self, text: object) -> None:
+        """Read another piece of the answer."""
+        if isinstance(text, str):
+            self._lines = last_lines(self._lines + text, self._names_call, partial(self._names_call, begun=True))
+
+    def _words(self) -> Iterator[Event]:
+        """The held words before a written call, in one event."""
+        held = [one for one in self._held if isinstance(one.delta.get("content"), str)]
+        words = "".join(one.delta["content"] for one in held).removesuffix(self._lines)
+        if words.strip():
+            held[0].delta["content"] = words
+            held[0].changed = True
+            yield held[0]
+
+    def _waits(self, event: Event) -> bool:
+        """Whether the client gets an event later, or not at all."""
+        if (
+            self._owners.nameless or self._toolbox.structured_output
+        ):  # a text before a call is not part of structured output
+            return True
+        if not self._open and (event.body is None or event.is_prelude):
+            return True
+        return self._may_be_written  # also after thoughts
+
+    def _released(self) -> Iterator[Event]:
+        """The held events."""
+        held, self._held = self._held, []
+        for each in held:
+            shown = each if each.body is None or each.is_prelude else self._owners.without_ours(each)
+            if shown is not None:
+                yield shown
+
+    @property
+    def _holds_text(self) -> bool:
+        """Whether the answer so far is a text for the client, and no call as text."""
+        text = self._reader.answer or ""
+        return text.strip() != "" and not names_call(text)
+
+    @property
+    def _may_be_written(self) -> bool:
+        """Whether the newest lines of the answer may be a call as text."""
+        if self._owners.known or self._lines == ".":
+            return False
+        return self._lines.strip() != "" or (not self._texted and self._lines != "")
+
+
+class _Owners:
+    """Who makes each call of a stream: a name may come late, or in pieces."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self._toolbox = toolbox
+        self._names: dict[int, str] = {}  # number of each call -> the name so far
+        self._ours: dict[int, bool] = {}  # number of each call with a whole name -> whether the gateway makes it
+        self.nameless: set[int] = set()  # numbers of calls whose name has not come, or may go on
+
+    @property
+    def known(self) -> bool:
+        """Whether a call has begun."""
+        return bool(self._ours)
+
+    def is_ours(self, name: str) -> bool:
+        """Whether the gateway answers a call of this name."""
+        return self._toolbox.owner(name) != "client"
+
+    def note(self, event: Event) -> None:
+        """Note the owners of the calls that begin."""
+        for number, call in event.calls():
+            if number in self._ours or number < 0:
+                continue
+            called, piece = called_tool(call) or {}, tool_name(call)
+            known = self._names.get(number, "")
+            name = self._names[number] = piece if piece.startswith(known) else known + piece
+            if name and (called.get("arguments") or called.get("input") or not self._toolbox.may_go_on(name)):
+                self._ours[number] = self.is_ours(name)
+                self.nameless.discard(number)
+            else:
+                self.nameless.add(number)
+
+    def end_names(self) -> None:
+        """Note that no name goes on. A call without a name is the gateway's."""
+        names = ((number, self._names[number]) for number in self.nameless)
+        self._ours |= {number: name == "" or self.is_ours(name) for number, name in names}
+
+    def without_ours(self, event: Event) -> Event | None:
+        """The event without the gateway's calls; None: nothing is left for the client."""
+        if not any(self._ours.values()):
+            return event
+        if event.body is None:
+            return event if event.is_comment or not all(self._ours.values()) else None
+        theirs = sorted(number for number, ours in self._ours.items() if not ours)
+        delta = event.delta
+        calls = [{**call, "index": theirs.index(number)} for number, call in event.calls() if number in theirs]
+        delta.pop("tool_calls", None)
+        if calls:
+            delta["tool_calls"] = calls
+        if not theirs and event.finish is not None:
+            first_choice(event.body)["finish_reason"] = None
+        left = calls or event.finish is not None or event.says
+        event.changed = True
+        return event if left or (theirs and not event.body.get("choices")) else None
