@@ -10,5 +10,6 @@ write_behind   the queue of unwritten records
 sealing        values that the master key opens
 scheduling     which process gets a busy core first         garbage  the garbage collector of a serving process
 fair_slots     slots that several owners share, with a share and a queue for each
+http_client    an HTTP/1.1 client: connections, and a pool of connections for each address
 sandbox        processes that read documents, within limits of time and memory
 """

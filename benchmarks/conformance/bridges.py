@@ -31,9 +31,9 @@ from proxy.dialects.target import Target
 from proxy.exchange import Exchange
 from proxy.upstream.bridges.bridge import Bridge
 from proxy.upstream.bridges.missing_paths import BridgedRelay
-from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay
 from proxy.upstream.translated.lane import Translated
+from runtime.http_client import Client
 from tests.support import anthropic_server
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.recording_upstream import Recorder, answering, recording

@@ -34,9 +34,9 @@ from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Receipts
 from proxy.observe.shadow.middleware import ShadowComparison
-from proxy.upstream.client import Client
 from proxy.upstream.routes import Routes
 from retrieval.knowledge import Knowledge
+from runtime.http_client import Client
 
 if TYPE_CHECKING:
     from proxy.agent.actions import Actions

@@ -18,10 +18,10 @@ from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.upstream.bridges.bridge import Bridge
 from proxy.upstream.bridges.missing_paths import BridgedRelay
-from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
 from proxy.upstream.routes import Routes, Upstream
+from runtime.http_client import Client
 from runtime.logs import host_of
 
 if TYPE_CHECKING:

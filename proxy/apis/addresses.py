@@ -9,12 +9,21 @@ import functools
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-import httpcore
 import httpx
+
+from runtime.http_client import (
+    Address,
+    Client,
+    ConnectFailed,
+    ConnectTimeout,
+    FirstByteTimeout,
+    IdleTimeout,
+    Response,
+    UpstreamError,
+)
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -33,6 +42,9 @@ _METADATA = frozenset(
 
 
 _LOOKUPS = 4  # of names, at a time for one API
+_CONNECT_S, _KEEPALIVE_S = 10.0, 30.0
+_LONGEST_S = 86_400.0  # of a response: the limits of a call or of a fetch end sooner
+_MOST_OPEN = 1_000  # connections; the calls at a time have a limit of their own
 _MOST_IDLE = 24  # connections of one API, of all keys
 
 
@@ -40,7 +52,7 @@ class ForbiddenAddress(Exception):
     """An address that an API must not have."""
 
 
-class UnknownName(httpcore.ConnectError):
+class UnknownName(ConnectFailed):
     """The name of a host has no address."""
 
 
@@ -68,26 +80,24 @@ def why_failed(error: Exception) -> str:
     """The kind of failure: the text of a library's error may quote the request with its secrets."""
     if isinstance(error, ForbiddenAddress):
         return str(error)
-    if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
-        return f"no connection{_cause(error)}"
-    if isinstance(error, httpx.TimeoutException):
+    if isinstance(error, ConnectFailed | ConnectTimeout):
+        return f"no connection{_detail(error)}"
+    if isinstance(error, FirstByteTimeout | IdleTimeout):
         return "no answer in time"
-    if isinstance(error, UnicodeError):  # of a header
+    if isinstance(error, UnicodeError | httpx.LocalProtocolError):  # of a header
         return "the credentials or the address have letters that cannot be sent"
     if isinstance(error, httpx.DecodingError):
         return "the response cannot be unpacked"
-    return "the connection broke off" if isinstance(error, httpx.TransportError) else "the address is not valid"
+    return "the connection broke off" if isinstance(error, UpstreamError) else "the address is not valid"
 
 
-def _cause(error: BaseException | None) -> str:
+def _detail(error: UpstreamError) -> str:
     """Why there is no connection, as far as the kinds of the errors say."""
-    while error := error and error.__cause__:
-        if isinstance(error, UnknownName):
-            return " (the name of the host has no address)"
-        if isinstance(error, ssl.SSLError):
-            certificate = isinstance(error, ssl.SSLCertVerificationError)
-            return " (the certificate is not valid)" if certificate else " (TLS failed)"
-    return ""
+    if isinstance(error, UnknownName):
+        return " (the name of the host has no address)"
+    if isinstance(error.__cause__, ssl.SSLCertVerificationError):
+        return " (the certificate is not valid)"
+    return " (TLS failed)" if isinstance(error.__cause__, ssl.SSLError) else ""
 
 
 def networks_of(texts: Iterable[str]) -> tuple[IPNetwork, ...]:
@@ -130,40 +140,6 @@ def _embedded(ip: IPAddress) -> Iterator[ipaddress.IPv4Address]:
         yield ipaddress.IPv4Address(ip.packed[12:])
 
 
-class _CheckedBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections for httpcore, after the check."""
-
-    def __init__(self, allowed: Sequence[IPNetwork], api: str) -> None:
-        self._allowed = allowed
-        self._api = api
-        self._threads = ThreadPoolExecutor(_LOOKUPS, "names")  # a resolver that hangs blocks no other work
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the signature is httpcore's
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        addresses = await _addresses(self._threads, host, port, timeout)
-        for address in addresses:
-            check(address, self._allowed, api=self._api)
-        failure: Exception = UnknownName(f"the name {host} has no address")
-        for address in addresses:
-            try:
-                return await _Stream.opened(address, port, timeout)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
-
-    async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
-        raise ForbiddenAddress("a Unix socket is not an API")
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
 async def why_refused(url: str, allowed: Sequence[IPNetwork], *, api: str, seconds: float = 2.0) -> str:
     """Why the address of an API is not called; "": the address is called, or the name is not known at present."""
     origin = origin_of(url)
@@ -171,219 +147,84 @@ async def why_refused(url: str, allowed: Sequence[IPNetwork], *, api: str, secon
         return "the address is not valid"
     _, host, port = origin
     try:
-        for address in await _addresses(None, host, port or 443, seconds):
-            check(address, allowed, api=api)
+        async with asyncio.timeout(seconds):
+            await _checked(None, allowed, api, host, port or 443)
     except ForbiddenAddress as error:
         return str(error)
-    except (httpcore.ConnectError, httpcore.ConnectTimeout):
+    except (UnknownName, TimeoutError):
         pass
     return ""
 
 
-async def _addresses(threads: ThreadPoolExecutor | None, host: str, port: int, seconds: float | None) -> list[str]:
-    """The addresses of a name. Raises httpcore's errors of a connection."""
+async def _checked(
+    threads: ThreadPoolExecutor | None, allowed: Sequence[IPNetwork], api: str, host: str, port: int
+) -> Sequence[str]:
+    """The addresses of a name, all of them checked. Raises ForbiddenAddress, UnknownName."""
     look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
-        async with asyncio.timeout(seconds):
-            rows = await asyncio.get_running_loop().run_in_executor(threads, look_up)
-    except TimeoutError as error:
-        raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time") from error
+        rows = await asyncio.get_running_loop().run_in_executor(threads, look_up)
     except (OSError, UnicodeError) as error:
         raise UnknownName(f"the name {host} is not known") from error
-    return list(dict.fromkeys(str(row[4][0]) for row in rows))
+    addresses = list(dict.fromkeys(str(row[4][0]) for row in rows))
+    for address in addresses:
+        check(address, allowed, api=api)
+    if not addresses:
+        raise UnknownName(f"the name {host} has no address")
+    return addresses
 
 
-class _Reader(asyncio.StreamReader):
-    """Knows how many bytes were received and not read."""
+class CheckedTransport(httpx.AsyncBaseTransport):
+    """The gateway's HTTP client as a transport of httpx: checked addresses, and no proxies of the environment.
 
-    unread_bytes = 0
-
-    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # the loop gives bytes
-        self.unread_bytes += len(data)
-        super().feed_data(data)
-
-    async def read(self, n: int = -1) -> bytes:
-        data = await super().read(n)
-        self.unread_bytes -= len(data)
-        return data
-
-
-class _Stream(httpcore.AsyncNetworkStream):
-    """A connection that reads at all times, so that bytes without a request are seen before the next request.
-
-    httpcore's own streams leave such bytes in the socket, in a queue, or in the buffer of TLS, and ask the socket
-    alone whether there are any.
-    """
-
-    def __init__(self, reader: _Reader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-
-    @classmethod
-    async def opened(cls, address: str, port: int, seconds: float | None) -> "_Stream":
-        loop = asyncio.get_running_loop()
-        reader = _Reader(loop=loop)
-        try:
-            async with asyncio.timeout(seconds):
-                transport, protocol = await loop.create_connection(
-                    lambda: asyncio.StreamReaderProtocol(reader, loop=loop), address, port
-                )
-        except TimeoutError as error:
-            raise httpcore.ConnectTimeout("no connection in time") from error
-        except OSError as error:
-            raise httpcore.ConnectError(str(error)) from error
-        return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
-
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - the signature is httpcore's
-    ) -> httpcore.AsyncNetworkStream:
-        try:
-            async with asyncio.timeout(timeout):
-                await self._writer.start_tls(ssl_context, server_hostname=server_hostname)
-        except BaseException as error:
-            await self.aclose()
-            if isinstance(error, TimeoutError):
-                raise httpcore.ConnectTimeout("no TLS in time") from error
-            if isinstance(error, OSError):  # ssl.SSLError, too
-                raise httpcore.ConnectError(str(error)) from error
-            raise
-        return self
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
-        try:
-            async with asyncio.timeout(timeout):
-                return await self._reader.read(max_bytes)
-        except TimeoutError as error:
-            raise httpcore.ReadTimeout("nothing came in time") from error
-        except OSError as error:
-            raise httpcore.ReadError(str(error)) from error
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        try:
-            async with asyncio.timeout(timeout):
-                self._writer.write(buffer)
-                await self._writer.drain()
-        except TimeoutError as error:
-            raise httpcore.WriteTimeout("nothing was taken in time") from error
-        except OSError as error:
-            raise httpcore.WriteError(str(error)) from error
-
-    async def aclose(self) -> None:
-        self._writer.transport.abort()
-
-    def get_extra_info(self, info: str) -> Any:
-        if info == "is_readable":
-            return self._reader.unread_bytes > 0 or self._reader.at_eof() or self._reader.exception() is not None
-        return self._writer.get_extra_info(info)
-
-
-class CheckedTransport(httpx.AsyncHTTPTransport):
-    """httpx's transport with checked connections, and without the proxies of the environment.
-
-    A request with the extension `lane` uses connections of the same lane only: what an API sends behind a response
-    reaches no request with other credentials.
+    Extensions of a request: `lane`, for connections of the same lane only: what an API sends behind a response reaches
+    no request with other credentials; `sent`, called after the request was sent.
     """
 
     def __init__(self, allowed: Sequence[IPNetwork], *, api: str = "NAME") -> None:
         """api: the name of the API, for messages."""
-        context = ssl.create_default_context()
-        super().__init__(verify=context, trust_env=False)
-        # httpx has no public way to choose its pool.
-        self._pool = _Pool(
-            ssl_context=context,
-            keepalive_expiry=30.0,
-            network_backend=_CheckedBackend(allowed, api),
+        threads = ThreadPoolExecutor(_LOOKUPS, "names")  # a resolver that hangs blocks no other work
+        self._client = Client(
+            connect_timeout_s=_CONNECT_S,
+            first_byte_timeout_s=_LONGEST_S,
+            idle_timeout_s=_LONGEST_S,
+            keepalive_s=_KEEPALIVE_S,
+            max_connections=_MOST_OPEN,
+            max_idle=_MOST_IDLE,
+            resolve=functools.partial(_checked, threads, allowed, api),
+            lenient=True,
         )
 
-
-class _Pool(httpcore.AsyncConnectionPool):
-    """A pool that keeps all connections usable, whenever a call is cancelled, and sets no limit for connections in use.
-
-    httpcore's own pool loses a connection for ever where a call is cancelled while the call gets a connection, or while
-    a response is closed: 2,000 clients that left a slow API took all 20 connections, and no later call was sent.
-    """
-
-    def __init__(self, **more: Any) -> None:
-        super().__init__(**more)
-        self._idle: list[tuple[object, httpcore.AsyncConnectionInterface]] = []  # lane, connection; the newest last
-        self._closed = False
-
-    async def handle_async_request(self, request: httpcore.Request) -> httpcore.Response:
-        lane = request.extensions.get("lane")
-        connection, expired = self._taken(lane, request.url.origin)
-        give_back = functools.partial(self._give_back, lane, connection)
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises UpstreamError, ForbiddenAddress, httpx.HTTPError."""
+        url = request.url
+        port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+        if port is None:
+            raise httpx.UnsupportedProtocol(f"no request is sent to {url.scheme}:")
+        address = Address(url.scheme, url.raw_host.decode("ascii"), port, request.extensions.get("lane"))
+        headers = [row for row in request.headers.raw if row[0].lower() not in (b"host", b"content-length")]
+        place = address, request.headers["host"].encode("ascii"), url.raw_path
+        sent = request.extensions.get("sent")
         try:
-            await asyncio.shield(_close(expired))
-            response = await connection.handle_async_request(request)
-        except BaseException:
-            await asyncio.shield(give_back(connection))
-            raise
-        return httpcore.Response(
-            response.status,
-            headers=response.headers,
-            content=_Content(response.stream, give_back),
-            extensions=response.extensions,
-        )
+            method = request.method.encode("ascii")
+            response = await self._client.request(method, place, headers, request.content, sent)
+        except ValueError as error:  # a line break in a header
+            raise httpx.LocalProtocolError(str(error)) from error
+        return httpx.Response(response.status, headers=response.headers, stream=_Body(response))
 
     async def aclose(self) -> None:
-        """Close the idle connections; the connections in use are closed after their responses."""
-        self._closed = True
-        idle, self._idle = self._idle, []
-        await asyncio.shield(_close(one for _, one in idle))
-
-    def _taken(
-        self, lane: object, origin: httpcore.Origin
-    ) -> tuple[httpcore.AsyncConnectionInterface, Sequence[httpcore.AsyncConnectionInterface]]:
-        """A connection to the origin, and the connections that cannot be used any more."""
-        expired = [one for _, one in self._idle if one.has_expired()]
-        self._idle = [row for row in self._idle if row[1] not in expired]
-        usable = (row for row in reversed(self._idle) if row[0] is lane and row[1].can_handle_request(origin))
-        found = next(usable, None)
-        if found is None:
-            return self.create_connection(origin), expired
-        self._idle.remove(found)
-        return found[1], expired
-
-    async def _give_back(self, lane: object, connection: httpcore.AsyncConnectionInterface, ended: Any) -> None:
-        """Close a response, or a connection whose request failed; keep a connection that can be used again."""
-        try:
-            await ended.aclose()
-            if self._closed or _has_surplus(connection):
-                await connection.aclose()
-        finally:
-            if connection.is_idle():
-                self._idle.append((lane, connection))
-        if len(self._idle) > _MOST_IDLE:
-            await self._idle.pop(0)[1].aclose()
+        """Close the idle connections; a connection in use is closed when it was idle for a while."""
+        self._client.close_idle()
 
 
-def _has_surplus(connection: httpcore.AsyncConnectionInterface) -> bool:
-    """Whether bytes came behind the end of a response: they would be read as the response to the next request.
+class _Body(httpx.AsyncByteStream):
+    """The body of a response, for httpx."""
 
-    httpcore keeps what its parser has not read to itself.
-    """
-    http: Any = getattr(connection, "_connection", None)
-    return connection.is_idle() and http is not None and bool(http._h11_state.trailing_data[0])
+    def __init__(self, response: Response) -> None:
+        self._response = response
 
-
-class _Content:
-    """The content of a response. To close the content gives the connection back, also if the call is cancelled."""
-
-    def __init__(self, stream: Any, give_back: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
-        self._stream, self._give_back = stream, give_back
-        self._ended = False
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return aiter(self._stream)
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while piece := await self._response.read():
+            yield piece
 
     async def aclose(self) -> None:
-        if not self._ended:
-            self._ended = True
-            await asyncio.shield(self._give_back(self._stream))
-
-
-async def _close(connections: Iterable[httpcore.AsyncConnectionInterface]) -> None:
-    for one in connections:
-        await one.aclose()
+        self._response.close()

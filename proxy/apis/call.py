@@ -36,9 +36,10 @@ from proxy.apis.response_body import read_within
 from proxy.apis.results import normalised, result_text
 from proxy.dialects.json_body import by_size
 from runtime.fair_slots import FairSlots
+from runtime.http_client import BadReply, ConnectFailed, ConnectTimeout, Cut, UpstreamError
 
 _PASSING = frozenset({429, 502, 503, 504})
-_BROKEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError)
+_BROKEN = (ConnectFailed, ConnectTimeout, Cut, BadReply)
 _FIXED = "FIXED"  # in place of a secret value, in a request that is shown and not sent
 _MOST_REDIRECTS = 3
 _MOST_URL_CHARS = 300
@@ -264,7 +265,7 @@ async def call(
             outcome = await _with_retries(api, request, limits, sending)
     except TimeoutError:
         outcome = CallResult(f"{sending.stage} within {limits.seconds:g} s.", word="timeout")
-    except (httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
+    except (UpstreamError, httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
         outcome = _failure(error, tries=1)
     ms = (time.perf_counter() - began) * 1000
     return replace(outcome, text=api.masked_text(outcome.text), sent=sending.began, ms=ms)
@@ -276,7 +277,7 @@ class _Sending:
     def __init__(self, owner: str) -> None:
         self.owner = owner
         self.waits = False  # for other calls of the API
-        self.began = False  # whether a try has begun to send the request of the operation, as httpcore reports
+        self.began = False  # whether a request of the operation was sent
 
     @property
     def stage(self) -> str:
@@ -287,8 +288,8 @@ class _Sending:
             return "Nothing was sent: other calls of this API, which are under way, did not end"
         return "Nothing was sent: no connection to the API was ready"
 
-    async def trace(self, event: str, _info: Mapping[str, Any]) -> None:
-        self.began = self.began or event.endswith(".send_request_headers.started")
+    def sent(self) -> None:
+        self.began = True
 
 
 async def _with_retries(api: Api, request: ApiRequest, limits: CallLimits, sending: _Sending) -> CallResult:
@@ -317,7 +318,7 @@ async def _once(api: Api, given: ApiRequest, limits: CallLimits, sending: _Sendi
     """The outcome, and the seconds that the API asks to wait. Redirects within the origin are followed."""
     url = httpx.URL(given.url)
     for _ in range(_MOST_REDIRECTS + 1):
-        response = await _response(api, given, url, limits, sending)
+        response = await _response(api, given, url, sending)
         try:
             target = _redirect_target(response, url, given.method)
             if target is None:
@@ -330,11 +331,8 @@ async def _once(api: Api, given: ApiRequest, limits: CallLimits, sending: _Sendi
     return CallResult("The API redirects without an end.", word="failed"), 0.0
 
 
-async def _response(
-    api: Api, given: ApiRequest, url: httpx.URL, limits: CallLimits, sending: _Sending
-) -> httpx.Response:
+async def _response(api: Api, given: ApiRequest, url: httpx.URL, sending: _Sending) -> httpx.Response:
     """The response to the request with credentials, not yet read."""
-    timeout = httpx.Timeout(limits.seconds, connect=min(10.0, limits.seconds)).as_dict()
     given_headers = [(name.encode(), _header_bytes(value)) for name, value in given.headers]
     headers = [(b"user-agent", b"ragway"), (b"accept-encoding", b"gzip"), *given_headers]
     first = httpx.Request(given.method, url, headers=headers, content=given.body or None)
@@ -342,9 +340,9 @@ async def _response(
     try:
         request = await anext(tries)
         while True:
-            request.extensions = {"timeout": timeout, "lane": api._lane}
+            request.extensions = {"lane": api._lane}
             if request is first:  # not the request for a token
-                request.extensions["trace"] = sending.trace
+                request.extensions["sent"] = sending.sent
             response = await api.transport.handle_async_request(request)
             try:
                 request = await tries.asend(response)

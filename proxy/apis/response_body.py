@@ -1,13 +1,11 @@
 """The body of an API's response, unpacked within a limit: 300 bytes of gzip can unpack to 200 MB."""
 
-import asyncio
 import zlib
 
 import httpx
 
 from proxy.dialects.content_encoding import WINDOW_BITS
 
-_PIECES = 100  # before other requests have a turn
 _GZIP = b"\x1f\x8b"  # the first bytes of a member
 # Encodings that no request of the gateway asks for. Other names, such as utf-8 or none, are mistakes of servers.
 _OTHERS = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "aes128gcm"})
@@ -17,11 +15,7 @@ async def read_within(response: httpx.Response, max_bytes: int) -> tuple[bytes, 
     """The first `max_bytes` of the body, and whether the body is whole. Raises httpx.DecodingError."""
     unpacker = _Unpacker(response.headers.get("content-encoding", ""))
     content = bytearray()
-    pieces = 0
     async for piece in response.aiter_raw():
-        pieces += 1
-        if not pieces % _PIECES:
-            await asyncio.sleep(0)  # one read of the connection can have 10,000 pieces
         content += unpacker.unpacked(piece, max_bytes + 1 - len(content))
         if len(content) > max_bytes:
             return bytes(content[:max_bytes]), False

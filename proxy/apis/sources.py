@@ -16,6 +16,7 @@ from proxy.apis.addresses import (
 )
 from proxy.apis.openapi.read import MAX_BYTES, UnreadableSpec
 from proxy.apis.response_body import read_within
+from runtime.http_client import UpstreamError
 
 _FETCH_S = 60.0
 _MOST_REDIRECTS = 3
@@ -75,16 +76,14 @@ async def _fetched(source: str, hosts: Sequence[str], connections: CheckedTransp
         raise UnreadableSpec(f"the document did not come within {seconds:g} s") from error
     except ForbiddenAddress as error:
         raise UnreadableSpec(str(error)) from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (UpstreamError, httpx.HTTPError, httpx.InvalidURL) as error:
         raise UnreadableSpec(f"the document cannot be fetched: {why_failed(error)}") from error
 
 
 async def _followed(transport: CheckedTransport, url: httpx.URL) -> bytes:
     """The document of a URL, after redirects within the origin."""
     for _ in range(_MOST_REDIRECTS + 1):
-        timeout = httpx.Timeout(_FETCH_S, connect=10.0).as_dict()
-        request = httpx.Request("GET", url, headers=_HEADERS, extensions={"timeout": timeout})
-        response = await transport.handle_async_request(request)
+        response = await transport.handle_async_request(httpx.Request("GET", url, headers=_HEADERS))
         try:
             if response.has_redirect_location:
                 target = redirect_target(response, url)

@@ -20,7 +20,7 @@ from proxy.dialects.base import X_API_KEY, KeyHeader
 from proxy.dialects.errors import ApiError, Headers, upstream_error
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange, exchange_of
-from proxy.upstream.client import (
+from runtime.http_client import (
     BadReply,
     Client,
     ConnectFailed,

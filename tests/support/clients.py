@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
-from proxy.upstream.client import Client, Response
+from runtime.http_client import Client, Response
 
 
 @contextlib.asynccontextmanager

@@ -14,8 +14,8 @@ from proxy.asgi import Receive, Scope, Send, send_error
 from proxy.dialects.errors import ApiError
 from proxy.dialects.target import Target
 from proxy.exchange import KEY, Exchange
-from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay
+from runtime.http_client import Client
 from tests.support.served_app import served
 from tests.support.upstream_servers import (
     Script,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from proxy.upstream.client import HEAD_LIMIT_BYTES, BadReply, Cut, FirstByteTimeout, IdleTimeout
+from runtime.http_client import HEAD_LIMIT_BYTES, BadReply, Cut, FirstByteTimeout, IdleTimeout
 from tests.support.clients import chunks_of, client, fetch
 from tests.support.upstream_servers import Script, Wire, answering, closing, head, resetting, staying, upstream
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.upstream.client import Client
+from runtime.http_client import Client
 from tests.support.clients import chunks_of, client, fetch
 from tests.support.upstream_servers import Upstream, Wire, answering, chunked, head, reply, staying, upstream
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from proxy.upstream.client import Client, ConnectFailed, ConnectTimeout, Cut, PoolTimeout, Response
+from runtime.http_client import Client, ConnectFailed, ConnectTimeout, Cut, PoolTimeout, Response
 from runtime.logs import host_of
 from tests.support.clients import chunks_of, client, fetch
 from tests.support.upstream_servers import (
@@ -156,7 +156,7 @@ async def test_no_connection_is_used_twice_where_the_upstream_closes_right_after
                 await fetch(http, server.url)
         await closed.wait()
         assert [(await fetch(http, server.url))[2] for _ in range(2)] == [b"2", b"3"]
-        monkeypatch.setattr("proxy.upstream.client._SOON_S", 0.0)
+        monkeypatch.setattr("runtime.http_client._SOON_S", 0.0)
         assert [(await fetch(http, server.url))[2] for _ in range(3)] == [b"2", b"2", b"2"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.upstream.client import UNREAD_LIMIT_BYTES, UPLOAD_PIECE_BYTES, FirstByteTimeout
+from runtime.http_client import UNREAD_LIMIT_BYTES, UPLOAD_PIECE_BYTES, FirstByteTimeout
 from tests.support.clients import chunks_of, client, fetch
 from tests.support.upstream_servers import (
     Wire,

@@ -7,8 +7,8 @@ import pytest
 from proxy.asgi import Message
 from proxy.body import ClientGone
 from proxy.exchange import Exchange
-from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay
+from runtime.http_client import Client
 from tests.support.asgi_calls import Call, exchange_to, scope_of
 from tests.support.clients import client
 from tests.support.upstream_servers import Wire, answering, head, staying, upstream

@@ -9,8 +9,8 @@ import pytest
 from proxy.dialects.errors import ApiError
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange
-from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay, end_to_end, request_headers, url_of
+from runtime.http_client import Client
 from tests.support.asgi_calls import Call, exchange_to, scope_of
 from tests.support.clients import client
 from tests.support.upstream_servers import (

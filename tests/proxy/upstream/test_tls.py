@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.upstream.client import ConnectFailed, Cut
+from runtime.http_client import ConnectFailed, Cut
 from tests.support.clients import chunks_of, client, fetch
 from tests.support.upstream_servers import Wire, answering, certificate, closing, head, reply, resetting, upstream
 

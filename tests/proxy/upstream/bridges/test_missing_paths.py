@@ -16,8 +16,8 @@ from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange
 from proxy.upstream.bridges.bridge import TranslatedRequest
 from proxy.upstream.bridges.missing_paths import BridgedRelay
-from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay
+from runtime.http_client import Client
 from tests.proxy.upstream.translated.provider_lane import chunk, completion, frames
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.upstream_servers import Upstream, Wire, chunked, head, reply, upstream

@@ -1,4 +1,4 @@
-"""The relay's HTTP/1.1 client: bytes in = bytes out, no slot lost by any cancellation, little CPU per chunk.
+"""The gateway's HTTP/1.1 client: bytes in = bytes out, no slot lost by any cancellation, little CPU per chunk.
 
     client.request(method, url, headers, body) -> Response -> response.read() until response.complete
 
@@ -19,7 +19,7 @@ import select
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import urlsplit
@@ -35,6 +35,7 @@ _SOON_S = 0.5
 UPLOAD_PIECE_BYTES = 64 * 1024  # a longer request body goes out in pieces, as fast as the upstream takes them
 CAN_POLL = hasattr(select, "poll")  # not on Windows
 Headers = Sequence[tuple[bytes, bytes]]
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]  # host and port -> the addresses to connect to, best first
 
 
 _TLS_ALERT = b"\x15\x03"  # the first bytes of a server that expects TLS
@@ -90,6 +91,7 @@ class Connection(asyncio.Protocol):
         "_idle_timeout_s",
         "_keep_alive",
         "_last_s",
+        "_lenient",
         "_loop",
         "_parser",
         "_parts",
@@ -108,8 +110,16 @@ class Connection(asyncio.Protocol):
         "status",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, first_byte_timeout_s: float, idle_timeout_s: float) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        first_byte_timeout_s: float,
+        idle_timeout_s: float,
+        lenient: bool = False,
+    ) -> None:
         self._loop = loop
+        self._lenient = lenient
         self._first_byte_timeout_s = first_byte_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._transport: asyncio.Transport | None = None
@@ -144,6 +154,10 @@ class Connection(asyncio.Protocol):
         """
         self._expect(head_only)
         self._parser = httptools.HttpResponseParser(self)
+        if self._lenient:
+            self._parser.set_dangerous_leniencies(
+                lenient_chunked_length=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+            )
         self._last_s = self._loop.time()
         self._look_by(self._last_s + self._first_byte_timeout_s)
         if self._transport is None or self.dead:
@@ -444,14 +458,18 @@ class Connection(asyncio.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An upstream's address; requests to the same address share connections."""
+    """An upstream's address; requests to the same address share connections, within the same lane."""
 
     scheme: str
     host: str
     port: int
+    lane: object = None  # a reply's surplus bytes can reach requests of the same lane only
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+Place = tuple[Address, bytes, bytes]  # with the host header and the request target
 
 
 @dataclass(slots=True)
@@ -514,7 +532,7 @@ class Response:
 class Client:
     """Connections to any number of upstreams, kept alive and limited per address. For one event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a limit or a policy of its own
         self,
         *,
         connect_timeout_s: float,
@@ -522,12 +540,24 @@ class Client:
         idle_timeout_s: float,
         keepalive_s: float,
         max_connections: int,
+        max_idle: int = 0,
+        resolve: Resolve | None = None,
+        lenient: bool = False,
     ) -> None:
+        """max_connections: of each address. max_idle: of all addresses together; 0: any number.
+
+        lenient: replies may have a content-length beside chunks, lines that end with LF, and spaces behind a chunk's
+        size; a reply that is passed on may not, because two readers could see two replies.
+        resolve: in place of the system's resolver, for each new connection; its errors are raised as they are.
+        """
         self._connect_timeout_s = connect_timeout_s
         self._first_byte_timeout_s = first_byte_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._keepalive_s = keepalive_s
         self._max_connections = max_connections
+        self._max_idle = max_idle
+        self._resolve = resolve
+        self._lenient = lenient
         self._pools: dict[Address, Pool] = {}
         self._open: set[Connection] = set()
         self._reaper: asyncio.TimerHandle | None = None
@@ -535,7 +565,7 @@ class Client:
         self._closed = False
 
     async def request(
-        self, method: bytes, url: str, headers: Headers, body: bytes, sent: Callable[[], object] | None = None
+        self, method: bytes, url: str | Place, headers: Headers, body: bytes, sent: Callable[[], object] | None = None
     ) -> Response:
         """Send one request and return when the head of the reply is received. Raises any UpstreamError but IdleTimeout.
 
@@ -544,10 +574,12 @@ class Client:
         or url with a line break, a NUL or a space.
         """
         self._must_be_open()
-        address, host, target = locate(url)
+        address, host, target = locate(url) if isinstance(url, str) else url
         head = head_of(method, target, host, headers, body)
         pool = self._pools.get(address)
         if pool is None:
+            if address.lane is not None:  # lanes come and go
+                self._pools = {at: one for at, one in self._pools.items() if one.busy or one.idle}
             pool = self._pools[address] = Pool(address)
         tls = self._tls_context() if address.scheme == "https" else None
         deadline_s = asyncio.get_running_loop().time() + self._connect_timeout_s
@@ -558,7 +590,11 @@ class Client:
         connection: Connection | None = None
         try:
             self._must_be_open()  # `close` may have been called during the wait
-            connection = self._idle(pool) or await self._connect(address, tls, deadline_s)
+            connection = self._idle(pool) or await (
+                self._connect(address, address.host, tls, deadline_s)
+                if self._resolve is None
+                else self._connect_resolved(address, self._resolve, tls, deadline_s)
+            )
             exchanged = connection.exchange(head, body, head_only=method == b"HEAD", sent=sent)
             del body
             await exchanged
@@ -577,9 +613,15 @@ class Client:
         if self._reaper is not None:
             self._reaper.cancel()
             self._reaper = None
+        self.close_idle()
         for connection in list(self._open):
             self._drop(connection)
+
+    def close_idle(self) -> None:
+        """Close the connections that no request uses."""
         for pool in self._pools.values():
+            for connection in pool.idle:
+                self._drop(connection)
             pool.idle.clear()
 
     def _must_be_open(self) -> None:
@@ -629,18 +671,40 @@ class Client:
         parked_s = asyncio.get_running_loop().time() - connection.idle_since_s
         return parked_s < min(_SOON_S, self._keepalive_s / 2)
 
-    async def _connect(self, address: Address, tls: ssl.SSLContext | None, deadline_s: float) -> Connection:
-        """A new connection. Raises ConnectFailed, ConnectTimeout."""
+    async def _connect_resolved(
+        self, address: Address, resolve: Resolve, tls: ssl.SSLContext | None, deadline_s: float
+    ) -> Connection:
+        """A new connection to the first address that takes one; an address that hangs leaves time for the others."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                hosts = await resolve(address.host, address.port)
+        except TimeoutError as exc:
+            raise ConnectTimeout(f"the name {address.host} was not resolved in time") from exc
+        for left in range(len(hosts), 0, -1):
+            try:
+                until_s = loop.time() + (deadline_s - loop.time()) / left
+                return await self._connect(address, hosts[-left], tls, until_s)
+            except (ConnectFailed, ConnectTimeout):
+                if left == 1:
+                    raise
+        raise ConnectFailed(f"the name {address.host} has no address")
+
+    async def _connect(self, address: Address, host: str, tls: ssl.SSLContext | None, deadline_s: float) -> Connection:
+        """A new connection, to the host or to one of its addresses. Raises ConnectFailed, ConnectTimeout."""
         loop = asyncio.get_running_loop()
         connection = Connection(
-            loop, first_byte_timeout_s=self._first_byte_timeout_s, idle_timeout_s=self._idle_timeout_s
+            loop,
+            first_byte_timeout_s=self._first_byte_timeout_s,
+            idle_timeout_s=self._idle_timeout_s,
+            lenient=self._lenient,
         )
         self._open.add(connection)
         try:
             async with asyncio.timeout_at(deadline_s):
                 await loop.create_connection(
                     lambda: connection,
-                    address.host,
+                    host,
                     address.port,
                     ssl=tls,
                     server_hostname=address.host if tls is not None else None,
@@ -666,6 +730,11 @@ class Client:
         if connection.reusable() and not self._closed and not one_is_watched:
             connection.park()
             pool.idle.append(connection)
+            if self._max_idle and sum(len(one.idle) for one in self._pools.values()) > self._max_idle:
+                oldest = min(
+                    (one.idle for one in self._pools.values() if one.idle), key=lambda idle: idle[0].idle_since_s
+                )
+                self._drop(oldest.pop(0))
             if self._reaper is None:
                 self._reaper = asyncio.get_running_loop().call_later(self._keepalive_s, self._reap)
         else:
@@ -689,7 +758,7 @@ class Client:
 
 
 @functools.lru_cache(maxsize=256)
-def locate(url: str) -> tuple[Address, bytes, bytes]:
+def locate(url: str) -> Place:
     """Address, host header and request target of an absolute http(s) URL. Raises ConnectFailed for other texts."""
     try:
         parts = urlsplit(url)
