@@ -5,11 +5,9 @@ match no form.
 """
 
 import html
-import json
 import re
 from base64 import b32encode, b64encode
 from collections.abc import Collection, Iterable, Iterator
-from urllib.parse import quote, quote_plus
 
 MASK = "…"
 _SHORTEST_MASKED = 3  # characters: a shorter text stands in every result
@@ -25,6 +23,10 @@ _ALIGNMENTS = 3  # of a text within base64: three bytes are four letters
 _PLAIN_RUN = re.compile(r"[A-Za-z0-9._-]+")  # written as they are by nearly all encoders
 _RUN_OR_SIGN = re.compile(rf"{_PLAIN_RUN.pattern}|\\+|(?s:.)")
 _ENTITIES = {"&": "amp|", "<": "lt|", ">": "gt|", '"': "quot|", "'": "apos|"}
+_SHORT = {
+    " ": rb"\+",
+    **{sign: rb"\\{1,16}" + letter.encode() for sign, letter in zip("\b\f\n\r\t", "bfnrt", strict=True)},
+}
 _MOST_SPELLED_BYTES = 24  # of one byte of a sign
 _MOST_ESCAPED = 3  # times as long is a form with line breaks, or whose letters are escapes
 
@@ -101,8 +103,7 @@ def plain_html(content: bytes) -> bytes:
 def _unescaped(found: re.Match[bytes]) -> bytes:
     if found[1] is None:
         return b"/" if found[0] == rb"\/" else found[0]
-    character = bytes.fromhex(found[1].decode())
-    return found[0] if character in b'"\\\x7f' else character
+    return _deep_character(found)
 
 
 def _character(found: re.Match[bytes]) -> bytes:
@@ -115,6 +116,7 @@ def _masked(content: bytes, secret: str) -> bytes:
         number = re.escape(secret.encode())
         content = re.sub(rb"([\[:,]\s*)" + number + rb"(?=\s*[,\]}])", f'\\1"{MASK}"'.encode(), content)
     whole_word = len(secret) < _WHOLE_WORD_BELOW or secret.isdecimal()
+    content = _masked_signs(content, secret, whole_word=whole_word)
     lower = content.lower()
     for form in sorted(_forms(secret), key=len, reverse=True):
         if form.lower() not in lower:  # ten times as fast as a search by re
@@ -124,8 +126,7 @@ def _masked(content: bytes, secret: str) -> bytes:
             content = re.sub(rb"(?<!\w)" + pattern + rb"(?!\w)", MASK.encode(), content)
         else:
             content = re.sub(pattern, MASK.encode(), content, flags=re.IGNORECASE)
-    content = _masked_broken(content, secret)
-    return _masked_signs(content, secret, whole_word=whole_word)
+    return _masked_broken(content, secret)
 
 
 def _masked_broken(content: bytes, secret: str) -> bytes:
@@ -161,9 +162,10 @@ def _spellings(part: str) -> bytes:
     in_url = b"".join(b"%%(?:25){0,2}%02x" % byte for byte in raw)
     in_json = rb"\\{1,16}" + rb"\\{1,16}".join(b"u%02x%02x" % pair for pair in _utf16(sign))
     in_html = "&(?:amp;)?(?:{}#0{{0,3}}{}|#x0{{0,3}}{:x});?".format(_ENTITIES.get(sign, ""), ord(sign), ord(sign))
-    others = b"|".join([in_url, in_json, in_html.encode(), *([rb"\+"] if sign == " " else [])])
+    short = [_SHORT[sign]] if sign in _SHORT else []
+    others = b"|".join([in_url, in_json, in_html.encode(), *short])
     if sign == "\\":  # twice as many at each level of JSON
-        return b"(?>(?i:%s){%d}|\\\\{%d,%d})" % (others, len(part), len(part), len(part) * 16)
+        return b"(?:(?i:%s){%d}|\\\\{%d,%d})" % (others, len(part), len(part), len(part) * 16)
     escaped = rb"\\{0,15}" if sign in "\"'/" else b""
     return b"(?>(?i:%s)|%s%s)" % (others, escaped, re.escape(raw))
 
@@ -174,14 +176,11 @@ def _utf16(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _forms(secret: str) -> set[bytes]:
-    """The secret in the encodings of URLs, HTML, JSON, hexadecimal digits, base64 and UTF-16."""
+    """The secret as written, with each byte percent-encoded, in UTF-16, and packed; `_masked_signs` knows the rest."""
     raw = secret.encode("utf-8", "replace")
-    texts = {secret, quote(raw), quote(raw, safe=""), quote_plus(raw), "".join(f"%{one:02X}" for one in raw)}
-    in_json = _in_json(secret)
-    texts |= {html.escape(secret)} | _packed(secret)
-    texts |= in_json.union(*map(_in_json, in_json))  # JSON, and JSON within a text of JSON
+    texts = {raw, "".join(f"%{one:02X}" for one in raw).encode()}
     wide = {secret.encode(codec, "replace") for codec in ("utf-16-le", "utf-16-be")}
-    return {text.encode("utf-8", "replace") for text in texts} | wide
+    return texts | wide | {text.encode() for text in _packed(secret)}
 
 
 def _packed(secret: str) -> set[str]:
@@ -190,12 +189,6 @@ def _packed(secret: str) -> set[str]:
     packed = set(_in_base64(raw))
     packed |= {letters.replace("+", "-").replace("/", "_") for letters in packed}
     return packed | {b32encode(raw).decode().rstrip("="), raw.hex()}
-
-
-def _in_json(text: str) -> set[str]:
-    """The text in JSON, also as PHP writes JSON."""
-    plain = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
-    return plain | {one.replace("/", "\\/") for one in plain}
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
