@@ -21,49 +21,33 @@ MAX_COLLECTION_CHARS = 1000  # of one name
 _FURTHER_MODELS = re.compile(r"(.*_)?(models?|fallbacks?)(_.*)?")
 
 
+@dataclass(frozen=True)
 class Names:
     """Granted names: exact names, and patterns that end with * ("team-*", "*").
 
     No pattern stands for a reserved collection.
     """
 
-    def __init__(self, granted: Sequence[str] = ()) -> None:
-        self.granted = tuple(granted)
-        self._exact = frozenset(name for name in granted if not name.endswith("*"))
-        self._prefixes = tuple(name[:-1] for name in granted if name.endswith("*"))
+    granted: Sequence[str] = ()
+    exact: frozenset[str] = field(init=False, compare=False, repr=False)
+    patterns: tuple[str, ...] = field(init=False, compare=False, repr=False)  # their beginnings
+
+    def __post_init__(self) -> None:
+        exact = frozenset(name for name in self.granted if not name.endswith("*"))
+        patterns = tuple(name[:-1] for name in self.granted if name.endswith("*"))
+        self.__dict__.update(granted=tuple(self.granted), exact=exact, patterns=patterns)
 
     def __contains__(self, name: object) -> bool:
-        if name in self._exact:
+        if name in self.exact:
             return True
-        return (
-            isinstance(name, str)
-            and name.startswith(self._prefixes)
-            and not (name.startswith(RESERVED) and is_reserved(name))
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Names) and self.granted == other.granted
-
-    def __hash__(self) -> int:
-        return hash(self.granted)
-
-    def __repr__(self) -> str:
-        return f"Names({list(self.granted)!r})"
-
-    @property
-    def exact(self) -> frozenset[str]:
-        """The exact names."""
-        return self._exact
-
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        """The beginnings of the patterns."""
-        return self._prefixes
+        if not isinstance(name, str):
+            return False
+        return name.startswith(self.patterns) and not (name.startswith(RESERVED) and is_reserved(name))
 
     @property
     def all(self) -> bool:
         """Whether every name is granted."""
-        return "" in self._prefixes
+        return "" in self.patterns
 
 
 ALL = Names(["*"])

@@ -22,7 +22,7 @@ from proxy.agent.toolbox import ActionLimits
 from proxy.agent.tools.result_store import StoredResults
 from proxy.apis.addresses import networks_of, why_refused
 from proxy.apis.call import Api, CallLimits, arguments_named
-from proxy.apis.credentials import ApiKey, Bearer, ClientCredentials, Digest
+from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.specs import SpecReader
@@ -222,7 +222,7 @@ def _auth_of(row: ActionsApi, user: str, secret: str) -> httpx.Auth | None:
         case "basic":
             return httpx.BasicAuth(user, secret)
         case "bearer":
-            return Bearer(secret)
+            return ApiKey(f"Bearer {secret}", "header", "authorization")
         case "digest":
             return Digest(user, secret)
         case "oauth2":

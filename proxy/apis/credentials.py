@@ -31,7 +31,7 @@ class NoToken(Exception):
 
 
 class ApiKey(httpx.Auth):
-    """A key in a header, the query or a cookie."""
+    """A key in a header, the query or a cookie; also a token, as `Bearer TOKEN` in the header `authorization`."""
 
     def __init__(self, key: str, where: Where, name: str) -> None:
         self._key, self.where, self.name = key, where, name
@@ -58,17 +58,6 @@ class ApiKey(httpx.Auth):
         """The pairs without the key's name, which a member of an object or a redirect may have."""
         own = name_parts(self.name)
         return [one for one in written.split(sign) if one and name_parts(unquote_plus(one.partition("=")[0])) != own]
-
-
-class Bearer(httpx.Auth):
-    """A token in the Authorization header."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        request.headers["authorization"] = f"Bearer {self._token}"
-        yield request
 
 
 class Digest(httpx.Auth):

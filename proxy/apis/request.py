@@ -5,11 +5,12 @@ values come from the model. A value of a path is percent-encoded whole: no value
 """
 
 import base64
+import functools
 import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, unquote_plus
 
@@ -33,7 +34,7 @@ _RESERVED_IN_VALUES = ":/?@!$'()*,="  # the others would end the value, be read 
 _UNRESERVED = "-._~"
 _DOTS = re.compile(r"\.+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
-_MOST_LEVELS = 100  # of a value in the style deepObject
+_MOST_LEVELS = 100  # of a value
 _DECODED = 4  # forms of a value: as sent, as the model wrote the value, and decoded twice
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ONE_SEGMENT = 'must not be "." or "..", have these between slashes, or have a line break: another path would be called'
@@ -67,8 +68,9 @@ def build_request(
     """
     parts = _Parts()
     for parameter in operation.parameters:
-        value = arguments.get(parameter.argument)
-        if parameter.place != "path" and value and not parameter.media_type and _without_null(value) in ([], {}):
+        given = arguments.get(parameter.argument)
+        value = given if parameter.media_type else _without_null(given)
+        if parameter.place != "path" and given and not parameter.media_type and value in ([], {}):
             value = None  # a list of nulls alone
         if value is not None or (parameter.place == "path" and parameter.argument in arguments):
             parts.add(parameter, value)
@@ -234,8 +236,14 @@ def _utf8(text: str) -> bytes:
         raise BadArgument("a text has half of a surrogate pair") from error
 
 
-def _pairs(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    return ((str(name), one) for name, one in value.items())
+def _flat(value: Any, written: Callable[[Any], str], *, explode: bool) -> list[str]:
+    """The value, or the parts of a list or an object (RFC 6570). explode: each member is name=value."""
+    if isinstance(value, list):
+        return [written(one) for one in value]
+    if not isinstance(value, dict):
+        return [written(value)]
+    pairs = [(written(name), written(one)) for name, one in value.items()]
+    return [f"{name}={one}" for name, one in pairs] if explode else [part for pair in pairs for part in pair]
 
 
 # --- the path --------------------------------------------------------------------------------------------------------
@@ -253,7 +261,6 @@ def _path(template: str, values: Mapping[str, str]) -> str:
 
 def _path_value(parameter: Parameter, value: Any) -> str:
     """A value of a path. An empty value and a dot segment would name another path."""
-    value = value if parameter.media_type else _without_null(value)
     if not parameter.media_type and (value in ("", [], {}) or value is None):
         raise BadArgument(f"{parameter.argument} must not be empty")
     text = _encoded(_dumps(value)) if parameter.media_type else _styled_path(parameter, value)
@@ -266,22 +273,12 @@ def _path_value(parameter: Parameter, value: Any) -> str:
 
 def _styled_path(parameter: Parameter, value: Any) -> str:
     """A value in the parameter's style."""
-    name = quote(parameter.name, safe=_UNRESERVED)
-    joint = {"simple": ",", "label": ".", "matrix": ";"}[parameter.style] if parameter.explode else ","
-    if isinstance(value, list):
-        parts = [_encoded(one) for one in value]
-        if parameter.style == "matrix":
-            text = ";".join(f"{name}={part}" for part in parts) if parameter.explode else f"{name}={','.join(parts)}"
-        else:
-            text = joint.join(parts)
-    elif isinstance(value, dict):
-        sign = "=" if parameter.explode else ","
-        text = joint.join(f"{_encoded(key)}{sign}{_encoded(one)}" for key, one in _pairs(value))
-        if parameter.style == "matrix" and not parameter.explode:
-            text = f"{name}={text}"
-    else:
-        text = f"{name}={_encoded(value)}" if parameter.style == "matrix" else _encoded(value)
-    return {"simple": "", "label": ".", "matrix": ";"}[parameter.style] + text
+    before, joint = {"simple": ("", ","), "label": (".", "."), "matrix": (";", ";")}[parameter.style]
+    name = f"{quote(parameter.name, safe=_UNRESERVED)}=" if parameter.style == "matrix" else ""
+    parts = _flat(value, _encoded, explode=parameter.explode)
+    if not parameter.explode:
+        return f"{before}{name}{','.join(parts)}"
+    return before + joint.join(parts if isinstance(value, dict) else (name + part for part in parts))
 
 
 def _values(value: Any) -> Iterable[Any]:
@@ -324,35 +321,25 @@ def _query_pairs(parameter: Parameter, value: Any) -> Iterator[str]:
 
 def _styled(name: str, value: Any, style: Style, explode: bool, reserved: bool) -> Iterator[str]:
     """The pairs name=value of a query or a form."""
-    key, value = _encoded(name), _without_null(value)
     if value is None:
         return
     if style == "deepObject" and isinstance(value, dict | list):
         yield from _deep(name, value, reserved)
-    elif isinstance(value, dict):
-        if explode:
-            for inner, one in _pairs(value):
-                yield from _exploded(inner, one, reserved)
-        elif value:
-            flat = [part for inner, one in _pairs(value) for part in (inner, one)]
-            yield f"{key}={_SEPARATORS.get(style, ',').join(_encoded(part, reserved=reserved) for part in flat)}"
-    elif isinstance(value, list):
-        parts = [_encoded(one, reserved=reserved) for one in value]
-        if explode:
-            for part in parts:
-                yield f"{key}={part}"
-        elif parts:
-            yield f"{key}={_SEPARATORS.get(style, ',').join(parts)}"
+    elif isinstance(value, dict) and explode:
+        for inner, one in value.items():
+            yield from _exploded(inner, one, reserved)
     else:
-        yield f"{key}={_encoded(value, reserved=reserved)}"
+        parts = _flat(value, functools.partial(_encoded, reserved=reserved), explode=False)
+        if explode or not isinstance(value, dict | list):
+            yield from (f"{_encoded(name)}={part}" for part in parts)
+        elif parts:
+            yield f"{_encoded(name)}={_SEPARATORS.get(style, ',').join(parts)}"
 
 
 def _exploded(name: str, value: Any, reserved: bool) -> Iterator[str]:
     """The pairs of a member: a list repeats the name, and an object has a.b, as Spring reads a Pageable."""
-    if name.count(".") > _MOST_LEVELS:
-        raise BadArgument("a value has too many levels")
     if isinstance(value, dict):
-        for inner, one in _pairs(value):
+        for inner, one in value.items():
             yield from _exploded(f"{name}.{inner}", one, reserved)
     elif isinstance(value, list) and not any(isinstance(one, dict | list) for one in value):
         for one in value:
@@ -372,8 +359,6 @@ def _without_null(value: Any, level: int = 0) -> Any:
 
 def _deep(name: str, value: Mapping[str, Any] | list[Any], reserved: bool) -> Iterator[str]:
     """name[member]=value; members of members as name[member][member], and the elements of a list as name[]."""
-    if name.count("[") > _MOST_LEVELS:
-        raise BadArgument("a value has too many levels")
     members: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else value.items()
     for inner, one in members:
         if isinstance(one, dict | list):
@@ -384,16 +369,10 @@ def _deep(name: str, value: Mapping[str, Any] | list[Any], reserved: bool) -> It
 
 
 def _header_value(parameter: Parameter, value: Any) -> str:
-    value = value if parameter.media_type else _without_null(value)
     if parameter.media_type:
         text = json.dumps(orjson.loads(_dumps(value)), separators=(",", ":"))  # in ASCII
-    elif isinstance(value, list):
-        text = ",".join(_plain(one) for one in value)
-    elif isinstance(value, dict):
-        sign = "=" if parameter.explode else ","
-        text = ",".join(f"{key}{sign}{_plain(one)}" for key, one in _pairs(value))
     else:
-        text = _plain(value)
+        text = ",".join(_flat(value, _plain, explode=parameter.explode))
     _utf8(text)  # no half of a surrogate pair
     if _CONTROL.search(text):
         raise BadArgument(
@@ -429,7 +408,7 @@ def _bytes_of(value: Any, argument: str) -> bytes:
 
 
 def _form_pairs(body: Body, value: Mapping[str, Any]) -> Iterator[str]:
-    for name, one in _pairs(_without_null(value)):
+    for name, one in _without_null(value).items():
         encoding = body.encodings.get(name, Encoding())
         if is_json(encoding.media_type) or (isinstance(one, dict) and not encoding.by_style):
             yield f"{_encoded(name)}={_encoded(_dumps(one))}"
@@ -440,7 +419,7 @@ def _form_pairs(body: Body, value: Mapping[str, Any]) -> Iterator[str]:
 def _multipart(body: Body, value: Mapping[str, Any]) -> tuple[str, bytes]:
     """A part for each field, and for each element of a list (RFC 7578)."""
     parts: list[bytes] = []
-    for name, one in _pairs(_without_null(value)):
+    for name, one in _without_null(value).items():
         encoding = body.encodings.get(name, Encoding())
         whole = is_json(encoding.media_type)
         for each in one if isinstance(one, list) and not whole else [one]:

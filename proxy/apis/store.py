@@ -7,7 +7,7 @@ is a row here. So a worker reads the rows of the operations that a search found,
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from time import time
@@ -38,9 +38,9 @@ class ActionSet:
     base_url: str
     updated_s: float
     uncallable: Sequence[Uncallable]
-    count: int = 0
     source: str = ""  # file or URL of the document; "" = sent by a client
     document: str = ""  # `document_hash` of the document; "" = the writing was interrupted
+    count: int = 0
 
 
 class StoredOperation(NamedTuple):
@@ -96,15 +96,10 @@ class ActionStore:
             counts: dict[str, int] = {row.set: row.number for row in sql.execute(counted)}
             rows = sql.execute(select(action_sets).order_by(action_sets.c.name)).all()
         return [
-            ActionSet(
-                row.name,
-                row.title,
-                row.base_url,
-                row.updated_s,
-                msgspec.json.decode(row.uncallable, type=list[Uncallable]),
-                counts.get(row.name, 0),
-                row.source,
-                row.document,
+            replace(
+                ActionSet(*row),
+                uncallable=msgspec.json.decode(row.uncallable, type=list[Uncallable]),
+                count=counts.get(row.name, 0),
             )
             for row in rows
         ]
@@ -174,17 +169,9 @@ class ActionStore:
         with self._database.writing() as sql:
             sql.execute(action_sets.delete().where(action_sets.c.name == row.name))
             sql.execute(actions.delete().where(actions.c.set == row.name))
-            sql.execute(
-                action_sets.insert().values(
-                    name=row.name,
-                    title=row.title,
-                    base_url=row.base_url,
-                    updated_s=self._now_s(),
-                    uncallable=_encode(list(row.uncallable)),
-                    source=row.source,
-                    document="",
-                )
-            )
+            uncallable = _encode(list(row.uncallable))
+            values = (row.name, row.title, row.base_url, self._now_s(), uncallable, row.source, "")
+            sql.execute(action_sets.insert().values(values))
             for at in range(0, len(rows), _ROWS):
                 sql.execute(actions.insert(), rows[at : at + _ROWS])
 

@@ -8,6 +8,7 @@ from runtime.database import Schema
 
 metadata = MetaData()
 
+# The columns stand in the order of the fields of `ActionSet`.
 action_sets = Table(
     "action_sets",
     metadata,
@@ -17,9 +18,7 @@ action_sets = Table(
     Column("updated_s", Float, nullable=False),
     Column("uncallable", LargeBinary, nullable=False),  # JSON: uncallable operations, with reasons
     Column("source", String, nullable=False, server_default=""),  # file or URL of the document; "" = sent by a client
-    Column(
-        "document", String, nullable=False, server_default=""
-    ),  # hash of the document; "" = the writing is unfinished
+    Column("document", String, nullable=False, server_default=""),  # its hash; "" = the writing is unfinished
 )
 actions = Table(
     "actions",

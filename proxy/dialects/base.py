@@ -5,8 +5,9 @@ has no state, so one object serves all requests.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit, JsonBody, kind_of
@@ -161,37 +162,21 @@ class ModelRequest(JsonBody, ABC):
         return super().edited(model=model, without_rag=without_rag, edits=edits)
 
 
-class Dialect(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class Dialect:
     """A client API."""
 
     path: str  # of the requests, below the gateway's root
     key_header: KeyHeader  # for the key of an upstream
     reader: type[ReplyReader]
-
-    def parse(self, raw: bytes) -> ModelRequest:
-        """Read a request's body. Raises ApiError 400, as `JsonBody.parse`."""
-        ...
-
-    def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
-        """The tokens that a reply reports, from the first and the last bytes of the reply; None: no report.
-
-        The tap on live traffic (`UsageTap`) reads the usage of whole replies in this way. For a short reply, `start`
-        and `end` overlap.
-        """
-        ...
-
-    def reply(self, request: ModelRequest, text: str, tokens: Tokens) -> bytes:
-        """A whole reply by the gateway itself, with the text."""
-        ...
-
-    def reply_frames(self, request: ModelRequest, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
-        """A streamed reply by the gateway itself: a frame for each text, and the end of the stream."""
-        ...
-
-    def error_body(self, error: ApiError, request_id: str) -> bytes:
-        """The body of an error answer. request_id: for an API that names the request in errors."""
-        ...
-
-    def error_frame(self, error: ApiError, request_id: str) -> bytes:
-        """The last frame of a stream that cannot be completed: no client takes the reply for a whole reply."""
-        ...
+    parse: Callable[[bytes], ModelRequest]  # a request's body; raises ApiError 400, as `JsonBody.parse`
+    # The tokens that a reply reports, from its first and last bytes, which overlap in a short reply; None: no report.
+    # The tap on live traffic (`UsageTap`) reads the usage of whole replies in this way.
+    usage_in: Callable[[bytes, bytes], Tokens | None]
+    # Replies by the gateway itself with a text: whole; and streamed, a frame for each text, and the stream's end.
+    reply: Callable[[ModelRequest, str, Tokens], bytes]
+    reply_frames: Callable[[ModelRequest, Iterable[str], Tokens], Iterator[bytes]]
+    # The body of an error answer, and the last frame of a stream that cannot be completed: no client takes the reply
+    # for a whole reply. Both take the request's id, for an API that names it in errors.
+    error_body: Callable[[ApiError, str], bytes]
+    error_frame: Callable[[ApiError, str], bytes]

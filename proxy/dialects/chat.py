@@ -1,6 +1,6 @@
 """OpenAI's chat completions: the dialect of `/v1/chat/completions`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from proxy.dialects.base import (
     INSTRUCTIONS,
     ConversationMessage,
     Dialect,
-    KeyHeader,
     ModelRequest,
     Position,
     checked_messages,
@@ -19,9 +18,7 @@ from proxy.dialects.base import (
     text_of,
 )
 from proxy.dialects.chat_reply import ChatReplyReader, completion, completion_frames
-from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit, member_span, nth_item, unescaped, value_at
-from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens, reported_tokens, tier_in, usages_in
 
 _MORE_THAN_TEXT = ("tools", "functions", "audio")
@@ -76,33 +73,20 @@ def _index_for(position: Position, messages: Sequence[Any]) -> int:
     return index if index >= 0 and isinstance(messages[index].get("content"), str | list) else -1
 
 
-class ChatCompletions:
-    """The dialect."""
-
-    path = "/v1/chat/completions"
-    key_header: KeyHeader = b"authorization"
-    reader: type[ReplyReader] = ChatReplyReader
-
-    def parse(self, raw: bytes) -> ModelRequest:
-        return ChatRequest.parse(raw)
-
-    def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
-        """The last usage in the end of a reply: an upstream reports usage there, in a stream only if asked to."""
-        tokens = next((found for usage in usages_in(end) if (found := reported_tokens(usage)) is not None), None)
-        return None if tokens is None else replace(tokens, tier=tokens.tier or tier_in(end))
-
-    def reply(self, request: ModelRequest, text: str, tokens: Tokens) -> bytes:
-        return completion(request.fields, text, tokens)
-
-    def reply_frames(self, request: ModelRequest, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
-        return completion_frames(request.fields, texts, tokens)
-
-    def error_body(self, error: ApiError, request_id: str) -> bytes:
-        return error.body()
-
-    def error_frame(self, error: ApiError, request_id: str) -> bytes:
-        """OpenAI's error body as a frame, never followed by [DONE]."""
-        return sse.frame(self.error_body(error, request_id))
+def usage_in(_start: bytes, end: bytes) -> Tokens | None:
+    """The last usage in the end of a reply: an upstream reports usage there, in a stream only if asked to."""
+    tokens = next((found for usage in usages_in(end) if (found := reported_tokens(usage)) is not None), None)
+    return None if tokens is None else replace(tokens, tier=tokens.tier or tier_in(end))
 
 
-CHAT: Dialect = ChatCompletions()
+CHAT = Dialect(
+    path="/v1/chat/completions",
+    key_header=b"authorization",
+    reader=ChatReplyReader,
+    parse=ChatRequest.parse,
+    usage_in=usage_in,
+    reply=completion,
+    reply_frames=completion_frames,
+    error_body=lambda error, _: error.body(),
+    error_frame=lambda error, _: sse.frame(error.body()),  # never followed by [DONE]
+)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from proxy.dialects import sse
+from proxy.dialects.json_body import JsonBody
 from proxy.dialects.replies import ReplyReader, called_tool, content_text, error_text, json_bytes, text_bytes_of
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
@@ -104,18 +105,19 @@ def _bytes_of(choice: Mapping[str, Any]) -> int:
     return thoughts + text_bytes_of(message.get("content"), message.get("refusal"), *pieces)
 
 
-def completion(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
-    """A whole reply to the request of these members, `n` times the same choice."""
+def completion(request: JsonBody, text: str, tokens: Tokens) -> bytes:
+    """A whole reply to a request, `n` times the same choice."""
     message = {"role": "assistant", "content": text, "refusal": None}
     choices = [
         {"index": index, "message": message, "logprobs": None, "finish_reason": "stop"}
-        for index in range(fields.get("n") or 1)
+        for index in range(request.fields.get("n") or 1)
     ]
-    return json_bytes({**_envelope(fields, "chat.completion"), "choices": choices, "usage": usage_of(tokens)})
+    return json_bytes({**_envelope(request.fields, "chat.completion"), "choices": choices, "usage": usage_of(tokens)})
 
 
-def completion_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+def completion_frames(request: JsonBody, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
     """A streamed reply: the role, the texts, the finish, each for every choice; usage where asked for; [DONE]."""
+    fields = request.fields
     options = fields.get("stream_options") or {}
     envelope = _envelope(fields, "chat.completion.chunk")
     if options.get("include_usage"):

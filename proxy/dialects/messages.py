@@ -1,6 +1,6 @@
 """Anthropic's Messages API: the dialect of `POST /v1/messages`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -11,7 +11,6 @@ from proxy.dialects.base import (
     X_API_KEY,
     ConversationMessage,
     Dialect,
-    KeyHeader,
     ModelRequest,
     Position,
     checked_messages,
@@ -21,7 +20,6 @@ from proxy.dialects.base import (
 from proxy.dialects.errors import ApiError, encodable
 from proxy.dialects.json_body import Edit, end_of, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.messages_reply import MessageReader, message_frames, whole_message
-from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens, cumulative_tokens, usages_in
 
 COUNT_PATH = "/v1/messages/count_tokens"
@@ -114,38 +112,30 @@ def _read(message: dict[str, Any]) -> ConversationMessage:
     return ConversationMessage(role, text_of(content), calls or None)
 
 
-class Messages:
-    """The dialect."""
-
-    path = "/v1/messages"
-    key_header: KeyHeader = X_API_KEY
-    reader: type[ReplyReader] = MessageReader
-
-    def parse(self, raw: bytes) -> ModelRequest:
-        return MessagesRequest.parse(raw)
-
-    def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
-        """A stream reports the prompt in the first event and the answer near the end; a whole message near its end."""
-        usages = [*islice(usages_in(end), 1)]
-        if start.lstrip()[:1] != b"{":  # in a whole message, the content may hold a `usage` of a tool's own
-            usages += usages_in(start)
-        return cumulative_tokens(usages)
-
-    def reply(self, request: ModelRequest, text: str, tokens: Tokens) -> bytes:
-        return whole_message(request.fields, text, tokens)
-
-    def reply_frames(self, request: ModelRequest, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
-        return message_frames(request.fields, texts, tokens)
-
-    def error_body(self, error: ApiError, request_id: str) -> bytes:
-        kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
-        row: dict[str, Any] = {"type": kind, "message": encodable(error.message)}
-        if error.details:
-            row["details"] = error.details
-        return orjson.dumps({"type": "error", "error": row, "request_id": request_id})
-
-    def error_frame(self, error: ApiError, request_id: str) -> bytes:
-        return b"event: error\n" + sse.frame(self.error_body(error, request_id))
+def _usage_in(start: bytes, end: bytes) -> Tokens | None:
+    """A stream reports the prompt in the first event and the answer near the end; a whole message near its end."""
+    usages = [*islice(usages_in(end), 1)]
+    if start.lstrip()[:1] != b"{":  # in a whole message, the content may hold a `usage` of a tool's own
+        usages += usages_in(start)
+    return cumulative_tokens(usages)
 
 
-MESSAGES: Dialect = Messages()
+def _error_body(error: ApiError, request_id: str) -> bytes:
+    kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
+    row: dict[str, Any] = {"type": kind, "message": encodable(error.message)}
+    if error.details:
+        row["details"] = error.details
+    return orjson.dumps({"type": "error", "error": row, "request_id": request_id})
+
+
+MESSAGES = Dialect(
+    path="/v1/messages",
+    key_header=X_API_KEY,
+    reader=MessageReader,
+    parse=MessagesRequest.parse,
+    usage_in=_usage_in,
+    reply=whole_message,
+    reply_frames=message_frames,
+    error_body=_error_body,
+    error_frame=lambda error, request_id: b"event: error\n" + sse.frame(_error_body(error, request_id)),
+)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from proxy.dialects import sse
+from proxy.dialects.json_body import JsonBody
 from proxy.dialects.replies import ReplyReader, ToolCallPieces, error_text, json_bytes, text_bytes_of
 from proxy.dialects.token_counts import Tokens, cumulative_tokens
 
@@ -89,16 +90,16 @@ def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def whole_message(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
-    """A whole message, with one block of text. fields: the members of the request."""
-    message = begun_message(fields, usage_of_message(tokens))
+def whole_message(request: JsonBody, text: str, tokens: Tokens) -> bytes:
+    """A whole message, with one block of text."""
+    message = begun_message(request.fields, usage_of_message(tokens))
     return json_bytes({**message, "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"})
 
 
-def message_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+def message_frames(request: JsonBody, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
     """The events of a streamed message, with one block of text."""
     usage = usage_of_message(tokens)
-    yield _event("message_start", message=begun_message(fields, {**usage, "output_tokens": 1}))
+    yield _event("message_start", message=begun_message(request.fields, {**usage, "output_tokens": 1}))
     yield _event("content_block_start", index=0, content_block={"type": "text", "text": ""})
     yield _event("ping")
     for text in texts:

@@ -1,7 +1,7 @@
 """OpenAI's Responses API: the dialect of `POST /v1/responses`."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -10,18 +10,15 @@ from proxy.dialects import sse
 from proxy.dialects.base import (
     ConversationMessage,
     Dialect,
-    KeyHeader,
     ModelRequest,
     Position,
     index_of_question,
     text_of,
 )
-from proxy.dialects.chat import CHAT
+from proxy.dialects.chat import usage_in
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit, end_of, kind_of, nth_item, unescaped, value_at
-from proxy.dialects.replies import ReplyReader
 from proxy.dialects.responses_reply import ResponseReader, response, response_frames
-from proxy.dialects.token_counts import Tokens
 
 _TEXT_PARTS = ("input_text", "output_text", "text")
 _MORE_THAN_TEXT = ("tools", "background", "conversation", "prompt")
@@ -138,33 +135,20 @@ def _id_of(given: Any) -> str:
     return given if isinstance(given, str) else ""
 
 
-class Responses:
-    """The dialect."""
-
-    path = "/v1/responses"
-    key_header: KeyHeader = b"authorization"
-    reader: type[ReplyReader] = ResponseReader
-
-    def parse(self, raw: bytes) -> ModelRequest:
-        return ResponsesRequest.parse(raw)
-
-    def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
-        """As for chat completions: the last event repeats the response, with `usage` near the end."""
-        return CHAT.usage_in(start, end)
-
-    def reply(self, request: ModelRequest, text: str, tokens: Tokens) -> bytes:
-        return response(request.fields, text, tokens)
-
-    def reply_frames(self, request: ModelRequest, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
-        return response_frames(request.fields, texts, tokens)
-
-    def error_body(self, error: ApiError, request_id: str) -> bytes:
-        return error.body()
-
-    def error_frame(self, error: ApiError, request_id: str) -> bytes:
-        """An `error` event with the members of OpenAI's reference, and with `error`, for which the SDKs look."""
-        row = {"type": "error", "code": error.code, "message": error.message, "param": error.param}
-        return b"event: error\n" + sse.frame(orjson.dumps({**row, **orjson.loads(error.body())}))
+def _error_frame(error: ApiError, _request_id: str) -> bytes:
+    """An `error` event with the members of OpenAI's reference, and with `error`, for which the SDKs look."""
+    row = {"type": "error", "code": error.code, "message": error.message, "param": error.param}
+    return b"event: error\n" + sse.frame(orjson.dumps({**row, **orjson.loads(error.body())}))
 
 
-RESPONSES: Dialect = Responses()
+RESPONSES = Dialect(
+    path="/v1/responses",
+    key_header=b"authorization",
+    reader=ResponseReader,
+    parse=ResponsesRequest.parse,
+    usage_in=usage_in,  # the last event repeats the response, with `usage` near the end
+    reply=response,
+    reply_frames=response_frames,
+    error_body=lambda error, _: error.body(),
+    error_frame=_error_frame,
+)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from proxy.dialects import sse
+from proxy.dialects.json_body import JsonBody
 from proxy.dialects.replies import ReplyReader, error_text, json_bytes, text_bytes_of
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
@@ -121,14 +122,14 @@ def _objects(value: object) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def response(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
-    """A whole response to a request, with one message. fields: the members of the request."""
-    return json_bytes(_completed(envelope(fields), _message(), text, tokens))
+def response(request: JsonBody, text: str, tokens: Tokens) -> bytes:
+    """A whole response to a request, with one message."""
+    return json_bytes(_completed(envelope(request.fields), _message(), text, tokens))
 
 
-def response_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+def response_frames(request: JsonBody, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
     """The events of a streamed response, with a single message."""
-    begun, message, said = envelope(fields), _message(), ""
+    begun, message, said = envelope(request.fields), _message(), ""
     place = {"item_id": message["id"], "output_index": 0, "content_index": 0}
 
     def events() -> Iterator[dict[str, Any]]:

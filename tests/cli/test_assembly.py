@@ -16,7 +16,7 @@ from cli.assembly.models import targets
 from config.sections import Settings
 from config.settings import SettingsError, load
 from proxy.apis.call import CallLimits, call
-from proxy.apis.credentials import ApiKey, Bearer, ClientCredentials, Digest
+from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
 from proxy.apis.openapi.operation import Operation, Parameter
 from proxy.apis.store import ActionSet
 from proxy.dialects.target import Target
@@ -293,7 +293,7 @@ def test_the_limits_of_a_call_are_the_settings(tmp_path: Path) -> None:
         ("{}", type(None)),
         ("{auth: api_key, secret_env: SECRET, key_in: query, key_name: key}", ApiKey),
         ("{auth: basic, user_env: NAME, secret_env: SECRET}", httpx.BasicAuth),
-        ("{auth: bearer, secret_env: SECRET}", Bearer),
+        ("{auth: bearer, secret_env: SECRET}", ApiKey),
         ("{auth: digest, user_env: NAME, secret_env: SECRET}", Digest),
         ("{auth: oauth2, user_env: NAME, secret_env: SECRET, token_url: 'https://x.example/token'}", ClientCredentials),
     ],

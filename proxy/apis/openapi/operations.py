@@ -112,6 +112,39 @@ class _Unsupported(ValueError):
     """A part of an operation that the gateway cannot build a request for."""
 
 
+class _Arguments(SchemaReader):
+    """The arguments of one operation, as far as they are read."""
+
+    def __init__(self, document: Mapping[str, Any], budget: ReadBudget) -> None:
+        super().__init__(document, budget)
+        self._argument_names = FreeNames(_MOST_NAME_CHARS)
+        self._schemas: Values = {}
+        self._required: list[str] = []
+
+    def add(self, base: str, schema: Any, *, required: bool) -> str:
+        """Add an argument; returns its name, which is free."""
+        name = self._argument_names.take(base)
+        self._schemas[name] = schema
+        self._required += [name] if required else []
+        return name
+
+    def schema(self) -> Values:
+        """The schema of all arguments. Raises SchemaTooLarge if no request can hold it: orjson writes 254 levels."""
+        schema: Values = {"type": "object", "properties": self._schemas, "required": self._required}
+        schema["additionalProperties"] = False
+        if self.defs:
+            without_circles(self.defs)
+            schema["$defs"] = self.defs
+        within: Any = schema
+        for _ in range(_LEVELS_AROUND):
+            within = [within]
+        try:
+            orjson.dumps(within)
+        except orjson.JSONEncodeError as error:
+            raise SchemaTooLarge(f"the argument schema cannot be written as JSON ({error})") from error
+        return schema
+
+
 def _items(
     document: Mapping[str, Any], uncallable: list[Uncallable], budget: ReadBudget
 ) -> Iterator[tuple[str, Values, str, Any]]:
@@ -135,19 +168,16 @@ def _operation(
         raise _Unsupported("TRACE is not called")
     if not path.startswith("/"):
         raise _Unsupported("the path does not begin with /")
-    reader = SchemaReader(document, budget)
+    made = _Arguments(document, budget)
     for part in (item, given):
         budget.take_size(*(part.get(name) for name in ("parameters", "summary", "description", "operationId")))
         _take_servers(part.get("servers"), budget)
-    arguments = FreeNames(_MOST_NAME_CHARS)
-    properties: Values = {}
-    required: list[str] = []
     templates = set(_TEMPLATE.findall(path))
     listed = [*(item.get("parameters") or []), *(given.get("parameters") or [])]
     asked = {name for part in (document, item, given) for name in names_in(part.get(_ASK))}
     parameters = tuple(
         msgspec.structs.replace(one, ask=True) if one.name in asked else one
-        for one in _parameters(document, listed, templates, reader, arguments, properties, required)
+        for one in _parameters(made, listed, templates)
     )
     if unfilled := _UNFILLED.search(_TEMPLATE.sub("_", path)):
         raise _Unsupported(
@@ -155,14 +185,12 @@ def _operation(
         )
     if missing := sorted(templates - {one.name for one in parameters if one.place == "path"}):
         raise _Unsupported(f"the path's {{{missing[0]}}} is not a parameter of the operation")
-    body = _body(document, given, method, reader, arguments, properties, required)
-    schema: Values = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    if reader.defs:
-        without_circles(reader.defs)
-        schema["$defs"] = reader.defs
-    _check_json(schema)
+    body = _body(made, given, method)
+    schema = made.schema()
     if method.upper() in READING_METHODS:  # others are no tools
-        schema = _fitted(schema)
+        if (smaller := fitted(schema)) is None:
+            raise SchemaTooLarge(f"the required arguments take more than {MOST_BYTES:,} bytes, the most for a tool")
+        schema = smaller
         parameters = tuple(one for one in parameters if one.argument in schema["properties"])
         body = body if body is not None and body.argument in schema["properties"] else None
     return Operation(
@@ -174,29 +202,11 @@ def _operation(
         operation_id=_text(given.get("operationId")),
         parameters=parameters,
         body=body,
-        accept=_accept(document, given, budget),
+        accept=_accept(made, given),
         server=server_of(given.get("servers")) or server_of(item.get("servers")),
         confirm=given.get("x-ragway-confirm") is True,
         name=names.take(_name(given, method, path)),  # the last, because an operation with a fault takes no name
     )
-
-
-def _fitted(schema: Values) -> Values:
-    """The schema within the bytes for a tool. Raises SchemaTooLarge."""
-    if (made := fitted(schema)) is None:
-        raise SchemaTooLarge(f"the required arguments take more than {MOST_BYTES:,} bytes, the most for a tool")
-    return made
-
-
-def _check_json(schema: Values) -> None:
-    """Raise SchemaTooLarge for a schema that cannot stand in a request of a model: orjson writes 254 levels."""
-    within: Any = schema
-    for _ in range(_LEVELS_AROUND):
-        within = [within]
-    try:
-        orjson.dumps(within)
-    except orjson.JSONEncodeError as error:
-        raise SchemaTooLarge(f"the argument schema cannot be written as JSON ({error})") from error
 
 
 def _name(given: Values, method: str, path: str) -> str:
@@ -205,28 +215,17 @@ def _name(given: Values, method: str, path: str) -> str:
     return next(filter(None, (_UNSAFE_NAME.sub("_", one).strip("_") for one in words)))[:_MOST_NAME_CHARS]
 
 
-def _parameters(
-    document: Mapping[str, Any],
-    listed: Iterable[Any],
-    templates: Container[str],
-    reader: SchemaReader,
-    arguments: FreeNames,
-    properties: Values,
-    required: list[str],
-) -> Iterator[Parameter]:
-    """The parameters; each adds a property to the schema of the arguments.
-
-    A parameter of the path that stands in no template is left out.
-    """
+def _parameters(made: _Arguments, listed: Iterable[Any], templates: Container[str]) -> Iterator[Parameter]:
+    """The parameters, each an argument. A parameter of the path that stands in no template is left out."""
     merged: dict[tuple[str, str], Values] = {}
     for one in listed:
-        parameter = resolved(document, one)
+        parameter = resolved(made.document, one)
         if isinstance(parameter.get("name"), str) and parameter.get("in") in _STYLES:
             merged[parameter["name"], parameter["in"]] = parameter
         else:
             raise _Unsupported(f"a parameter has no name, or stands in {parameter.get('in')!r}")
     for (name, place), parameter in merged.items():
-        reader.budget.take_size(parameter.get("description"))
+        made.budget.take_size(parameter.get("description"))
         if (place == "path" and name not in templates) or (place == "header" and _is_own_header(name)):
             continue
         if place == "header" and not _HEADER_NAME.fullmatch(name):
@@ -242,13 +241,11 @@ def _parameters(
             raise _Unsupported(f"the parameter {name!r} has the style {style!r}, which a {place} does not have")
         explode = parameter.get("explode")
         needed = place == "path" or parameter.get("required") is True
-        argument = arguments.take(_UNSAFE_ARGUMENT.sub("_", in_latin(name)).strip("_")[:_MOST_NAME_CHARS] or "value")
-        properties[argument] = _named(_described(reader.read(schema), parameter.get("description")), name)
-        if needed:
-            required.append(argument)
+        plain = _UNSAFE_ARGUMENT.sub("_", in_latin(name)).strip("_")[:_MOST_NAME_CHARS] or "value"
+        described = _named(_described(made.read(schema), parameter.get("description")), name)
         yield Parameter(
             name=name,
-            argument=argument,
+            argument=made.add(plain, described, required=needed),
             place=place,  # type: ignore[arg-type]  # checked above
             style=style,  # type: ignore[arg-type]  # checked above
             explode=explode if isinstance(explode, bool) else style == "form",
@@ -285,47 +282,35 @@ def _named(schema: Any, name: str) -> Any:
     }
 
 
-def _body(
-    document: Mapping[str, Any],
-    given: Values,
-    method: str,
-    reader: SchemaReader,
-    arguments: FreeNames,
-    properties: Values,
-    required: list[str],
-) -> Body | None:
+def _body(made: _Arguments, given: Values, method: str) -> Body | None:
     """The body that is easiest to write: JSON, else a form, text, bytes."""
     if given.get("requestBody") is None:
         return None
-    row = resolved(document, given["requestBody"])
+    row = resolved(made.document, given["requestBody"])
     content = row.get("content") or {}
-    reader.budget.take_size(content, row.get("description"))
+    made.budget.take_size(content, row.get("description"))
     found = _best(content)
     if not found:
         if row.get("required") is True or method not in ("get", "head", "delete"):
             raise _Unsupported(f"the body can only be written as {', '.join(content) or 'nothing'}")
         return None
     schema = content[found].get("schema", {}) if isinstance(content[found], dict) else {}
-    plain = resolved(document, schema) if isinstance(schema, dict) else {}
+    plain = resolved(made.document, schema) if isinstance(schema, dict) else {}
     if row.get("required") is not True and _has_no_members(plain, bare=method in ("get", "head", "delete")):
         return None
     media_type = _sent(found, plain) if "*" in found else found
-    argument = arguments.take("body")
-    properties[argument] = _described(reader.read(schema), row.get("description"))
-    needed = row.get("required") is True
-    if needed:
-        required.append(argument)
-    bare = bare_type(media_type)
+    described = _described(made.read(schema), row.get("description"))
+    bare, needed = bare_type(media_type), row.get("required") is True
     octets = not is_json(bare) and not bare.startswith("text/") and bare not in (FORM, MULTIPART)
     if octets:
-        properties[argument] = {"type": "string", "contentEncoding": "base64", "description": "The bytes, as base64."}
+        described = {"type": "string", "contentEncoding": "base64", "description": "The bytes, as base64."}
     return Body(
-        argument=argument,
+        argument=made.add("body", described, required=needed),
         media_type=media_type,
         required=needed,
         base64=octets,
-        encodings=_encodings(content[found], reader.budget),
-        binary=tuple(_binary(document, schema, reader.budget)) if bare == MULTIPART else (),
+        encodings=_encodings(content[found], made.budget),
+        binary=tuple(_binary(made, schema)) if bare == MULTIPART else (),
     )
 
 
@@ -379,41 +364,41 @@ def _encodings(row: Any, budget: ReadBudget) -> dict[str, Encoding]:
     return made
 
 
-def _binary(document: Mapping[str, Any], form: Any, budget: ReadBudget, levels: int = 5) -> Iterator[str]:
+def _binary(made: _Arguments, form: Any, levels: int = 5) -> Iterator[str]:
     """The files among the properties of a form, also of a form that combines others (`allOf`)."""
-    schema = resolved(document, form)
+    schema = resolved(made.document, form)
     if not levels or not isinstance(schema, dict):
         return
-    budget.take_size(schema.get("properties"), schema.get("allOf"))
+    made.budget.take_size(schema.get("properties"), schema.get("allOf"))
     for part in schema.get("allOf") or []:
-        yield from _binary(document, part, budget, levels - 1)
+        yield from _binary(made, part, levels - 1)
     for name, given in (schema.get("properties") or {}).items():
-        one = resolved(document, given)
-        items = resolved(document, one.get("items")) if isinstance(one, dict) else None
+        one = resolved(made.document, given)
+        items = resolved(made.document, one.get("items")) if isinstance(one, dict) else None
         for each in (one, items):
             if isinstance(each, dict) and (each.get("format") == "binary" or "contentMediaType" in each):
                 yield name
 
 
-def _successes(document: Mapping[str, Any], given: Values, budget: ReadBudget) -> Iterator[Values]:
+def _successes(made: _Arguments, given: Values) -> Iterator[Values]:
     """The content of the successful responses, the lowest status first.
 
     The default response counts only without a status of success: beside a success, the default is an error.
     """
     responses = given["responses"] if isinstance(given.get("responses"), dict) else {}
-    budget.take_size(responses)
+    made.budget.take_size(responses)
     for status in [one for one in sorted(responses, key=str) if str(one).startswith("2")] or ["default"]:
         response = None
         with contextlib.suppress(BadReference):  # a request needs no response
-            response = resolved(document, responses.get(status))
+            response = resolved(made.document, responses.get(status))
         if isinstance(response, dict) and isinstance(response.get("content"), dict):
-            budget.take_size(response["content"])
+            made.budget.take_size(response["content"])
             yield response["content"]
 
 
-def _accept(document: Mapping[str, Any], given: Values, budget: ReadBudget) -> str:
+def _accept(made: _Arguments, given: Values) -> str:
     """JSON, of versions of JSON the last, if a successful response can be JSON; else the media types."""
-    named = (one for content in _successes(document, given, budget) for one in content)
+    named = (one for content in _successes(made, given) for one in content)
     media_types = [one for one in dict.fromkeys(named) if _MEDIA_TYPE.fullmatch(one)]
     versions = sorted((one for one in media_types if is_json(one)), key=_by_numbers, reverse=True)
     plain = [one for one in versions if one == "application/json"]

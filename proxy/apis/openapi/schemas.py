@@ -38,7 +38,7 @@ class SchemaReader:
 
     def __init__(self, document: Mapping[str, Any], budget: ReadBudget) -> None:
         self.defs: Values = {}
-        self._document = document
+        self.document = document
         self.budget = budget
         self._names: dict[str, str] = {}  # reference -> name in `defs`
         self._free_names = FreeNames(_MOST_NAME_CHARS)
@@ -65,12 +65,12 @@ class SchemaReader:
                 return True
             if not isinstance(reference := schema.get("$ref"), str):
                 return False
-            schema = found(self._document, reference)
+            schema = found(self.document, reference)
         return False
 
     def _reference(self, reference: str, schema: Values) -> Values:
         if reference not in self._names:
-            target = found(self._document, reference)
+            target = found(self.document, reference)
             if not isinstance(target, dict | bool):
                 raise BadReference(f"the reference {reference!r} leads to no schema")
             name = self._names[reference] = self._free_names.take(_base_of(reference))
@@ -79,7 +79,7 @@ class SchemaReader:
         self.budget.take_size(schema)
         made: Values = {"$ref": f"#/$defs/{self._names[reference]}"}
         beside = {name: value for name, value in schema.items() if name != "$ref"}
-        if not str(self._document.get("openapi", "")).startswith("3.1"):  # 3.0 ignores all members beside $ref
+        if not str(self.document.get("openapi", "")).startswith("3.1"):  # 3.0 ignores all members beside $ref
             beside = {name: value for name, value in beside.items() if name == "description"}
         if beside:
             return {**self._object(beside), **made}

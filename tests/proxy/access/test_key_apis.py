@@ -14,7 +14,7 @@ from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.sql import SqlAccounts
 from proxy.apis.call import Api
-from proxy.apis.credentials import Bearer
+from proxy.apis.credentials import ApiKey
 from proxy.apis.store import ActionSet
 from proxy.caller import Rights
 from runtime.sealing import MasterKey
@@ -42,7 +42,8 @@ class Keys:
             return None
         secret = own.get("secret", "of-the-set")
         fixed = {"groupId": own.get("fixed.groupId", "group-of-the-set")}
-        return Api(found.name, found.base_url, Bearer(secret), fixed, LOOPBACK, secrets=(secret, *fixed.values()))
+        auth = ApiKey(f"Bearer {secret}", "header", "authorization")
+        return Api(found.name, found.base_url, auth, fixed, LOOPBACK, secrets=(secret, *fixed.values()))
 
     def key(self, **values: str) -> str:
         key, _ = self.accounts.create("app", Rights(admin=True))

@@ -8,6 +8,7 @@ import httpx
 
 from proxy.apis.addresses import networks_of
 from proxy.apis.call import Api, CallLimits, CallResult, call
+from proxy.apis.credentials import ApiKey
 from proxy.apis.openapi.operation import Operation, Parameter
 from tests.support.api_server import ApiRequest, ApiServer, Handler, Reply, api_server
 
@@ -25,6 +26,10 @@ def operation(method: str = "GET", path: str = "/things", *query: str) -> Operat
         schema={"type": "object", "properties": {name: {"type": "string"} for name in query}, "required": []},
         parameters=tuple(Parameter(name, name, "query", "form", explode=True) for name in query),
     )
+
+
+def bearer(token: str) -> ApiKey:
+    return ApiKey(f"Bearer {token}", "header", "authorization")
 
 
 @contextlib.asynccontextmanager

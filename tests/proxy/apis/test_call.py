@@ -19,10 +19,10 @@ from xml.sax.saxutils import escape, quoteattr
 import pytest
 
 from proxy.apis.call import Api, CallLimits, call
-from proxy.apis.credentials import Bearer, ClientCredentials, Digest
+from proxy.apis.credentials import ClientCredentials, Digest
 from proxy.apis.openapi.operations import operations_of
 from runtime.fair_slots import FairSlots
-from tests.proxy.apis.calling import LOOPBACK, OK, QUICK, accepts, called, operation, replies, served_api
+from tests.proxy.apis.calling import LOOPBACK, OK, QUICK, accepts, bearer, called, operation, replies, served_api
 from tests.support.api_server import ApiRequest, Reply, api_server
 from tests.support.digest_gate import DigestGate
 from tests.support.upstream_servers import certificate
@@ -572,7 +572,7 @@ SECRET = 'pa"ss/wörd+<1>\\'
 async def test_a_secret_that_the_api_sends_back_is_masked(form: str) -> None:
     for status in (200, 500):
         reply = Reply(status, f"before {form} after".encode(), [("Content-Type", "text/plain")])
-        async with served_api(replies(reply), Bearer("x"), secrets=[SECRET]) as (_, api):
+        async with served_api(replies(reply), bearer("x"), secrets=[SECRET]) as (_, api):
             outcome = await called(api)
         assert "…" in outcome.text
         assert outcome.text.replace('"', "").replace("=", "").endswith("before … after")
@@ -725,5 +725,5 @@ async def test_a_token_of_an_earlier_answer_is_masked_as_the_request_had_the_tok
     async def echoes(request: ApiRequest) -> Reply:
         return Reply(body=f"{request.headers['authorization']} x".encode())
 
-    async with served_api(echoes, Bearer("a-token-of-the-caller")) as (_, api):
+    async with served_api(echoes, bearer("a-token-of-the-caller")) as (_, api):
         assert (await called(api)).text == "Bearer … x", "without a secret in the list"

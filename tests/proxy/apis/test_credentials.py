@@ -11,10 +11,10 @@ import orjson
 import pytest
 
 from proxy.apis.call import Api, CallLimits, call
-from proxy.apis.credentials import ApiKey, Bearer, ClientCredentials, Digest, Where
+from proxy.apis.credentials import ApiKey, ClientCredentials, Digest, Where
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.operations import operations_of
-from tests.proxy.apis.calling import OK, QUICK, accepts, called, operation, served_api
+from tests.proxy.apis.calling import OK, QUICK, accepts, bearer, called, operation, served_api
 from tests.support.api_server import ApiRequest, Reply, api_server
 from tests.support.digest_gate import DigestGate
 
@@ -183,7 +183,7 @@ async def test_a_redirect_with_the_key_in_the_query_adds_no_second_key() -> None
 async def test_basic_and_bearer_credentials_are_sent() -> None:
     for auth, expected in (
         (httpx.BasicAuth("ann", "pä:ss"), "Basic " + base64.b64encode("ann:pä:ss".encode()).decode()),
-        (Bearer("t-1"), "Bearer t-1"),
+        (bearer("t-1"), "Bearer t-1"),
     ):
         async with served_api(accepts, auth) as (server, api):
             await called(api)
@@ -425,7 +425,7 @@ async def test_credentials_stay_away_from_another_origin() -> None:
         async def redirects(_: ApiRequest) -> Reply:
             return Reply(302, b"", [("Location", f"{other.base_url}/next")])
 
-        async with served_api(redirects, Bearer("t-1")) as (_, api):
+        async with served_api(redirects, bearer("t-1")) as (_, api):
             outcome = await called(api)
     assert outcome.text == "The API answered with status 302. The API redirects to another server, which is not called."
     assert other.requests == []
@@ -435,6 +435,6 @@ async def test_credentials_go_with_a_redirect_within_the_origin() -> None:
     async def redirects(request: ApiRequest) -> Reply:
         return OK if request.target == "/next?x=1" else Reply(307, b"", [("Location", "/next?x=1")])
 
-    async with served_api(redirects, Bearer("t-1")) as (server, api):
+    async with served_api(redirects, bearer("t-1")) as (server, api):
         assert (await called(api)).succeeded
     assert [one.headers["authorization"] for one in server.requests] == ["Bearer t-1"] * 2

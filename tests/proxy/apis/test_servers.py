@@ -4,9 +4,8 @@ import pytest
 
 from proxy.apis.addresses import why_refused
 from proxy.apis.call import Api
-from proxy.apis.credentials import Bearer
 from proxy.apis.openapi.operation import Operation
-from tests.proxy.apis.calling import accepts, called, operation, served_api
+from tests.proxy.apis.calling import accepts, bearer, called, operation, served_api
 from tests.support.api_server import api_server
 
 SECRET = "s3cret-value"
@@ -20,7 +19,7 @@ def served_at(server: str) -> Operation:
 
 
 async def test_an_operation_of_another_origin_is_not_called() -> None:
-    async with api_server(accepts) as other, served_api(accepts, Bearer(SECRET)) as (server, api):
+    async with api_server(accepts) as other, served_api(accepts, bearer(SECRET)) as (server, api):
         outcome = await called(api, served_at(f"{other.base_url}/v2"))
     assert (other.requests, server.requests, outcome.sent) == ([], [], False)
     assert (
@@ -30,7 +29,7 @@ async def test_an_operation_of_another_origin_is_not_called() -> None:
 
 
 async def test_an_operation_of_an_allowed_origin_is_called() -> None:
-    async with api_server(accepts) as other, served_api(accepts, Bearer(SECRET), servers=[other.base_url]) as (_, api):
+    async with api_server(accepts) as other, served_api(accepts, bearer(SECRET), servers=[other.base_url]) as (_, api):
         assert (await called(api, served_at(f"{other.base_url}/v2"))).succeeded
     assert other.targets == ["/v2/things"]
 
@@ -75,7 +74,7 @@ async def test_an_api_without_a_valid_address_is_told() -> None:
 
 
 async def test_the_path_of_an_operation_cannot_name_another_host() -> None:
-    async with api_server(accepts) as other, served_api(accepts, Bearer(SECRET)) as (server, api):
+    async with api_server(accepts) as other, served_api(accepts, bearer(SECRET)) as (server, api):
         for path in (f"//127.0.0.1:{other.port}/x", f"/@127.0.0.1:{other.port}/", "/\\evil.example/"):
             await called(api, operation("GET", path))
     assert other.requests == []
