@@ -28,7 +28,6 @@ import contextlib
 import importlib
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -75,7 +74,7 @@ class _Lazy(Commands):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("ragway"), prog_name="ragway")
+@click.version_option(package_name="ragway", prog_name="ragway")
 @options
 def ragway(config_file: Path | None, data: str | None) -> None:
     """A transparent RAG proxy gateway: swap the OpenAI base_url, get answers from your own documents.

@@ -7,6 +7,7 @@ import logging
 import os
 import resource
 import shlex
+import shutil
 import signal
 import socket
 import textwrap
@@ -20,16 +21,14 @@ import orjson
 import uvloop
 
 from cli.assembly.index import plan
-from cli.assembly.models import targets
-from cli.assembly.stores import accounts
+from cli.assembly.targets import targets
 from cli.common import WholeNumber, run, settings_of
 from cli.options import options
-from cli.worker import LOG_FORMAT
 from config.sections import Settings
 from config.settings import SettingsError
 from proxy.access.auth import is_loopback
 from proxy.access.keys import Keyring
-from proxy.observe.processes import free_bytes
+from proxy.access.sql import SqlAccounts
 from proxy.server.child import ends_first
 from proxy.server.index_process import IndexProcess
 from proxy.server.workers import WorkerFailed, Workers
@@ -77,7 +76,7 @@ def command(
         server__workers=workers,
         server__log_level=log_level,
     )
-    logs.to_stderr(settings.server.log_level, LOG_FORMAT)
+    logs.to_stderr(settings.server.log_level, logs.TIMED)
     run(_serve(settings), loop=uvloop.new_event_loop)
 
 
@@ -202,15 +201,15 @@ class _Warnings:
 
     def watch_disk(self, data: Path) -> None:
         """From now on, warn once when little space is left: the index, which needs 128 MB, could not start again."""
-        free = free_bytes(data)
-        low = free is not None and free < (_AMPLE_BYTES if self._disk else _LOW_BYTES)
-        if low and not self._disk:
-            self._disk = f"the disk of the data folder {data} has less than {_LOW_BYTES / 1e9:g} GB free: free some"
-            log.warning("%s; the index does not start with less than 128 MB", self._disk)
-            self._tell()
-        elif self._disk and not low:
-            self._disk = ""
-            self._tell()
+        with contextlib.suppress(OSError):
+            free = shutil.disk_usage(data).free
+            if self._disk and free >= _AMPLE_BYTES:
+                self._disk = ""
+                self._tell()
+            elif not self._disk and free < _LOW_BYTES:
+                self._disk = f"the disk of the data folder {data} has less than {_LOW_BYTES / 1e9:g} GB free: free some"
+                log.warning("%s; the index does not start with less than 128 MB", self._disk)
+                self._tell()
         self._next = asyncio.get_running_loop().call_later(_LOOK_S, self.watch_disk, data)
 
     def close(self) -> None:
@@ -263,11 +262,16 @@ def _check_bind(settings: Settings) -> None:
     host = settings.server.host
     if settings.auth.open or is_loopback(host):
         return
-    if not Keyring(accounts(settings), required=settings.auth.required).closed:
+    if not _has_keys(settings):
         raise SettingsError(
             f"server.host {host!r} can be reached by others, and the gateway has no keys: make one (ragway keys "
             "create), listen on 127.0.0.1, or set auth.open: true if something else guards this address"
         )
+
+
+def _has_keys(settings: Settings) -> bool:
+    accounts = SqlAccounts(Path(settings.data), settings.catalog.url)
+    return Keyring(accounts, required=settings.auth.required).closed
 
 
 @contextlib.contextmanager
@@ -339,7 +343,7 @@ def _question(title: str) -> str:
 def _greet(listener: socket.socket, models: Sequence[str], settings: Settings, topic: _Topic) -> None:
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    workers, keyed = settings.server.workers, Keyring(accounts(settings), required=settings.auth.required).closed
+    workers, keyed = settings.server.workers, _has_keys(settings)
     by = f" with {workers} workers" if workers > 1 else ""
     key = " with a key in RAGWAY_KEY (ragway keys create)" if keyed else ""
     click.echo(f"ragway serves on {address}/v1{by} (Ctrl-C ends it). Try{key}:\n", err=True)

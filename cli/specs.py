@@ -15,7 +15,6 @@ import orjson
 
 from cli.assembly.apis import action_library
 from cli.common import progress_bar
-from cli.worker import LOG_FORMAT
 from config.sections import ActionsApi, Settings
 from config.settings import load
 from proxy.apis.addresses import networks_of
@@ -147,5 +146,5 @@ def main() -> int:
     with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:
         settings = load(environ={}, flags=orjson.loads(unbuffered.readline()))
     threading.Thread(target=_end_with_gateway, daemon=True).start()
-    logs.to_stderr(settings.server.log_level, LOG_FORMAT)
+    logs.to_stderr(settings.server.log_level, logs.TIMED)
     return asyncio.run(_read_specs(settings))

@@ -27,7 +27,6 @@ from retrieval.errors import RetrievalError
 from retrieval.rpc.client import IndexClient
 from runtime import garbage, logs, scheduling
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _BACKLOG = 2048
 _LINE_BYTES = 1 << 24  # of a line of the parent: the settings
 _PATIENCE_S = 60.0  # from the start, while a search waits for a starting index: 2 to 15 s on a fast machine
@@ -135,7 +134,7 @@ class _WorkerProcess:
             return 0
         number, counts, descriptor, flags = orjson.loads(line)
         settings = load(environ={}, flags=flags)
-        logs.to_stderr(settings.server.log_level, LOG_FORMAT)
+        logs.to_stderr(settings.server.log_level, logs.TIMED)
         scheduling.prefer_low_latency()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._leave.set)

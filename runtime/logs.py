@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from urllib.parse import urlsplit
 
+TIMED = "%(asctime)s %(levelname)s %(message)s"  # the format of a gateway
 MOST_CHARS = 100  # of a client's name or path
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ordinary words

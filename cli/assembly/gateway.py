@@ -15,8 +15,9 @@ from cli.assembly.chats import (
     template,
     versions,
 )
-from cli.assembly.models import Upstreams, targets, upstream_names, upstreams
+from cli.assembly.models import Upstreams, upstreams
 from cli.assembly.stores import accounts, history_store, key_credentials, ledger_of, receipt_store
+from cli.assembly.targets import targets, upstream_names
 from config.sections import Settings
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger

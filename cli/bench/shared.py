@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from cli.assembly.models import targets
+from cli.assembly.targets import targets
 from cli.common import Number, WholeNumber
 from config.sections import Settings
 from config.settings import BENCH_KEY

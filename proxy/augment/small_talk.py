@@ -58,16 +58,19 @@ class SmallTalk:
         # Python's own reader takes half a second for five thousand phrases.
         lists = yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
         laughter, closing, english = lists.pop("laughter"), lists.pop("closing"), lists["en"]
+        phrases = {phrase for language in lists.values() for kind in language.values() for phrase in kind}
+        words = {phrase: tuple(_words(phrase)) for phrase in phrases}
         languages = []
         for language in lists.values():
             both = {kind: [*language[kind], *english[kind]] for kind in ("courtesies", "agreement")}
-            languages.append(_Language(**{kind: _by_first_word(said) for kind, said in {**language, **both}.items()}))
-        phrases = [phrase for language in lists.values() for kind in language.values() for phrase in kind]
+            languages.append(
+                _Language(**{kind: _by_first_word(said, words) for kind, said in {**language, **both}.items()})
+            )
         return cls(
             languages,
             [re.compile(pattern) for pattern in laughter],
             [" ".join(_words(phrase)) for phrase in closing],
-            frozenset(word for phrase in phrases for word in _words(phrase)),
+            frozenset(word for phrase in words.values() for word in phrase),
         )
 
     def match(self, turns: Sequence[Turn]) -> bool:
@@ -139,9 +142,8 @@ def _words(text: str) -> list[str]:
     )
 
 
-def _by_first_word(phrases: Iterable[str]) -> _Phrases:
+def _by_first_word(phrases: Iterable[str], words: Mapping[str, _Phrase]) -> _Phrases:
     found: dict[str, list[_Phrase]] = {}
     for phrase in phrases:
-        words = tuple(_words(phrase))
-        found.setdefault(words[0], []).append(words)
+        found.setdefault(words[phrase][0], []).append(words[phrase])
     return found

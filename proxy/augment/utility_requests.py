@@ -66,7 +66,7 @@ class UtilityPrompts:
 
 def _entries(file: Path) -> list[tuple[str, UtilityPrompt]]:
     try:
-        entries = yaml.safe_load(file.read_text("utf-8"))
+        entries = yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise PromptsError(f"cannot read {file}: {' '.join(str(error).split())}") from error
     if not isinstance(entries, list):

@@ -12,7 +12,7 @@ from cli.assembly.apis import action_api, call_limits
 from cli.assembly.chats import template
 from cli.assembly.gateway import gateway
 from cli.assembly.index import plan
-from cli.assembly.models import targets
+from cli.assembly.targets import targets
 from config.sections import Settings
 from config.settings import SettingsError, load
 from proxy.apis.call import CallLimits, call

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.assembly.chats import rewriter
-from cli.assembly.models import targets
+from cli.assembly.targets import targets
 from config.settings import PROMPTS, SettingsError, load
 from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore
