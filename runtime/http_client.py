@@ -80,36 +80,6 @@ class Connection(asyncio.Protocol):
     several socket reads are returned as one chunk: a call of `read` costs one wake-up, for any number of bytes.
     """
 
-    __slots__ = (
-        "_complete",
-        "_error",
-        "_fed_bytes",
-        "_first_byte_timeout_s",
-        "_framing_bytes",
-        "_head_done",
-        "_head_only",
-        "_idle_timeout_s",
-        "_keep_alive",
-        "_last_s",
-        "_lenient",
-        "_loop",
-        "_parser",
-        "_parts",
-        "_poll",
-        "_read_paused",
-        "_sent",
-        "_timer",
-        "_transport",
-        "_unread_bytes",
-        "_until_eof",
-        "_waiter",
-        "_write_paused",
-        "dead",
-        "headers",
-        "idle_since_s",
-        "status",
-    )
-
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,

@@ -29,8 +29,7 @@ from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange
-from proxy.upstream.bridges.bridge import Bridge
-from proxy.upstream.bridges.missing_paths import BridgedRelay
+from proxy.upstream.bridges.missing_paths import Bridge
 from proxy.upstream.relay import Relay
 from proxy.upstream.translated.lane import Translated
 from runtime.http_client import Client
@@ -68,12 +67,15 @@ async def page() -> str:
         keepalive_s=_PATIENCE_S,
         max_connections=9,
     )
-    relay = BridgedRelay(Relay(client), relearn_after_s=_PATIENCE_S)
+    relay = Bridge(Relay(client), relearn_after_s=_PATIENCE_S)
     try:
         with recording() as upstream:
             runs = Runs(
                 upstream,
-                {"relay": relay, **dict.fromkeys(list(COLUMNS)[1:], Bridge(lane, relearn_after_s=_PATIENCE_S))},
+                {
+                    "relay": relay,
+                    **dict.fromkeys(list(COLUMNS)[1:], Bridge(lane, relearn_after_s=_PATIENCE_S, chat_only=True)),
+                },
             )
             return "\n".join([line async for line in _lines(runs)]) + "\n"
     finally:

@@ -14,8 +14,7 @@ from proxy.asgi import App
 from proxy.dialects.target import Lane
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
-from proxy.upstream.bridges.bridge import Bridge
-from proxy.upstream.bridges.missing_paths import BridgedRelay
+from proxy.upstream.bridges.missing_paths import Bridge
 from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
 from proxy.upstream.routes import Routes, Upstream
@@ -68,7 +67,7 @@ def upstreams(settings: Settings, environ: Mapping[str, str] | None = None) -> t
     )
     relay = Relay(client)
     lanes: dict[Lane, App] = {"relay": relay, "echo": Echo()}
-    bridges: dict[Lane, App] = {"relay": BridgedRelay(relay, relearn_after_s=up.relearn_after_s)}
+    bridges: dict[Lane, App] = {"relay": Bridge(relay, relearn_after_s=up.relearn_after_s)}
     translated = None
     if any(row.lane == "translated" for row in rows.values()):
         # Imported on use: the module imports httpx and, on first use, litellm (seconds, 170 MB).
@@ -79,5 +78,6 @@ def upstreams(settings: Settings, environ: Mapping[str, str] | None = None) -> t
             first_byte_timeout_s=up.first_byte_timeout_s,
             idle_timeout_s=up.idle_timeout_s,
         )
-        lanes["translated"], bridges["translated"] = translated, Bridge(translated, relearn_after_s=up.relearn_after_s)
+        lanes["translated"] = translated
+        bridges["translated"] = Bridge(translated, relearn_after_s=up.relearn_after_s, chat_only=True)
     return Upstreams(Upstream(lanes, bridges), client, translated), Routes(rows)

@@ -99,15 +99,12 @@ class Api:
     never: Sequence[str] = ()
     ask: Sequence[str] = ()  # arguments that only a person knows, beside those of the document
     refusal: str = ""  # the outcome of every call, where no call can be made
-    _transport: CheckedTransport | None = field(default=None, init=False, repr=False)
+    transport: CheckedTransport = field(init=False, repr=False)
     _slots: FairSlots = field(default_factory=lambda: FairSlots(_CALLS, _CALLS_OF_KEY), init=False, repr=False)
     _lane: object = field(default_factory=object, init=False, repr=False)  # of connections with the same credentials
 
-    @property
-    def transport(self) -> CheckedTransport:
-        if self._transport is None:
-            self._transport = CheckedTransport(self.networks, api=self.name)
-        return self._transport
+    def __post_init__(self) -> None:
+        self.transport = CheckedTransport(self.networks, api=self.name)
 
     def address_of(self, operation: Operation) -> str:
         """The address at which an operation is called: the operation's own server, or the API's.
@@ -117,7 +114,10 @@ class Api:
         base, _, query = self.base_url.partition("?")
         if not operation.server:
             return self.base_url
-        url = urljoin(base.rstrip("/") + "/", operation.server)
+        try:
+            url = urljoin(base.rstrip("/") + "/", operation.server)
+        except ValueError:
+            return operation.server  # no URL, and so no address of the API
         if not query or origin_of(url) != origin_of(base):
             return url
         return f"{url}{'&' if '?' in url else '?'}{query}"
@@ -129,10 +129,8 @@ class Api:
 
     def serves(self, operation: Operation) -> bool:
         """Whether the operation may be called, and has an address of the API."""
-        try:
-            return self.allows(operation) and self._is_own(self.address_of(operation))
-        except ValueError:  # no URL
-            return False
+        own = {origin_of(one) for one in (self.base_url, *self.servers)} - {None}
+        return self.allows(operation) and origin_of(self.address_of(operation)) in own
 
     def why_not_called(
         self, operation: Operation, granted: Container[str] | None = None
@@ -146,7 +144,7 @@ class Api:
 
     def share(self, other: "Api") -> None:
         """Share the pool and the calls at a time with another `Api` of the same address."""
-        self._transport, self._slots = other.transport, other._slots
+        self.transport, self._slots = other.transport, other._slots
 
     def schema_of(self, operation: Operation) -> dict[str, Any]:
         """The schema of the arguments that a model gives: without fixed arguments, the API key, the address's query."""
@@ -166,14 +164,8 @@ class Api:
         if isinstance(self.auth, ApiKey) and self.auth.is_written_as(parameter):
             return True
         own = set(map(name_parts, query_names(self.base_url)))
-        return parameter.place == "query" and name_parts(parameter.name) in own and self._has_query(operation)
-
-    def _has_query(self, operation: Operation) -> bool:
-        """Whether the query of `base_url` goes along with an operation."""
-        try:
-            return not operation.server or origin_of(self.address_of(operation)) == origin_of(self.base_url)
-        except ValueError:  # no URL
-            return False
+        within = not operation.server or origin_of(self.address_of(operation)) == origin_of(self.base_url)
+        return parameter.place == "query" and name_parts(parameter.name) in own and within
 
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ApiRequest:
         """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""
@@ -200,9 +192,6 @@ class Api:
         shown = replace(self, base_url=base + mark + (hidden if query else ""), fixed=_without_values(self.fixed))
         return shown.request(operation, arguments)
 
-    def _is_own(self, url: str) -> bool:
-        return origin_of(url) in {origin_of(one) for one in (self.base_url, *self.servers)} - {None}
-
     def masked(self, content: bytes, sent: Iterable[str] = (), *, whole: bool = True) -> bytes:
         """The content without the API's secrets and fixed arguments, as written or encoded in a usual way.
 
@@ -222,8 +211,7 @@ class Api:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._transport is not None:
-            await self._transport.aclose()
+        await self.transport.aclose()
 
 
 def arguments_named(operation: Operation, name: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Bridges: an upstream that knows only chat completions answers a request of another dialect.
 
-missing_paths      the relay with a bridge, for upstreams without a path
-bridge             the app around a lane: a request of another dialect in, the dialect's reply out
+missing_paths      the app around a lane, for upstreams without a path
+bridge             a request of another dialect in, the dialect's reply out
 members            the members of a client's objects, read strictly
 conversation       the order and the forms of messages that strict servers take
 responses_request  a request for a response as a request for a chat completion

@@ -45,38 +45,11 @@ _NEWER_LIMIT = re.compile(r"https://[^/]*\.(openai|azure)\.com[:/]")
 _NOT_FOR_CHAT = (b"accept-encoding", b"anthropic-")
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """The two functions of a bridge."""
-
-    chat_of: Callable[[Mapping[str, Any]], Json]  # the members of a request -> of a chat completion's; raises ApiError
-    writer: Callable[..., ReplyWriter]  # (members of the request, *, streamed)
-
-
-TRANSLATIONS: Mapping[str, Translation] = {
-    RESPONSES.path: Translation(responses_request.chat_of, ResponseWriter),
-    MESSAGES.path: Translation(messages_request.chat_of, MessageWriter),
+# Path -> the members of a chat completion for those of a request (raises ApiError 400), and the writer of the reply
+TRANSLATIONS: Mapping[str, tuple[Callable[[Mapping[str, Any]], Json], Callable[..., ReplyWriter]]] = {
+    RESPONSES.path: (responses_request.chat_of, ResponseWriter),
+    MESSAGES.path: (messages_request.chat_of, MessageWriter),
 }
-
-
-class Bridge:
-    """An app that answers every dialect, around an app that answers chat completions alone."""
-
-    def __init__(self, app: App, *, relearn_after_s: float) -> None:
-        self._app = app
-        self._unsupported = UnsupportedFeatures(relearn_after_s)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ApiError 400 for a request that has no counterpart, else as the app around which the bridge stands."""
-        exchange = exchange_of(scope)
-        if exchange.dialect is CHAT or exchange.listed or scope["path"] != exchange.dialect.path:
-            await self._app(scope, receive, send)
-        else:
-            await bridged(self._app, scope, receive, send, self._unsupported)
-
-
-def _nothing(_: Json) -> None:
-    """For a reply that no later request continues."""
 
 
 async def bridged(
@@ -86,9 +59,11 @@ async def bridged(
     send: Send,
     unsupported: UnsupportedFeatures,
     *,
-    before_end: Callable[[Json], None] = _nothing,
+    before_end: Callable[[Json], object] = lambda _: None,
 ) -> None:
-    """Answer a request of another dialect by a chat completion of the app. Raises as `Bridge`.
+    """Answer a request of another dialect by a chat completion of the app.
+
+    Raises ApiError 400 for a request that has no counterpart, else as the app.
 
     before_end: called with the whole reply before the client gets the end: a program may leave, or ask again, at once.
     """
@@ -129,14 +104,14 @@ class TranslatedRequest:
     @classmethod
     def of(cls, dialect: Dialect, body: bytes, target: Target, unsupported: UnsupportedFeatures) -> "TranslatedRequest":
         """Raises ApiError 400."""
-        translation, fields = TRANSLATIONS[dialect.path], json_of(body)
-        chat = translation.chat_of(fields)
+        (chat_of, writer), fields = TRANSLATIONS[dialect.path], json_of(body)
+        chat = chat_of(fields)
         if "max_tokens" in chat and _NEWER_LIMIT.match(target.api_base):
             chat["max_completion_tokens"] = chat.pop("max_tokens")
         for name in _HINTS:
             if name in chat and unsupported.knows(target, name, model=target.model):
                 del chat[name]
-        return cls(fields, json_bytes(chat), [name for name in _HINTS if name in chat], translation.writer)
+        return cls(fields, json_bytes(chat), [name for name in _HINTS if name in chat], writer)
 
 
 def _scope_of_chat(scope: Scope) -> Scope:
@@ -169,7 +144,7 @@ class _Reply:
     """Sends the reply to a chat completion on, in the client's dialect."""
 
     def __init__(
-        self, exchange: Exchange, send: Send, request: TranslatedRequest, before_end: Callable[[Json], None]
+        self, exchange: Exchange, send: Send, request: TranslatedRequest, before_end: Callable[[Json], object]
     ) -> None:
         self._exchange = exchange
         self._dialect: Dialect = exchange.dialect

@@ -9,7 +9,7 @@ from proxy.dialects.errors import upstream_error
 from proxy.dialects.messages_reply import begun_message, usage_of_message
 from proxy.dialects.token_counts import Tokens
 from proxy.upstream.bridges.members import Json
-from proxy.upstream.bridges.reply_writer import ReplyWriter
+from proxy.upstream.bridges.reply_writer import Kind, ReplyWriter
 
 _STOP_REASONS = {
     "stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "function_call": "tool_use",
@@ -21,6 +21,8 @@ _DELTAS = {
     "thinking": ("thinking_delta", "thinking"),
     "tool_use": ("input_json_delta", "partial_json"),
 }
+_TEXT: Json = {"type": "text", "text": ""}
+_THOUGHTS: Json = {"type": "thinking", "thinking": "", "signature": ""}
 
 
 class MessageWriter(ReplyWriter):
@@ -38,15 +40,12 @@ class MessageWriter(ReplyWriter):
     def begin(self) -> None:
         self.emit({"type": "message_start", "message": self._message})
 
-    def text(self, piece: str) -> None:
-        self._add({"type": "text", "text": ""}, piece)
-
-    def refusal(self, piece: str) -> None:
-        self._refused = True
-        self.text(piece)
-
-    def reasoning(self, piece: str) -> None:
-        self._add({"type": "thinking", "thinking": "", "signature": ""}, piece)
+    def piece(self, kind: Kind, text: str) -> None:
+        self._refused = self._refused or kind == "refusal"
+        block = _THOUGHTS if kind == "reasoning" else _TEXT
+        if self._block.get("type") != block["type"]:
+            self._begin_block({**block})
+        self.arguments(text)
 
     def signed(self, block: Json) -> None:
         """A signature ends the thoughts before; sealed thoughts are a block without text."""
@@ -54,25 +53,25 @@ class MessageWriter(ReplyWriter):
             self._begin_block({"type": "redacted_thinking", "data": block["data"]})
         else:
             if self._block.get("type") != "thinking":
-                self._begin_block({"type": "thinking", "thinking": "", "signature": ""})
+                self._begin_block({**_THOUGHTS})
             self._block["signature"] = block["signature"]
             self._delta({"type": "signature_delta", "signature": block["signature"]})
-        self._end_block()
+        self.end_item()
 
     def begin_call(self, id: str, name: str, *, custom: bool) -> None:
         self._begin_block({"type": "tool_use", "id": id, "name": name, "input": {}})
 
     def arguments(self, piece: str) -> None:
-        self._piece(piece)
-
-    def end_call(self) -> None:
-        self._end_block()
+        """Also a piece of a block of another kind."""
+        self._pieces.append(piece)
+        kind, member = _DELTAS[self._block["type"]]
+        self._delta({"type": kind, member: piece})
 
     def keep_alive(self) -> None:
         self.emit({"type": "ping"})
 
     def finish(self) -> None:
-        self._end_block()
+        self.end_item()
         reason = _STOP_REASONS.get(self.finish_reason or "", "end_turn")
         if self._refused:
             reason = "refusal"
@@ -95,26 +94,16 @@ class MessageWriter(ReplyWriter):
 
     # --- Blocks
 
-    def _add(self, block: Json, piece: str) -> None:
-        if self._block.get("type") != block["type"]:
-            self._begin_block(block)
-        self._piece(piece)
-
-    def _piece(self, piece: str) -> None:
-        self._pieces.append(piece)
-        kind, member = _DELTAS[self._block["type"]]
-        self._delta({"type": kind, member: piece})
-
     def _delta(self, delta: Json) -> None:
         self.emit({"type": "content_block_delta", "index": len(self._content) - 1, "delta": delta})
 
     def _begin_block(self, block: Json) -> None:
-        self._end_block()
+        self.end_item()
         self._block = block
         self._content.append(block)
         self.emit({"type": "content_block_start", "index": len(self._content) - 1, "content_block": block})
 
-    def _end_block(self) -> None:
+    def end_item(self) -> None:
         if not self._block:
             return
         kind, text = self._block["type"], "".join(self._pieces)

@@ -30,32 +30,34 @@ _ANOTHER_THING = re.compile(
 _MOST_ERROR_BYTES = 16 * 1024
 
 
-class BridgedRelay:
-    """The relay, and the bridge for paths that an upstream lacks."""
+class Bridge:
+    """An app around a lane, which answers by chat completions where the upstream lacks the path."""
 
-    def __init__(self, relay: App, *, relearn_after_s: float) -> None:
-        self._relay = relay
+    def __init__(self, lane: App, *, relearn_after_s: float, chat_only: bool = False) -> None:
+        """chat_only: no upstream of the lane is asked by another path than that of chat completions."""
+        self._lane = lane
+        self._stated = (DIALECT_NAMES[CHAT.path],) if chat_only else ()
         self._unsupported = UnsupportedFeatures(relearn_after_s)
         self._relearn_after_s = relearn_after_s
         self._present_until: dict[tuple[str, str], float] = {}  # (address, path) -> a time of the monotonic clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises as the relay and as the bridge; ApiError 404 where the upstream has neither the path nor the other."""
+        """Raises as the lane and as `bridged`; ApiError 404 where the upstream has neither the path nor the other."""
         exchange = exchange_of(scope)
         target, path = exchange.target, exchange.dialect.path
         if target is None or exchange.listed or scope["path"] != path:
-            await self._relay(scope, receive, send)
-        elif target.dialects:
-            if DIALECT_NAMES[path] in target.dialects:
-                await self._relay(scope, receive, send)
-            elif DIALECT_NAMES[CHAT.path] in target.dialects:
-                await bridged(self._relay, scope, receive, send, self._unsupported)
+            await self._lane(scope, receive, send)
+        elif stated := self._stated or target.dialects:
+            if DIALECT_NAMES[path] in stated:
+                await self._lane(scope, receive, send)
+            elif DIALECT_NAMES[CHAT.path] in stated:
+                await bridged(self._lane, scope, receive, send, self._unsupported)
             else:
                 raise _not_spoken(exchange, target)
         elif path == CHAT.path or self._present_until.get((target.api_base, path), 0.0) > time.monotonic():
-            await self._relay(scope, receive, send)  # a 404 of a path that has answered is about another thing
+            await self._lane(scope, receive, send)  # a 404 of a path that has answered is about another thing
         elif self._unsupported.knows(target, path):
-            await bridged(self._relay, scope, receive, send, self._unsupported)
+            await bridged(self._lane, scope, receive, send, self._unsupported)
         else:
             await self._try(target, scope, receive, send)
 
@@ -67,7 +69,7 @@ class BridgedRelay:
         path = scope["path"]
         look = FirstLook(path, send)
         try:
-            await self._relay(scope, receive, look.send)
+            await self._lane(scope, receive, look.send)
             if look.well:
                 self._present_until[target.api_base, path] = time.monotonic() + self._relearn_after_s
             return
@@ -79,7 +81,7 @@ class BridgedRelay:
                 self._unsupported.learn(target, path, _INSTEAD)
             await send(message)
 
-        await bridged(self._relay, scope, receive, confirm, self._unsupported)
+        await bridged(self._lane, scope, receive, confirm, self._unsupported)
 
 
 def _not_spoken(exchange: Exchange, target: Target) -> ApiError:

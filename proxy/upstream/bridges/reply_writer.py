@@ -8,7 +8,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from proxy.dialects import sse
 from proxy.dialects.errors import ApiError, upstream_error
@@ -22,6 +22,8 @@ from proxy.dialects.replies import (
 )
 from proxy.dialects.token_counts import Tokens, reported_tokens, tokens_of_reply
 from proxy.upstream.bridges.members import Json
+
+Kind = Literal["text", "refusal", "reasoning"]
 
 
 class ReplyWriter(ABC):
@@ -83,16 +85,8 @@ class ReplyWriter(ABC):
         """Write the events before the first text."""
 
     @abstractmethod
-    def text(self, piece: str) -> None:
-        """Write a piece of the answer."""
-
-    @abstractmethod
-    def refusal(self, piece: str) -> None:
-        """Write a piece of a refusal."""
-
-    @abstractmethod
-    def reasoning(self, piece: str) -> None:
-        """Write a piece of the reasoning."""
+    def piece(self, kind: Kind, text: str) -> None:
+        """Write a piece of the answer, of a refusal or of the reasoning."""
 
     @abstractmethod
     def signed(self, block: Json) -> None:
@@ -107,8 +101,8 @@ class ReplyWriter(ABC):
         """Write a piece of the arguments of the call that was begun last."""
 
     @abstractmethod
-    def end_call(self) -> None:
-        """Write the end of the call that was begun last."""
+    def end_item(self) -> None:
+        """Write the end of the call, or of another item, that was begun last."""
 
     @abstractmethod
     def keep_alive(self) -> None:
@@ -140,25 +134,25 @@ class ReplyWriter(ABC):
         blocks = [each for each in _list(delta.get("thinking_blocks")) if isinstance(each, dict)]
         if not any(_text(block.get("thinking")) for block in blocks):  # else the other members repeat the text
             thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
-            self._write(self.reasoning, thought)
+            self._write("reasoning", thought)
         for block in blocks:
-            self._write(self.reasoning, _text(block.get("thinking")))
+            self._write("reasoning", _text(block.get("thinking")))
             if _text(block.get("signature")) or _text(block.get("data")):
                 self._end_calls()
                 self.signed(block)
-        self._write(self.text, content_text(delta.get("content")))
-        self._write(self.refusal, _text(delta.get("refusal")))
+        self._write("text", content_text(delta.get("content")))
+        self._write("refusal", _text(delta.get("refusal")))
         for place, call in enumerate(_list(delta.get("tool_calls"))):
             if isinstance(call, dict):
                 index = call.get("index")
                 written = index if isinstance(index, int) else None
                 self._read_call(call, place if whole else written, place)
 
-    def _write(self, write: Any, piece: str) -> None:
-        if piece:
+    def _write(self, kind: Kind, text: str) -> None:
+        if text:
             self._end_calls()
-            self.text_bytes += len(piece)
-            write(piece)
+            self.text_bytes += len(text)
+            self.piece(kind, text)
 
     def _read_call(self, call: Mapping[str, Any], index: int | None, place: int) -> None:
         """A piece of a call: the first piece has the name. Some providers give each call the index 0, and no id."""
@@ -201,7 +195,7 @@ class ReplyWriter(ABC):
 
     def _end_first(self) -> None:
         self._calls.pop(0).write(self, begin=True)
-        self.end_call()
+        self.end_item()
 
     def _end_calls(self) -> None:
         while self._calls:

@@ -5,14 +5,14 @@ from typing import Any
 
 from proxy.dialects.responses_reply import envelope, item_id, usage_of
 from proxy.upstream.bridges.members import Json
-from proxy.upstream.bridges.reply_writer import ReplyWriter
+from proxy.upstream.bridges.reply_writer import Kind, ReplyWriter
 from proxy.upstream.bridges.responses_request import namespaces_of, packed
 
-# Kind of a part -> (event, the member with the text, further members of the part, further members of the text's events)
+# Kind -> type of the part, member with the text, further members of the part, further members of the text's events
 _PARTS: Mapping[str, tuple[str, str, Json, Json]] = {
-    "output_text": ("response.output_text", "text", {"annotations": [], "logprobs": []}, {"logprobs": []}),
-    "refusal": ("response.refusal", "refusal", {}, {}),
-    "reasoning_text": ("response.reasoning_text", "text", {}, {}),
+    "text": ("output_text", "text", {"annotations": [], "logprobs": []}, {"logprobs": []}),
+    "refusal": ("refusal", "refusal", {}, {}),
+    "reasoning": ("reasoning_text", "text", {}, {}),
 }
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
@@ -41,15 +41,20 @@ class ResponseWriter(ReplyWriter):
         self.emit({"type": "response.created", "response": self._response})
         self.emit({"type": "response.in_progress", "response": self._response})
 
-    def text(self, piece: str) -> None:
-        self._part("output_text", piece)
-
-    def refusal(self, piece: str) -> None:
-        self._part("refusal", piece)
-
-    def reasoning(self, piece: str) -> None:
-        self._part("reasoning_text", piece)
-        self._unsigned.append(piece)
+    def piece(self, kind: Kind, text: str) -> None:
+        """A part of another kind ends first, and an item of another kind."""
+        part_type, member, more, of_text = _PARTS[kind]
+        reasons = kind == "reasoning"
+        if self._item.get("type") != ("reasoning" if reasons else "message"):
+            self._add_item(_reasoning(self._new_id("rs")) if reasons else _message(self._new_id("msg")))
+        if self._kind != kind:
+            self._end_part()
+            self._kind = kind
+            part = {"type": part_type, member: "", **more}
+            self.emit({"type": "response.content_part.added", **self._place_of_part(), "part": part})
+        self._pieces.append(text)
+        self._unsigned += [text] if reasons else []
+        self.emit({"type": f"response.{part_type}.delta", **self._place_of_part(), "delta": text, **of_text})
 
     def signed(self, block: Json) -> None:
         """Of a stream, the signature comes without the text."""
@@ -72,16 +77,13 @@ class ResponseWriter(ReplyWriter):
         self._pieces.append(piece)
         self.emit({"type": f"response.{self._kind}.delta", **self._place(), "delta": piece})
 
-    def end_call(self) -> None:
-        self._end_item()
-
     def keep_alive(self) -> None:
         """The API has no event for this: the second event again."""
         self.emit({"type": "response.in_progress", "response": self._response})
 
     def finish(self) -> None:
         reason = _INCOMPLETE.get(self.finish_reason or "")
-        self._end_item("incomplete" if reason == "max_output_tokens" else "completed")
+        self.end_item("incomplete" if reason == "max_output_tokens" else "completed")
         self.whole = {
             **self._response,
             "status": "incomplete" if reason else "completed",
@@ -102,37 +104,23 @@ class ResponseWriter(ReplyWriter):
     def _place_of_part(self) -> Json:
         return {**self._place(), "content_index": len(self._item["content"])}
 
-    def _part(self, kind: str, piece: str) -> None:
-        """Write a piece of a part; a part of another kind ends first, and an item of another kind."""
-        event, member, more, of_text = _PARTS[kind]
-        reasons = kind == "reasoning_text"
-        if self._item.get("type") != ("reasoning" if reasons else "message"):
-            self._add_item(_reasoning(self._new_id("rs")) if reasons else _message(self._new_id("msg")))
-        if self._kind != kind:
-            self._end_part()
-            self._kind = kind
-            part = {"type": kind, member: "", **more}
-            self.emit({"type": "response.content_part.added", **self._place_of_part(), "part": part})
-        self._pieces.append(piece)
-        self.emit({"type": f"{event}.delta", **self._place_of_part(), "delta": piece, **of_text})
-
     def _end_part(self) -> None:
         if self._kind in _PARTS:
-            event, member, more, of_text = _PARTS[self._kind]
+            part_type, member, more, of_text = _PARTS[self._kind]
             text = "".join(self._pieces)
-            part = {"type": self._kind, member: text, **more}
-            self.emit({"type": f"{event}.done", **self._place_of_part(), member: text, **of_text})
+            part = {"type": part_type, member: text, **more}
+            self.emit({"type": f"response.{part_type}.done", **self._place_of_part(), member: text, **of_text})
             self.emit({"type": "response.content_part.done", **self._place_of_part(), "part": part})
             self._item["content"].append(part)
         self._kind, self._pieces = "", []
 
     def _add_item(self, item: Json) -> None:
-        self._end_item()
+        self.end_item()
         self._item = item
         self._output.append(item)
         self.emit({"type": "response.output_item.added", "output_index": len(self._output) - 1, "item": item})
 
-    def _end_item(self, status: str = "completed") -> None:
+    def end_item(self, status: str = "completed") -> None:
         if not self._item:
             return
         if self._kind in _PARTS:

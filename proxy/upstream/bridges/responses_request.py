@@ -113,7 +113,7 @@ def _messages(sent: Json) -> list[Json]:
             if blocks := _thinking(item):
                 _add_to_turn(messages, {"thinking_blocks": blocks})
         elif isinstance(kind, str) and kind in _CALLS:
-            _add_to_turn(messages, {"tool_calls": [_CALLS[kind](item, at)]})
+            _add_to_turn(messages, {"tool_calls": [_call(item, at)]})
         elif kind in ("function_call_output", "custom_tool_call_output"):
             messages.append(_result(item, at))
         elif kind == "message" and item.get("role") == "assistant":
@@ -160,10 +160,6 @@ def _text_part(part: Json, at: str) -> Json:
     return {"type": "text", "text": text_in(members_of(part, at, "type text", "annotations logprobs"), "text", at)}
 
 
-def _refusal_part(part: Json, at: str) -> Json:
-    return members_of(part, at, "type refusal")
-
-
 def _image_part(part: Json, at: str) -> Json:
     image = members_of(part, at, "type image_url detail file_id")
     if "file_id" in image:
@@ -179,32 +175,23 @@ def _file_part(part: Json, at: str) -> Json:
     return {"type": "file", "file": {name: value for name, value in file.items() if name != "type"}}
 
 
-def _audio_part(part: Json, at: str) -> Json:
-    return members_of(part, at, "type input_audio")
-
-
 _PARTS = {
     **dict.fromkeys(("input_text", "output_text", "text"), _text_part),
-    "refusal": _refusal_part,
+    "refusal": lambda part, at: members_of(part, at, "type refusal"),
     "input_image": _image_part,
     "input_file": _file_part,
-    "input_audio": _audio_part,
+    "input_audio": lambda part, at: members_of(part, at, "type input_audio"),
 }
 
 
-def _function_call(item: Json, at: str) -> Json:
-    call = members_of(item, at, "call_id name namespace arguments", f"type {_OF_REPLIES}")
-    function = {"name": _name_of(call, at), "arguments": text_in(call, "arguments", at)}
-    return {"id": text_in(call, "call_id", at), "type": "function", "function": function}
+_CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
 
 
-def _custom_call(item: Json, at: str) -> Json:
-    call = members_of(item, at, "call_id name namespace input", f"type {_OF_REPLIES}")
-    custom = {"name": _name_of(call, at), "input": text_in(call, "input", at)}
-    return {"id": text_in(call, "call_id", at), "type": "custom", "custom": custom}
-
-
-_CALLS = {"function_call": _function_call, "custom_tool_call": _custom_call}
+def _call(item: Json, at: str) -> Json:
+    kind, member = _CALLS[item["type"]]
+    call = members_of(item, at, f"call_id name namespace {member}", f"type {_OF_REPLIES}")
+    called = {"name": _name_of(call, at), member: text_in(call, member, at)}
+    return {"id": text_in(call, "call_id", at), "type": kind, kind: called}
 
 
 def _result(item: Json, at: str) -> Json:

@@ -15,7 +15,7 @@ from proxy.dialects.target import Target
 from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange
 from proxy.upstream.bridges.bridge import TranslatedRequest
-from proxy.upstream.bridges.missing_paths import BridgedRelay
+from proxy.upstream.bridges.missing_paths import Bridge
 from proxy.upstream.relay import Relay
 from runtime.http_client import Client
 from tests.proxy.upstream.translated.provider_lane import chunk, completion, frames
@@ -53,13 +53,13 @@ async def relaying(server: Server, *, relearn_after_s: float = 100.0, **row: Any
     client = Client(connect_timeout_s=20, first_byte_timeout_s=20, idle_timeout_s=20, keepalive_s=20, max_connections=9)
     async with upstream(server) as running:
         try:
-            yield Asking(BridgedRelay(Relay(client), relearn_after_s=relearn_after_s), running, row)
+            yield Asking(Bridge(Relay(client), relearn_after_s=relearn_after_s), running, row)
         finally:
             client.close()
 
 
 class Asking:
-    def __init__(self, app: BridgedRelay, running: Upstream, row: dict[str, Any]) -> None:
+    def __init__(self, app: Bridge, running: Upstream, row: dict[str, Any]) -> None:
         self.app = app
         self.target = Target("m", "relay", running.url + "/v1", "", **row)
         self.running = running

@@ -19,7 +19,7 @@ from proxy.dialects.paths import BY_PATH
 from proxy.dialects.target import Target
 from proxy.exchange import KEY, Exchange
 from proxy.server.http1 import Connections, Timeouts
-from proxy.upstream.bridges.bridge import Bridge
+from proxy.upstream.bridges.missing_paths import Bridge
 from proxy.upstream.translated.lane import Translated
 from tests.support import anthropic_server as anthropic
 from tests.support.anthropic_server import Json, Reply, ScriptedServer, json_reply, scripted
@@ -51,7 +51,7 @@ class Gateway:
 
     def __init__(self, lane: Translated, target: Target) -> None:
         self.lane = lane
-        self.app = Bridge(lane, relearn_after_s=100)
+        self.app = Bridge(lane, relearn_after_s=100, chat_only=True)
         self.target = target
         self.port = 0
         self.exchanges: list[Exchange] = []
