@@ -46,6 +46,7 @@ _CONNECT_S, _KEEPALIVE_S = 10.0, 30.0
 _LONGEST_S = 86_400.0  # of a response: the limits of a call or of a fetch end sooner
 _MOST_OPEN = 1_000  # connections; the calls at a time have a limit of their own
 _MOST_IDLE = 24  # connections of one API, of all keys
+_PIECE_BYTES = 1 << 16  # zlib copies what is left of a piece at each end of a member
 
 
 class ForbiddenAddress(Exception):
@@ -223,8 +224,9 @@ class _Body(httpx.AsyncByteStream):
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while piece := await self._response.read():
-            yield piece
+        while received := await self._response.read():
+            for start in range(0, len(received), _PIECE_BYTES):
+                yield received[start : start + _PIECE_BYTES]
 
     async def aclose(self) -> None:
         self._response.close()

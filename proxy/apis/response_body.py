@@ -13,48 +13,34 @@ _OTHERS = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi"
 
 async def read_within(response: httpx.Response, max_bytes: int) -> tuple[bytes, bool]:
     """The first `max_bytes` of the body, and whether the body is whole. Raises httpx.DecodingError."""
-    unpacker = _Unpacker(response.headers.get("content-encoding", ""))
+    bits = _window_bits(response.headers.get("content-encoding", ""))
+    stream = zlib.decompressobj(bits) if bits else None
     content = bytearray()
-    async for piece in response.aiter_raw():
-        content += unpacker.unpacked(piece, max_bytes + 1 - len(content))
+    async for received in response.aiter_raw():
+        piece = received
+        if stream is None:
+            content += piece
+        while stream is not None and piece and len(content) <= max_bytes:
+            if stream.eof:  # a gzip file may have several members (RFC 1952 §2.2)
+                if piece[:2] != _GZIP[: len(piece)]:
+                    break  # bytes after the end, which mean nothing
+                stream = zlib.decompressobj(bits)
+            try:
+                content += stream.decompress(piece, max_bytes + 1 - len(content))
+            except zlib.error as error:
+                raise httpx.DecodingError("the response is damaged") from error
+            piece = stream.unused_data
         if len(content) > max_bytes:
             return bytes(content[:max_bytes]), False
-    unpacker.check_end()
+    if stream is not None and not stream.eof and response.num_bytes_downloaded:
+        raise httpx.DecodingError("the response is cut off")
     return bytes(content), True
 
 
-class _Unpacker:
-    """Unpacks the pieces of a body."""
-
-    def __init__(self, encodings: str) -> None:
-        """Raises httpx.DecodingError for encodings that cannot be unpacked."""
-        names = [one.strip().lower() for one in encodings.split(",")]
-        packed = [one for one in names if one.encode() in WINDOW_BITS or one in _OTHERS]
-        if len(packed) > 1 or not _OTHERS.isdisjoint(packed):
-            raise httpx.DecodingError(f"the content-encoding {encodings!r} was not asked for")
-        self._window_bits = WINDOW_BITS[packed[0].encode()] if packed else 0
-        self._stream = zlib.decompressobj(self._window_bits) if packed else None
-        self._began = False
-
-    def unpacked(self, piece: bytes, most_bytes: int) -> bytes:
-        """At most `most_bytes` of the content. Raises httpx.DecodingError."""
-        if self._stream is None:
-            return piece
-        content = bytearray()
-        try:
-            while piece and len(content) < most_bytes:
-                if self._stream.eof:  # a gzip file may have several members (RFC 1952 §2.2)
-                    if piece[:2] != _GZIP[: len(piece)]:
-                        break  # bytes after the end, which mean nothing
-                    self._stream = zlib.decompressobj(self._window_bits)
-                self._began = True
-                content += self._stream.decompress(piece, most_bytes - len(content))
-                piece = self._stream.unused_data
-        except zlib.error as error:
-            raise httpx.DecodingError("the response is damaged") from error
-        return bytes(content)
-
-    def check_end(self) -> None:
-        """Raises httpx.DecodingError where the packed bytes are not whole."""
-        if self._stream is not None and self._began and not self._stream.eof:
-            raise httpx.DecodingError("the response is cut off")
+def _window_bits(encodings: str) -> int:
+    """Of zlib; 0: not packed. Raises httpx.DecodingError for encodings that cannot be unpacked."""
+    names = [one.strip().lower() for one in encodings.split(",")]
+    packed = [one for one in names if one.encode() in WINDOW_BITS or one in _OTHERS]
+    if len(packed) > 1 or not _OTHERS.isdisjoint(packed):
+        raise httpx.DecodingError(f"the content-encoding {encodings!r} was not asked for")
+    return WINDOW_BITS[packed[0].encode()] if packed else 0
