@@ -62,7 +62,7 @@ async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes
         name == b"content-type" and b"multipart/" in value.lower() for name, value in scope["headers"]
     ):
         return raw
-    return await by_size(raw, lambda: JsonBody.parse(raw).with_model(deployment))
+    return await by_size(raw, lambda: JsonBody.parse(raw).edited(model=deployment))
 
 
 async def _unpacked(raw: bytes, encoding: bytes, max_bytes: int, exchange: Exchange) -> bytes:

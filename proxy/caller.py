@@ -46,7 +46,6 @@ class Names:
 
     @property
     def all(self) -> bool:
-        """Whether every name is granted."""
         return "" in self.patterns
 
 

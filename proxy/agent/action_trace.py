@@ -42,8 +42,6 @@ class Offered(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FoundOperation:
-    """An operation found by a search."""
-
     operation: str  # SET/OPERATION
     outcome: FoundOutcome
     score: float | None  # of the best text, only for the order; None: found as a producer only
@@ -114,12 +112,10 @@ class ActionTrace:
 
     @property
     def operations(self) -> Sequence[str]:
-        """The offered operations, as SET/OPERATION."""
         return ["/".join(one.origin) for one in self.tools.values() if one.origin[0]]
 
     @property
     def searched(self) -> bool:
-        """Whether the gateway searched for operations."""
         return self.offer not in ("not suited", "model refuses tools") or bool(self.rounds)
 
     def words(self) -> Iterator[str]:

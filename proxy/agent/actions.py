@@ -56,9 +56,7 @@ class Apis(Protocol):
         """Name of each set that a key may call -> the API. key: the id; "": no key. Raises RetrievalError."""
         ...
 
-    async def close(self) -> None:
-        """Close the connections."""
-        ...
+    async def close(self) -> None: ...
 
 
 class Actions:
@@ -221,7 +219,6 @@ class Actions:
         return found
 
     def _always_offered(self, apis: Mapping[str, Api], rights: Rights) -> list[OperationTool]:
-        """The baked-in operations of the chat's sets."""
         return [
             OperationTool(one, apis[name])
             for name, operations in self._baked_in.items()

@@ -124,7 +124,6 @@ class Execution:
         return texts
 
     async def _result(self, one: ToolCall, share: CallShare) -> str:
-        """The text for the model."""
         tool = self._toolbox.named(one.name)  # a waiting call may outlive the operation
         traced = ActionCall(len(self._trace.rounds), self._exchange.elapsed_ms())
         if tool is not None:
@@ -232,7 +231,6 @@ def _arguments(text: str) -> Any:
 
 
 def _canonical(arguments: str) -> str:
-    """The arguments in one spelling."""
     value = json_of(arguments.encode("utf-8", "replace"))
     try:
         return json.dumps(value, sort_keys=True) if value is not None else arguments  # orjson refuses half a pair

@@ -45,8 +45,6 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """The changes made by `add`."""
-
     title: str
     base_url: str
     added: int
@@ -59,22 +57,17 @@ class AddReport:
 
 @dataclass(frozen=True, slots=True)
 class FoundAction:
-    """An operation found by a search."""
-
     set: str
     operation: Operation
     hit: Hit | None = None  # the best text of the operation; None: found as a producer only
 
     @property
     def label(self) -> str:
-        """The set and the operation, for logs and reports."""
         return f"{self.set}/{self.operation.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundActions:
-    """The result of a search."""
-
     actions: Sequence[FoundAction] = field(default_factory=list)  # the best first, each before the producers
     texts: Retrieved | None = None  # of the search of texts; None: no set has documents
 

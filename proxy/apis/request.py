@@ -74,7 +74,7 @@ def build_request(
             value = None  # a list of nulls alone
         if value is not None or (parameter.place == "path" and parameter.argument in arguments):
             parts.add(parameter, value)
-        elif parameter.required:  # null is no value (RFC 6570 §2.3)
+        elif parameter.required:  # null is not a value (RFC 6570 §2.3)
             raise BadArgument(f"{parameter.argument} is missing")
     headers = parts.headers
     if parts.cookies:
@@ -95,7 +95,9 @@ def build_request(
     url = base.rstrip("/") + quote(path, safe=_RESERVED + _UNRESERVED + "%")
     own = [one for one in (own_query, path_query) if one]
     url += f"?{'&'.join([*own, *parts.query])}" if own or parts.query else ""
-    _check_method(operation, url)
+    override = next(filter(names_method, query_names(url)), "")
+    if override and operation.effect == "reads":
+        raise BadArgument(f"the query must not have the name {override}, which names another method")
     taken = [_Taken("query", name) for one in own for name in query_names(f"?{one}")]
     taken += [_Taken(*key)] if key else []
     _check_names(operation, parts.names, fields, fixed, taken)
@@ -122,17 +124,13 @@ class _Parts:
             case "header":
                 self.headers.append((parameter.name, _header_value(parameter, value)))
             case place:
-                pairs = list(_query_pairs(parameter, value))
+                if parameter.media_type:
+                    pairs = [f"{_encoded(parameter.name)}={_encoded(_dumps(value))}"]
+                else:
+                    pairs = [*_styled(parameter.name, value, parameter)]
                 (self.query if place == "query" else self.cookies).extend(pairs)
                 names = _names_of(pairs)
         self.names.append((parameter, names))
-
-
-def _check_method(operation: Operation, url: str) -> None:
-    """Raise BadArgument where the query of a call that only reads names another method."""
-    override = next(filter(names_method, query_names(url)), "")
-    if override and operation.effect == "reads":
-        raise BadArgument(f"the query must not have the name {override}, which names another method")
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -311,19 +309,12 @@ def _without_blanks(text: str) -> str:
 # --- query, cookies, forms -------------------------------------------------------------------------------------------
 
 
-def _query_pairs(parameter: Parameter, value: Any) -> Iterator[str]:
-    """The pairs without null, which a query cannot have: a server would read the text "null"."""
-    if parameter.media_type:
-        yield f"{_encoded(parameter.name)}={_encoded(_dumps(value))}"
-        return
-    yield from _styled(parameter.name, value, parameter.style, parameter.explode, parameter.allow_reserved)
-
-
-def _styled(name: str, value: Any, style: Style, explode: bool, reserved: bool) -> Iterator[str]:
-    """The pairs name=value of a query or a form."""
+def _styled(name: str, value: Any, how: Parameter | Encoding) -> Iterator[str]:
+    """The pairs name=value of a query or a form, without null: a server would read the text "null"."""
     if value is None:
         return
-    if style == "deepObject" and isinstance(value, dict | list):
+    explode, reserved = how.explode, how.allow_reserved
+    if how.style == "deepObject" and isinstance(value, dict | list):
         yield from _deep(name, value, reserved)
     elif isinstance(value, dict) and explode:
         for inner, one in value.items():
@@ -333,7 +324,7 @@ def _styled(name: str, value: Any, style: Style, explode: bool, reserved: bool) 
         if explode or not isinstance(value, dict | list):
             yield from (f"{_encoded(name)}={part}" for part in parts)
         elif parts:
-            yield f"{_encoded(name)}={_SEPARATORS.get(style, ',').join(parts)}"
+            yield f"{_encoded(name)}={_SEPARATORS.get(how.style, ',').join(parts)}"
 
 
 def _exploded(name: str, value: Any, reserved: bool) -> Iterator[str]:
@@ -413,7 +404,7 @@ def _form_pairs(body: Body, value: Mapping[str, Any]) -> Iterator[str]:
         if is_json(encoding.media_type) or (isinstance(one, dict) and not encoding.by_style):
             yield f"{_encoded(name)}={_encoded(_dumps(one))}"
         else:
-            yield from _styled(name, one, encoding.style, encoding.explode, encoding.allow_reserved)
+            yield from _styled(name, one, encoding)
 
 
 def _multipart(body: Body, value: Mapping[str, Any]) -> tuple[str, bytes]:

@@ -31,8 +31,6 @@ _LONG_NUMBER = re.compile(r"[0-9][0-9.]{17}")  # has perhaps more digits than a 
 
 
 class ResultText(NamedTuple):
-    """A response for a model."""
-
     text: str
     whole: str = ""  # without cuts, where the text is cut
 

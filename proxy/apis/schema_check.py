@@ -8,6 +8,7 @@ and needs 150 ms to import. The check leaves `pattern`, `not`, `if` and rare wor
 
 import difflib
 import itertools
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -41,26 +42,18 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def _number(value: Any) -> Any:
-    return value if _is_number(value) else None
-
-
-def _size(value: Any, kind: type[str] | type[list[Any]] | type[dict[str, Any]]) -> int | None:
-    return len(value) if isinstance(value, kind) else None
-
-
-# word of a schema -> (the measure of a value, whether the measure fits the bound, the sentence)
-_BOUNDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], bool], str]] = {
-    "minimum": (_number, lambda a, b: a >= b, "at least {}"),
-    "maximum": (_number, lambda a, b: a <= b, "at most {}"),
-    "exclusiveMinimum": (_number, lambda a, b: a > b, "more than {}"),
-    "exclusiveMaximum": (_number, lambda a, b: a < b, "less than {}"),
-    "minLength": (lambda value: _size(value, str), lambda a, b: a >= b, "a text of at least {} characters"),
-    "maxLength": (lambda value: _size(value, str), lambda a, b: a <= b, "a text of at most {} characters"),
-    "minItems": (lambda value: _size(value, list), lambda a, b: a >= b, "a list of at least {} elements"),
-    "maxItems": (lambda value: _size(value, list), lambda a, b: a <= b, "a list of at most {} elements"),
-    "minProperties": (lambda value: _size(value, dict), lambda a, b: a >= b, "an object of at least {} members"),
-    "maxProperties": (lambda value: _size(value, dict), lambda a, b: a <= b, "an object of at most {} members"),
+# word of a schema -> (the type whose length is measured; None: a number, whether it fits the bound, the sentence)
+_BOUNDS: dict[str, tuple[type | None, Callable[[Any, Any], bool], str]] = {
+    "minimum": (None, operator.ge, "at least {}"),
+    "maximum": (None, operator.le, "at most {}"),
+    "exclusiveMinimum": (None, operator.gt, "more than {}"),
+    "exclusiveMaximum": (None, operator.lt, "less than {}"),
+    "minLength": (str, operator.ge, "a text of at least {} characters"),
+    "maxLength": (str, operator.le, "a text of at most {} characters"),
+    "minItems": (list, operator.ge, "a list of at least {} elements"),
+    "maxItems": (list, operator.le, "a list of at most {} elements"),
+    "minProperties": (dict, operator.ge, "an object of at least {} members"),
+    "maxProperties": (dict, operator.le, "an object of at most {} members"),
 }
 
 
@@ -179,7 +172,6 @@ class _Check:
             raise _TooLarge
 
     def _best(self, alternatives: Sequence[Any], value: Any, where: str, level: int) -> list[str]:
-        """The problems by the schema that the value fits best."""
         return min([self.problems(one, value, where, level + 1) for one in alternatives], key=len)
 
     def _object(self, schema: Mapping[str, Any], value: Mapping[str, Any], where: str, level: int) -> list[str]:
@@ -233,9 +225,10 @@ def _value_problem(schema: Mapping[str, Any], value: Any, where: str) -> str:
             listed = ", ".join(map(_shown, allowed[:_MOST_SHOWN]))
             choice = "one of " if len(allowed) > 1 else ""
             return f"{where or 'the value'} must be {choice}{listed}{more}, not {_shown(value)}"
-    for word, (measure, fits, sentence) in _BOUNDS.items():
-        bound = schema.get(word)
-        if _is_number(bound) and (size := measure(value)) is not None and not fits(size, bound):
+    for word, (kind, fits, sentence) in _BOUNDS.items():
+        if not _is_number(bound := schema.get(word)) or not (isinstance(value, kind) if kind else _is_number(value)):
+            continue
+        if not fits(len(value) if kind else value, bound):
             return f"{where or 'the value'} must be {sentence.format(bound)}, not {_shown(value)}"
     return ""
 

@@ -46,12 +46,10 @@ def title_of(operation: Operation, api: str) -> str:
 
 
 def api_title(api: str) -> str:
-    """The API's title; a long title is cut."""
     return _cut(api, _MOST_API_BYTES)
 
 
 def description_of(operation: Operation) -> str:
-    """The description; a long description is cut."""
     return operation.description[:_MOST_DESCRIPTION_CHARS]
 
 
@@ -79,7 +77,6 @@ def api_text(document: Mapping[str, Any], operations: Sequence[Operation]) -> st
 
 
 def _tags(document: Mapping[str, Any]) -> Iterator[str]:
-    """The tags of all operations of a document."""
     paths = document.get("paths")
     for item in paths.values() if isinstance(paths, dict) else ():
         for given in item.values() if isinstance(item, dict) else ():
@@ -128,7 +125,6 @@ def values_of(schema: Any, defs: Mapping[str, Any], levels: int = 5) -> list[Any
 
 
 def _members(schema: dict[str, object], defs: dict[str, object]) -> str:
-    """The names of a body's members."""
     reference = schema.get("$ref")
     target = defs.get(reference.removeprefix("#/$defs/")) if isinstance(reference, str) else schema
     members = target.get("properties") if isinstance(target, dict) else None

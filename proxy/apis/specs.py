@@ -34,8 +34,6 @@ _SMALLER = (
 
 @dataclass(frozen=True, slots=True)
 class SpecLimits:
-    """What a document may have."""
-
     yaml_bytes: int  # YAML takes fifty times as long to read as JSON
     operations: int  # each is embedded, which takes some 50 ms
 
@@ -58,8 +56,6 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """The operations of a document."""
-
     document: Mapping[str, object]
     title: str
     operations: Sequence[Operation]
@@ -69,8 +65,6 @@ class ReadDocument:
 
 @dataclass(frozen=True, slots=True)
 class SetRows:
-    """What an action set stores of a document."""
-
     title: str
     base_url: str
     operations: Sequence[StoredOperation]

@@ -44,8 +44,6 @@ class ActionSet:
 
 
 class StoredOperation(NamedTuple):
-    """An operation as stored."""
-
     name: str
     revision: str
     definition: bytes
@@ -146,7 +144,6 @@ class ActionStore:
         return {(row.set, row.name): msgspec.json.decode(row.definition, type=Operation) for row in rows}
 
     def find(self, name: str) -> ActionSet | None:
-        """The set of a name. Raises RetrievalError."""
         return next((one for one in self.sets() if one.name == name), None)
 
     def note_document(self, name: str, document: str) -> None:
@@ -186,7 +183,6 @@ class ActionStore:
             return bool(sql.execute(action_sets.delete().where(action_sets.c.name == name)).rowcount)
 
     def close(self) -> None:
-        """Close the database."""
         self._database.close()
 
 

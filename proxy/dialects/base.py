@@ -129,7 +129,6 @@ class ModelRequest(JsonBody, ABC):
 
     @property
     def streamed(self) -> bool:
-        """Whether the client asks for an event stream."""
         return bool(self.fields.get("stream"))
 
     @property
@@ -164,8 +163,6 @@ class ModelRequest(JsonBody, ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """A client API."""
-
     path: str  # of the requests, below the gateway's root
     key_header: KeyHeader  # for the key of an upstream
     reader: type[ReplyReader]

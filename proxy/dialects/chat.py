@@ -25,8 +25,6 @@ _MORE_THAN_TEXT = ("tools", "functions", "audio")
 
 
 class ChatRequest(ModelRequest):
-    """The body of a request for a chat completion."""
-
     __slots__ = ()
     BESIDE = ("tools", "functions", "response_format")
     ANSWER_LIMITS = ("max_completion_tokens", "max_tokens")

@@ -135,7 +135,6 @@ def completion_frames(request: JsonBody, texts: Iterable[str], tokens: Tokens) -
 
 
 def usage_of(tokens: Tokens) -> dict[str, int]:
-    """The `usage`."""
     total = tokens.prompt + tokens.completion
     return {"prompt_tokens": tokens.prompt, "completion_tokens": tokens.completion, "total_tokens": total}
 

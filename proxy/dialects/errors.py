@@ -39,7 +39,6 @@ class ApiError(Exception):
         self.details: Mapping[str, Any] = {}  # for programs, in errors of messages alone
 
     def body(self) -> bytes:
-        """OpenAI's error body as JSON."""
         message, param = encodable(self.message), None if self.param is None else encodable(self.param)
         return orjson.dumps({"error": {"message": message, "type": self.type, "param": param, "code": self.code}})
 
@@ -50,7 +49,6 @@ def encodable(text: str) -> str:
 
 
 def method_not_allowed(method: str, path: str, allowed: Sequence[str]) -> ApiError:
-    """The 405, with the allowed methods."""
     names = ", ".join(allowed)
     text = f"{path} does not take {method}, only {names}."
     return ApiError(405, text, code="method_not_allowed", headers=[(b"allow", names.encode())])

@@ -119,9 +119,7 @@ class JsonBody:
         """The bytes with another model name, without `rag`, and with further edits. No edit: `raw` itself."""
         edits = list(edits)
         if model is not None and model != self.fields.get("model"):
-            value = value_at(self.raw, self.members["model"])
-            end = _after(_STRING, self.raw, value)
-            edits.append(Edit(value, end, json.dumps(model).encode()))  # orjson refuses half a surrogate pair
+            edits.append(self._model_edit(json.dumps(model).encode()))  # orjson refuses half a surrogate pair
         if without_rag and "rag" in self.members:
             edits.append(Edit(*self._span_with_comma(self.members["rag"]), b""))
         if not edits:
@@ -132,16 +130,14 @@ class JsonBody:
             done = end
         return b"".join([*pieces, self.raw[done:]])
 
-    def with_model(self, model: str) -> bytes:
-        """The bytes with this model in place of the client's value, or as the first member."""
-        if self.fields.get("model") == model:
-            return self.raw
-        new = json.dumps(model).encode()
-        if "model" in self.members:
-            start = value_at(self.raw, self.members["model"])
-            return self.raw[:start] + new + self.raw[end_of(unescaped(self.raw), start) :]
-        start = self.raw.index(b"{") + 1
-        return self.raw[:start] + b'"model":' + new + (b"," if self.fields else b"") + self.raw[start:]
+    def _model_edit(self, new: bytes) -> Edit:
+        """The model in place of the client's value, or as the first member."""
+        if "model" not in self.members:
+            start = self.raw.index(b"{") + 1
+            return Edit(start, start, b'"model":' + new + (b"," if self.fields else b""))
+        start = value_at(self.raw, self.members["model"])
+        is_text = isinstance(self.fields["model"], str)
+        return Edit(start, _after(_STRING, self.raw, start) if is_text else end_of(unescaped(self.raw), start), new)
 
     def _span_with_comma(self, start: int) -> tuple[int, int]:
         """The member that begins at `start`, with the comma after the member, else with the comma before."""

@@ -46,7 +46,6 @@ class ProviderFields:
 
     @property
     def message(self) -> Json:
-        """The members of the message."""
         members: Json = _joined(self._message)
         return members
 
@@ -153,7 +152,6 @@ def _same(item: Any, piece: Json, names: Sequence[str]) -> bool:
 
 
 def _joined(value: Any) -> Any:
-    """The value with whole texts."""
     if isinstance(value, _Text):
         return "".join(value)
     if isinstance(value, dict):

@@ -166,8 +166,6 @@ def quoted_label(text: str) -> str:
 
 
 class Quotable(Protocol):
-    """A passage of a document."""
-
     @property
     def title(self) -> str: ...
     @property
@@ -184,7 +182,6 @@ def quoted_passages(passages: Sequence[Quotable]) -> str:
 
 
 def shown_passages(passages: Sequence[Quotable]) -> list[tuple[str, str]]:
-    """The label and the quoted text of each passage."""
     return [(_label(passage), quoted(passage.text).strip()) for passage in passages]
 
 

@@ -29,8 +29,6 @@ class ReplyTooLong(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool that the model asks for."""
-
     id: str
     name: str
     arguments: str  # as the model wrote the arguments: JSON, or text for a custom tool; cut off with the reply
@@ -165,7 +163,6 @@ class ReplyReader(ABC):
 
     @property
     def whole(self) -> bool:
-        """Whether the reply came to an end."""
         return self.ended or self.finish_reason is not None
 
     def tokens(self, request: bytes) -> Tokens:
@@ -174,7 +171,6 @@ class ReplyReader(ABC):
         return tokens_of_reply(self.usage, self.text_bytes, request, final=final)
 
     def read_frame(self, frame: bytes) -> None:
-        """Read a frame of a stream."""
         self._read_data(sse.data_of(frame))
 
     def read_event(self, event: Mapping[str, Any]) -> None:

@@ -42,8 +42,6 @@ def stored_methods(path: str) -> Sequence[str]:
 
 
 class ResponsesRequest(ModelRequest):
-    """The body of a request for a response."""
-
     __slots__ = ()
     NAMES = ("model", "input", "instructions", "rag")
     BESIDE = ("tools", "text")

@@ -66,7 +66,6 @@ class ResponseReader(ReplyReader):
             self.id = answer["id"]
 
     def _read_item(self, item: Mapping[str, Any]) -> None:
-        """An item of a whole response."""
         self._begin_call(item)
         for part in _objects(item.get("content")):
             texts = self._reasoning if item.get("type") == "reasoning" else self._answer
@@ -112,7 +111,6 @@ def _bytes_of_event(kind: str, event: Mapping[str, Any]) -> int:
 
 
 def _bytes_of(item: Mapping[str, Any]) -> int:
-    """The bytes of the texts and calls of an item."""
     parts = [*_objects(item.get("content")), *_objects(item.get("summary"))]
     texts = [part.get(name) for part in parts for name in ("text", "refusal")]
     return text_bytes_of(*texts, item.get("arguments") or item.get("input"))
@@ -158,7 +156,6 @@ def _completed(begun: dict[str, Any], message: dict[str, Any], text: str, tokens
 
 
 def usage_of(tokens: Tokens) -> dict[str, Any]:
-    """The `usage` of a response."""
     return {
         "input_tokens": tokens.prompt,
         "input_tokens_details": {"cached_tokens": tokens.cached, "cache_write_tokens": tokens.cache_writes},

@@ -39,11 +39,9 @@ class Tokens:
 
     @property
     def calls(self) -> tuple["Tokens", ...]:
-        """Each call alone."""
         return self.parts or ((self,) if self.prompt or self.completion else ())
 
     def plus(self, other: "Tokens") -> "Tokens":
-        """The tokens of two calls together."""
         numbers = ("prompt", "completion", "cached", "reasoning", "cache_writes", "hour_cache_writes")
         return Tokens(
             **{name: getattr(self, name) + getattr(other, name) for name in numbers},

@@ -19,7 +19,12 @@ def question(operation: Operation, rows: Sequence[str]) -> str:
 
 def row_for(name: str, schema: Any) -> str:
     """The row for an argument: the name, and the description and the allowed values where the API names any."""
-    return f"{name}{_meaning(schema)}"
+    row = schema if isinstance(schema, dict) else {}
+    words = [" ".join(str(row["description"]).split())[:_MOST_CHARS]] if row.get("description") else []
+    if values := [one for one in allowed(schema) if one is not None][:20]:
+        listed = (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in values)
+        words.append(f"one of {', '.join(listed)}")
+    return f"{name}: {'; '.join(words)}" if words else name
 
 
 def row_for_choice(choice: OpenChoice | None = None) -> str:
@@ -57,15 +62,3 @@ def allowed(schema: Any) -> Iterator[Any]:
 
 def _heading(operation: Operation) -> str:
     return f"For “{operation.summary.strip('. ') or operation.name}” I need more information:"
-
-
-def _meaning(schema: Any) -> str:
-    row = schema if isinstance(schema, dict) else {}
-    words = [" ".join(str(row["description"]).split())[:_MOST_CHARS]] if row.get("description") else []
-    if values := [_word(value) for value in allowed(schema) if value is not None][:20]:
-        words.append("one of " + ", ".join(values))
-    return f": {'; '.join(words)}" if words else ""
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

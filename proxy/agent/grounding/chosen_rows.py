@@ -26,8 +26,6 @@ _JSON = re.compile(r"[\[{]")
 
 
 class ListedRows(NamedTuple):
-    """A result."""
-
     value: Any  # JSON
     narrowed: bool = False  # by a word of the model, which the person has not said: an only row is one of several
 
@@ -69,14 +67,11 @@ def open_choice(value: str, results: Sequence[ListedRows], said: Sequence[str]) 
 
 
 class _Spoken:
-    """The words of a person."""
-
     def __init__(self, said: Sequence[str]) -> None:
         self._text = "  ".join(map(words_of_text, said))
         self.words = set(self._text.split())
 
     def has(self, text: str) -> bool:
-        """Whether a person has said a text as a whole."""
         return (words := words_of_text(text)).strip() != "" and words in self._text
 
 

@@ -35,7 +35,6 @@ class SearchDocuments(Tool):
         self._deadline_s = deadline_s
 
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
-        """Search with the rights of the caller."""
         exchange = calling.chat.exchange
         asked = permitted.PermittedSearch(
             [Turn("user", arguments["query"])],

@@ -57,10 +57,8 @@ class OperationTool(Tool):
         self.name = PREFIX + operation.name
         self.schema = api.schema_of(operation)  # without the fixed arguments
         self.effect = operation.effect
-        words = ". ".join(
-            text.strip(". \n") for text in (operation.summary, operation.description) if text.strip(". \n")
-        )
-        known = words or operation.operation_id or operation.name
+        texts = [one.strip(". \n") for one in (operation.summary, operation.description)]
+        known = ". ".join(filter(None, texts)) or operation.operation_id or operation.name
         description = quoted(f"{known} ({api.name}: {operation.method} {self.path})")
         if len(description) > _MOST_DESCRIPTION_CHARS:
             description = description[: _MOST_DESCRIPTION_CHARS - 1] + "…"
@@ -68,17 +66,14 @@ class OperationTool(Tool):
 
     @property
     def origin(self) -> tuple[str, str]:
-        """The set and the operation."""
         return self.api.name, self.operation.name
 
     @property
     def asked(self) -> Collection[str]:
-        """The arguments that only a person knows."""
         return self.api.asked_of(self.operation)
 
     @property
     def secrets(self) -> Collection[str]:
-        """The secrets of the API."""
         return self.api.known_secrets()
 
     @property
@@ -105,7 +100,6 @@ class OperationTool(Tool):
         return _Call(self, chat, {}).after_question(rows) if rows else ""
 
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
-        """Send a call whose values stand in the conversation."""
         return await _Call(self, calling.chat, arguments).result(calling)
 
 
@@ -130,7 +124,6 @@ class FindActions(Tool):
         self._seconds = seconds
 
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
-        """Add the operations for a query to the tools of the chat."""
         toolbox = calling.chat.toolbox
         try:
             async with asyncio.timeout(self._seconds):
@@ -155,7 +148,8 @@ class _Call:
         self._asked = asked(tool.operation, chat.known)  # arguments that the person was asked for, in an earlier reply
         self._in_path = {one.argument for one in tool.operation.parameters if one.place == "path"}
         # The operation that finds the identifiers; None: not offered.
-        self._producer = next((one for one in chat.toolbox.operations if self._is_found_by(one)), None)
+        producers = [(tool.api.name, name) for name in tool.operation.producers]
+        self._producer = next((one for one in chat.toolbox.operations if one.origin in producers), None)
         self._needs = needs_of(self._producer.schema) if self._producer is not None else {}
 
     async def result(self, calling: Calling) -> ToolResult:
@@ -192,7 +186,6 @@ class _Call:
         return await self._sent(calling)
 
     async def _sent(self, calling: Calling) -> Done:
-        """The result of a checked call."""
         tool, chat, share = self._tool, self._chat, calling.share
         seconds = max(0.1, min(chat.limits.call.seconds, chat.until_s - time.monotonic()))
         limits = replace(share.call, seconds=seconds)
@@ -231,9 +224,6 @@ class _Call:
             self._chat.wanted[self._producer.label] = name
             return _GO_ON.format(example(self._toolbox.name_of(self._producer), {need: named}))
         return _GO_ON.format(f"one JSON object alone, which calls {name}")
-
-    def _is_found_by(self, one: Tool) -> bool:
-        return one.origin[0] == self._tool.api.name and one.origin[1] in self._tool.operation.producers
 
     def _to_ask(self) -> list[str]:
         """The rows of a question to the person, without whose answer a call cannot be right; none: go on.

@@ -33,7 +33,6 @@ class ReadResult(Tool):
         self._store = store
 
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
-        """Read a part of a result."""
         try:
             content = await self._store.content(arguments["id"])
         except RetrievalError:

@@ -165,40 +165,33 @@ def _required(made: Values) -> None:
 
 def without_circles(defs: Values) -> None:
     """Take out references in a circle that ends at no value: A is B, and B is A. A circle through properties stays."""
-    circles = _Circles(defs)
-    for name in list(defs):
-        circles.open(name)
+    walked: dict[str, bool] = {}  # name -> whether the walk through the schema is over
 
-
-class _Circles:
-    """A walk through the schemas of one value, by references."""
-
-    def __init__(self, defs: Values) -> None:
-        self._defs = defs
-        self._walked: dict[str, bool] = {}  # name -> whether the walk is over
-
-    def open(self, name: str) -> bool:
+    def within(name: str) -> bool:
         """Walk through a schema, once; returns whether the walk is within the schema: a circle."""
-        if name not in self._walked:
-            self._walked[name] = False
-            self._take_out(self._defs.get(name))
-            self._walked[name] = True
-        return not self._walked[name]
+        if name not in walked:
+            walked[name] = False
+            take_out(defs.get(name))
+            walked[name] = True
+        return not walked[name]
 
-    def _take_out(self, schema: Any) -> bool:
+    def take_out(schema: Any) -> bool:
         """Take the references in a circle out of a schema; returns whether the schema itself was one."""
         if not isinstance(schema, dict):
             return False
-        itself = "$ref" in schema and self.open(schema["$ref"].removeprefix("#/$defs/"))
+        itself = "$ref" in schema and within(schema["$ref"].removeprefix("#/$defs/"))
         if itself:
             del schema["$ref"]
         for name in ("allOf", "anyOf", "oneOf"):
-            gone = [self._take_out(one) for one in schema.get(name, ())]
+            gone = [take_out(one) for one in schema.get(name, ())]
             if any(gone) and (name != "allOf" or all(gone)):  # without one choice, the others would be wrong
                 del schema[name]
             elif any(gone):
                 schema[name] = [one for one, left in zip(schema[name], gone, strict=True) if not left]
         for name in ("not", "if", "then", "else"):
-            if self._take_out(schema.get(name)):
+            if take_out(schema.get(name)):
                 del schema[name]
         return itself
+
+    for name in list(defs):
+        within(name)

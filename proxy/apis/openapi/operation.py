@@ -75,8 +75,6 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One operation of an API."""
-
     name: str  # unique within the API; letters, digits, _ and -, at most 64 characters
     method: str  # in capital letters
     path: str  # a template, as /groups/{groupId}/users

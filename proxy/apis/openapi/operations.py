@@ -187,7 +187,7 @@ def _operation(
         raise _Unsupported(f"the path's {{{missing[0]}}} is not a parameter of the operation")
     body = _body(made, given, method)
     schema = made.schema()
-    if method.upper() in READING_METHODS:  # others are no tools
+    if method.upper() in READING_METHODS:  # others are not tools
         if (smaller := fitted(schema)) is None:
             raise SchemaTooLarge(f"the required arguments take more than {MOST_BYTES:,} bytes, the most for a tool")
         schema = smaller

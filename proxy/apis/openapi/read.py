@@ -34,7 +34,7 @@ class _Loader(yaml.CSafeLoader):
 
     def __init__(self, text: bytes) -> None:
         super().__init__(text)
-        self._budget = ReadBudget()  # of merged members, which are no shared values
+        self._budget = ReadBudget()  # of merged members, which are not shared
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):
