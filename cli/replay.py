@@ -60,9 +60,9 @@ async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
 
 def _receipt(settings: Settings, id: str) -> Mapping[str, Any]:
     """The stored receipt. Raises RetrievalError."""
-    from cli.assembly.stores import receipt_store
+    from cli.assembly.stores import record_store
 
-    opened = receipt_store(settings)
+    opened = record_store(settings)
     try:
         content = opened.read(id)
     finally:

@@ -58,7 +58,7 @@ class Serving:
         limits = Timeouts(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
         self.connections = Connections(self._made.app, limits, gone)
         self._watching: asyncio.Task[None] | None = None
-        self._keeping: asyncio.Future[tuple[None, None, None, None]] | None = None
+        self._writing: asyncio.Future[list[None]] | None = None
 
     async def start(self, listener: socket.socket) -> None:
         """Serve connections to a bound socket and load all models. Returns when warm."""
@@ -67,17 +67,15 @@ class Serving:
 
     async def warm(self) -> None:
         """Load models in advance and start the tasks that keep keys and accounts up to date."""
-        self._watching = asyncio.create_task(self._made.keyring.watch())
         made = self._made
+        self._watching = asyncio.create_task(made.keyring.watch())
         await asyncio.to_thread(made.receipts.warm)
         await asyncio.to_thread(made.histories.warm)
         if made.actions is not None:
             await made.actions.start()
-        self._keeping = asyncio.gather(
-            made.ledger.run(), made.receipts.run(), made.histories.run(), made.shadow.keeper.run()
-        )
-        if self._made.translated is not None:
-            await self._made.translated.warm()
+        self._writing = asyncio.gather(*(writer.run() for writer in made.writers))
+        if made.ways.translated is not None:
+            await made.ways.translated.warm()
         garbage.tune_gc()
 
     def set_status(self, missing: str) -> None:
@@ -103,18 +101,14 @@ class Serving:
                 self._watching.cancel()
             await self._made.mcp.close()
             await self._made.shadow.close()
-            if self._keeping is not None:
-                self._made.ledger.stop()
-                self._made.receipts.stop()
-                self._made.histories.stop()
-                self._made.shadow.keeper.stop()
-                await self._keeping
+            if self._writing is not None:
+                for writer in self._made.writers:
+                    writer.stop()
+                await self._writing
             if self._made.actions is not None:
                 await self._made.actions.close()
             await self._knowledge.close()
-            self._made.client.close()
-            if self._made.translated is not None:
-                await self._made.translated.close()
+            await self._made.ways.close()
 
 
 class _WorkerProcess:

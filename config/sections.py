@@ -54,6 +54,10 @@ class ServerSettings:
     shutdown_s: Seconds
     log_level: Literal["debug", "info", "warning", "error"]
 
+    @property
+    def max_body_bytes(self) -> int:
+        return self.max_body_mb * 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class AuthSettings:
@@ -222,13 +226,7 @@ class QdrantSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiptsSettings:
-    keep_hours: OptionalNumber
-    max_mb: Count
-
-
-@dataclass(frozen=True, slots=True)
-class HistorySettings:
+class RecordSettings:
     keep_hours: OptionalNumber
     max_mb: Count
 
@@ -266,8 +264,8 @@ class Settings:
     ingest: IngestSettings
     catalog: CatalogSettings
     qdrant: QdrantSettings
-    receipts: ReceiptsSettings
-    history: HistorySettings
+    receipts: RecordSettings
+    history: RecordSettings
     bench: BenchSettings
     usage: UsageSettings
     data: Folder

@@ -49,11 +49,11 @@ class SettingsError(Exception):
 
 
 def load(
-    *, file: Path | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+    *, file: Path | None = None, environ: Mapping[str, str] = os.environ, flags: Mapping[str, Any] | None = None
 ) -> Settings:
     """The effective settings.
 
-    file: a YAML file, or None. environ: where RAGWAY_SECTION__KEY is looked up (default: os.environ).
+    file: a YAML file, or None. environ: where RAGWAY_SECTION__KEY is looked up.
     flags: dotted key -> value, from the command line; None values are flags not given.
     Raises SettingsError.
     """
@@ -62,7 +62,7 @@ def load(
     _merge(values, _read(DEFAULTS), origins, "default")
     if file is not None:
         _merge(values, _read(file), origins, str(file))
-    for variable, text in sorted((os.environ if environ is None else environ).items()):
+    for variable, text in sorted(environ.items()):
         if variable.startswith(PREFIX) and variable not in (KEY, BENCH_KEY, MASTER_KEY):
             key = variable.removeprefix(PREFIX).lower().replace("__", ".")
             _merge(values, _nested(key, _read_variable(text, _hint_of(key), variable)), origins, variable)

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from runtime.database import Schema
 
-_FILE = "receipts.db"
+RECEIPTS = "receipts"  # the kind of the first records, and the name of the file
+_FILE = f"{RECEIPTS}.db"
 _OVERHEAD_BYTES = 200  # of a row, beside the content
 _PRUNE_EVERY_S = 60.0
-_SHARE_OF_MARKS = 0.1  # of the size limit
+_SHARE_OF_FUTURE = 0.1  # of the size limit, for records with a time in the future
 _LEFT = 0.9  # of the size limit, after the oldest records are deleted
 _AT_A_TIME = 500  # rows in memory during a complete read
 
@@ -38,7 +39,7 @@ class RecordStore:
         keep_s: float,
         max_bytes: int,
         now_s: Callable[[], float] = time,
-        kind: str = "receipts",
+        kind: str = RECEIPTS,
     ) -> None:
         """url: of a PostgreSQL database; "" = the data folder. keep_s: 0 stores nothing. max_bytes: of all records of
         the kind."""
@@ -80,7 +81,7 @@ class RecordStore:
 
     def prune(self) -> None:
         """Delete expired records, and the oldest records beyond the size limit. Raises RetrievalError."""
-        if self._database.there() and not self._database.empty():
+        if not self._database.empty():
             with self._database.writing() as sql:
                 self._prune(sql)
 
@@ -130,9 +131,9 @@ class RecordStore:
         table, mine = self._table(), self._mine()
         at_s = table.c.at_s
         sql.execute(table.delete().where(mine, at_s <= self._now_s() - self.keep_s))
-        # A mark (`proxy.agent.conversation`) has a time in the future, so a cut of all records would leave marks alone:
-        # at three chats a second, marks filled the table within two days, and all other records were deleted.
-        self._cut(sql, mine & (at_s > self._now_s() + self.keep_s / 2), self._max_bytes * _SHARE_OF_MARKS)
+        # A cut of all records would leave those with a time in the future alone: at three chats a second, these filled
+        # the table within two days, and all other records were deleted.
+        self._cut(sql, mine & (at_s > self._now_s() + self.keep_s / 2), self._max_bytes * _SHARE_OF_FUTURE)
         self._cut(sql, mine, self._max_bytes)
         self._pruned_s = self._now_s()
 

@@ -1,7 +1,6 @@
 """Settings to the APIs whose operations are called. `gateway` imports the module if an API is configured."""
 
 import contextlib
-import os
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from cli.assembly.stores import accounts, history_store, key_credentials
+from cli.assembly.stores import record_store
 from cli.common import knowledge as opened_knowledge
 from config.sections import ActionsApi, Settings
 from config.settings import SettingsError
 from proxy.access.key_apis import KeyApis
-from proxy.access.key_credentials import FIXED
+from proxy.access.key_credentials import FIXED, KeyCredentials
 from proxy.agent.actions import Actions
 from proxy.agent.conversation import HiddenRounds
 from proxy.agent.toolbox import ActionLimits
@@ -37,10 +36,9 @@ _SHORTEST_MASKED_USER = 8  # characters: a shorter user, as admin, stands in man
 
 
 def chat_actions(
-    settings: Settings, knowledge: Knowledge, metrics: Metrics, environ: Mapping[str, str] | None = None
+    settings: Settings, knowledge: Knowledge, credentials: KeyCredentials, metrics: Metrics, environ: Mapping[str, str]
 ) -> Actions:
     """The action sets that chats can use. Raises SettingsError."""
-    environ = os.environ if environ is None else environ
     for name in settings.actions:  # a variable that is not set is an error of the start
         action_api(settings, ActionSet(name, "", "", 0.0, ()), environ)
     row = settings.action_calls
@@ -61,14 +59,12 @@ def chat_actions(
     )
     library = ActionLibrary(action_store(settings), knowledge, spec_reader(settings))
     offered = {name: api.offer for name, api in settings.actions.items()}
-    memory = HiddenRounds(history_store(settings, HiddenRounds.KIND), metrics.histories)
-    results = StoredResults(history_store(settings, StoredResults.KIND), metrics.histories)
+    memory = HiddenRounds(record_store(settings, HiddenRounds.KIND), metrics.histories)
+    results = StoredResults(record_store(settings, StoredResults.KIND), metrics.histories)
     keeps = bool(settings.history.keep_hours)
     return Actions(
         library,
-        KeyApis(
-            lambda found, own: action_api(settings, found, environ, own), key_credentials(accounts(settings), environ)
-        ),
+        KeyApis(lambda found, own: action_api(settings, found, environ, own), credentials),
         offered,
         limits,
         memory if keeps else None,

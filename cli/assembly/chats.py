@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.assembly.models import upstreams
-from cli.assembly.stores import comparison_store
+from cli.assembly.stores import record_store
 from config.sections import Settings
 from config.settings import PROMPTS, SMALL_TALK, UTILITY_REQUESTS, SettingsError
 from proxy.access.ledger import Ledger
@@ -23,7 +23,7 @@ from proxy.dialects.errors import ApiError
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Receipts, Versions, sha256_of
-from proxy.observe.shadow.comparison import serialize_comparison
+from proxy.observe.shadow.comparison import COMPARISONS, serialize_comparison
 from proxy.observe.shadow.middleware import ShadowComparison
 from proxy.upstream.routes import Routes
 from runtime.write_behind import WriteBehindQueue
@@ -55,11 +55,6 @@ def versions(settings: Settings) -> Versions:
     return Versions(version("ragway"), sha256_of(template(settings).text), settings.inject.order, values)
 
 
-def max_body_bytes(settings: Settings) -> int:
-    """The largest body of a request."""
-    return settings.server.max_body_mb * 2**20
-
-
 def augment_options(
     settings: Settings,
     receipts: Receipts,
@@ -73,7 +68,7 @@ def augment_options(
     return AugmentOptions(
         retrieval=retrieval,
         inject=settings.inject,
-        max_body_bytes=max_body_bytes(settings),
+        max_body_bytes=settings.server.max_body_bytes,
         utility_prompts=utility_prompts(settings),
         small_talk=SmallTalk.read(SMALL_TALK) if retrieval.skip_housekeeping else SmallTalk(),
         receipts=receipts if settings.receipts.keep_hours else None,
@@ -146,7 +141,7 @@ def rewrite_prompt(settings: Settings) -> Prompt:
 
 
 def shadow_comparison(
-    settings: Settings, upstream: App, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str] | None
+    settings: Settings, upstream: App, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str]
 ) -> ShadowComparison:
     """The shadow comparison, which also deletes old comparisons where no new comparisons are made."""
     bench = settings.bench
@@ -156,7 +151,7 @@ def shadow_comparison(
         upstream,
         ModelCalls(ways.app, ledger, settings.usage.record),
         ways.close,
-        WriteBehindQueue(comparison_store(settings), serialize_comparison, metrics.comparisons),
+        WriteBehindQueue(record_store(settings, COMPARISONS), serialize_comparison, metrics.comparisons),
         metrics,
         bench,
     )

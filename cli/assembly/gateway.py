@@ -5,20 +5,20 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cli.assembly.chats import (
     augment_options,
-    max_body_bytes,
     rewriter,
     shadow_comparison,
     template,
     versions,
 )
 from cli.assembly.models import Upstreams, upstreams
-from cli.assembly.stores import accounts, history_store, key_credentials, ledger_of, receipt_store
+from cli.assembly.stores import accounts, key_credentials, ledger_of, record_store
 from cli.assembly.targets import targets, upstream_names
 from config.sections import Settings
+from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
 from proxy.api.admin import Admin
@@ -37,11 +37,10 @@ from proxy.observe.receipts.receipt import Receipts
 from proxy.observe.shadow.middleware import ShadowComparison
 from proxy.upstream.routes import Routes
 from retrieval.knowledge import Knowledge
-from runtime.http_client import Client
+from runtime.write_behind import WriteBehindQueue
 
 if TYPE_CHECKING:
     from proxy.agent.actions import Actions
-    from proxy.upstream.translated.lane import Translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +48,14 @@ class Gateway:
     """The application, with the parts to start before and to close after."""
 
     app: App
-    client: Client
-    translated: "Translated | None"  # None: no model needs litellm
-    routes: Routes
+    ways: Upstreams
     keyring: Keyring
     mcp: Mcp
     ledger: Ledger
     receipts: Receipts
     histories: Histories
     shadow: ShadowComparison
+    writers: Sequence[Ledger | WriteBehindQueue[Any]]  # `run` until `stop`
     actions: "Actions | None"  # None: no API is configured
 
 
@@ -69,7 +67,7 @@ def gateway(
     warnings: Callable[[], Sequence[str]] = tuple,
     begun: Callable[[], Awaitable[None]] = already,
     metrics: Metrics | None = None,
-    environ: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> Gateway:
     """The gateway for these settings.
 
@@ -80,11 +78,12 @@ def gateway(
     ways, routes = upstreams(settings, environ)
     metrics, keys = metrics or metrics_of(settings, environ), accounts(settings)
     keyring, ledger = Keyring(keys, required=settings.auth.required), ledger_of(settings, keys, metrics)
-    receipts = Receipts(receipt_store(settings), versions(settings), metrics)
-    histories = Histories(history_store(settings, Histories.KIND), metrics.histories)
+    receipts = Receipts(record_store(settings), versions(settings), metrics)
+    histories = Histories(record_store(settings, Histories.KIND), metrics.histories)
     shadow = shadow_comparison(settings, ways.app, ledger, metrics, environ)
-    actions = _actions(settings, knowledge, metrics, environ)
-    mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=max_body_bytes(settings))
+    credentials = key_credentials(keys, environ)
+    actions = _actions(settings, knowledge, credentials, metrics, environ)
+    mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=settings.server.max_body_bytes)
     options = augment_options(settings, receipts, histories, shadow, actions, begun)
     augment = _augment(settings, knowledge, ways, routes, ledger)
     parts = Parts(
@@ -92,7 +91,7 @@ def gateway(
         count=_count(settings, augment, options),
         knowledge=_knowledge_api(settings, knowledge, receipts, actions),
         mcp=mcp,
-        admin=Admin(keys, keyring, key_credentials(keys, environ), max_body_bytes=max_body_bytes(settings)),
+        admin=Admin(keys, keyring, credentials, max_body_bytes=settings.server.max_body_bytes),
         passthrough=_passthrough(settings, ways.app, routes, histories, actions),
         upstream=ways.app,
         routes=routes,
@@ -108,19 +107,19 @@ def gateway(
         any_type_paths=tuple(settings.upstream.paths),
         actions=actions,
     )
-    app, translated = application(parts), ways.translated
-    return Gateway(app, ways.client, translated, routes, keyring, mcp, ledger, receipts, histories, shadow, actions)
+    app, writers = application(parts), (ledger, receipts, histories, shadow.keeper)
+    return Gateway(app, ways, keyring, mcp, ledger, receipts, histories, shadow, writers, actions)
 
 
 def _actions(
-    settings: Settings, knowledge: Knowledge, metrics: Metrics, environ: Mapping[str, str] | None
+    settings: Settings, knowledge: Knowledge, credentials: KeyCredentials, metrics: Metrics, environ: Mapping[str, str]
 ) -> "Actions | None":
     """The action sets of chats; None: no API is configured. Raises SettingsError."""
     if not settings.actions or not settings.retrieval.enabled:
         return None
     from cli.assembly.apis import chat_actions  # 25 MB and 0.3 s, for a gateway with APIs alone
 
-    return chat_actions(settings, knowledge, metrics, environ)
+    return chat_actions(settings, knowledge, credentials, metrics, environ)
 
 
 def _augment(
@@ -152,7 +151,7 @@ def _knowledge_api(
     return KnowledgeApi(
         knowledge,
         settings.retrieval,
-        max_body_bytes=max_body_bytes(settings),
+        max_body_bytes=settings.server.max_body_bytes,
         uploads=UploadOptions(
             Path(settings.data), settings.ingest.max_file_mb * 2**20, settings.server.max_upload_mb * 2**20
         ),
@@ -174,7 +173,7 @@ def _passthrough(
         upstream,
         routes=routes,
         paths=settings.upstream.paths,
-        max_body_bytes=max_body_bytes(settings),
+        max_body_bytes=settings.server.max_body_bytes,
         action_sets=actions is not None,
         forget=forget if settings.history.keep_hours else None,
     )
@@ -185,8 +184,8 @@ def _unusable(trouble: str) -> str:
 
 
 def metrics_of(
-    settings: Settings, environ: Mapping[str, str] | None = None, folder: Path | None = None, worker: int = 0
+    settings: Settings, environ: Mapping[str, str] = os.environ, folder: Path | None = None, worker: int = 0
 ) -> Metrics:
     """The counters. folder, worker: as in `Metrics`."""
-    upstreams = upstream_names(targets(settings, os.environ if environ is None else environ))
+    upstreams = upstream_names(targets(settings, environ))
     return Metrics(folder, worker, sets=tuple(settings.actions), upstreams=upstreams, data=Path(settings.data))

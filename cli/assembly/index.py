@@ -11,9 +11,8 @@ from config.settings import PROMPTS, SettingsError, check_address
 from retrieval.knowledge import EmbedderOptions, Enrichment, Plan, SearchOptions
 
 
-def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
+def plan(settings: Settings, environ: Mapping[str, str] = os.environ) -> Plan:
     """The settings of the index."""
-    environ = os.environ if environ is None else environ
     return Plan(
         data=str(Path(settings.data).absolute()),
         catalog_url=settings.catalog.url,

@@ -55,9 +55,9 @@ async def model_calls(settings: Settings) -> AsyncIterator[tuple[ModelCalls, Rou
         await ways.close()
 
 
-def upstreams(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple[Upstreams, Routes]:
+def upstreams(settings: Settings, environ: Mapping[str, str] = os.environ) -> tuple[Upstreams, Routes]:
     """The ways to the configured models, and the routes of the models' names. Raises SettingsError."""
-    up, rows = settings.upstream, targets(settings, os.environ if environ is None else environ)
+    up, rows = settings.upstream, targets(settings, environ)
     client = Client(
         connect_timeout_s=up.connect_timeout_s,
         first_byte_timeout_s=up.first_byte_timeout_s,

@@ -12,7 +12,7 @@ from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.observe.metrics import Metrics
 from proxy.observe.shadow.comparison import COMPARISONS
-from runtime.record_store import RecordStore
+from runtime.record_store import RECEIPTS, RecordStore
 from runtime.sealing import MasterKey
 
 
@@ -21,9 +21,8 @@ def accounts(settings: Settings) -> SqlAccounts:
     return SqlAccounts(Path(settings.data), settings.catalog.url)
 
 
-def key_credentials(accounts: SqlAccounts, environ: Mapping[str, str] | None = None) -> KeyCredentials:
+def key_credentials(accounts: SqlAccounts, environ: Mapping[str, str] = os.environ) -> KeyCredentials:
     """The credentials of keys, sealed by the master key of the environment."""
-    environ = os.environ if environ is None else environ
     return KeyCredentials(accounts, MasterKey(environ.get(MASTER_KEY, ""), MASTER_KEY))
 
 
@@ -31,19 +30,11 @@ def ledger_of(settings: Settings, keys: SqlAccounts, metrics: Metrics) -> Ledger
     return Ledger(SqlUsageStore(keys, keep_days=settings.usage.keep_days), metrics=metrics)
 
 
-def receipt_store(settings: Settings) -> RecordStore:
-    """The stored receipts."""
-    keep_s, max_bytes = settings.receipts.keep_hours * 3600, settings.receipts.max_mb * 2**20
-    return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes)
-
-
-def history_store(settings: Settings, kind: str) -> RecordStore:
-    """The stored records of conversations: histories, or rounds or results of actions."""
-    keep_s, max_bytes = settings.history.keep_hours * 3600, settings.history.max_mb * 2**20
-    return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, kind=kind)
-
-
-def comparison_store(settings: Settings) -> RecordStore:
-    """The stored shadow comparisons."""
-    keep_s, max_bytes = settings.bench.keep_days * 86_400.0, settings.bench.max_mb * 2**20
-    return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, kind=COMPARISONS)
+def record_store(settings: Settings, kind: str = RECEIPTS) -> RecordStore:
+    """The stored receipts, the shadow comparisons, else records of conversations: histories, rounds, results."""
+    if kind == COMPARISONS:
+        keep_s, max_mb = settings.bench.keep_days * 86_400.0, settings.bench.max_mb
+    else:
+        row = settings.receipts if kind == RECEIPTS else settings.history
+        keep_s, max_mb = row.keep_hours * 3600, row.max_mb
+    return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_mb * 2**20, kind=kind)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import uvloop
 
-from cli.assembly.stores import accounts, comparison_store
+from cli.assembly.stores import accounts, record_store
 from cli.bench.judge import JudgeArgs, judge_of, judge_options
 from cli.bench.shared import FAILURES, ModelFacts, code_of, interruptible, opened_gateway, unfinished
 from cli.common import WholeNumber, as_text, confirm, echo, echo_json, must_exist, progress_bar, run, settings_of
 from cli.options import options
 from config.sections import Settings
+from proxy.observe.shadow.comparison import COMPARISONS
 from runtime import logs
 
 if TYPE_CHECKING:  # imported on use
@@ -85,7 +86,7 @@ async def _one(id: str, settings: Settings, form: _OutputForm) -> int:
     from proxy.observe.shadow.comparison import comparison_from
 
     must_exist(settings)
-    with closing(comparison_store(settings)) as store:
+    with closing(record_store(settings, COMPARISONS)) as store:
         content = store.read(id)
     if content is None:
         raise click.ClickException(
@@ -101,7 +102,7 @@ async def _one(id: str, settings: Settings, form: _OutputForm) -> int:
 
 async def _all(since_s: float, args: JudgeArgs, settings: Settings, form: _OutputForm) -> int:
     must_exist(settings)
-    with closing(comparison_store(settings)) as store:
+    with closing(record_store(settings, COMPARISONS)) as store:
         store.prune()
         found = _found(store, since_s)
         if not found:

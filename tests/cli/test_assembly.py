@@ -220,8 +220,8 @@ def test_an_openai_base_url_that_cannot_be_used_is_refused_without_its_password(
 )
 async def test_litellm_is_warmed_only_where_a_model_needs_it(tmp_path: Path, models: str, needed: bool) -> None:
     built = gateway(settings_of(tmp_path, f"models: {models}"), Unasked(), ready=lambda: "", environ={})
-    built.client.close()
-    assert (built.translated is not None) == needed
+    built.ways.client.close()
+    assert (built.ways.translated is not None) == needed
 
 
 def test_the_template_is_the_shipped_one_unless_another_is_named(tmp_path: Path) -> None:

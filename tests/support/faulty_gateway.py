@@ -84,4 +84,4 @@ async def gates(data: Path, *, deadline_s: float) -> AsyncIterator[Gates]:
         finally:
             await knowledge.close()
             for each in made:
-                each.client.close()
+                each.ways.client.close()

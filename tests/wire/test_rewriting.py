@@ -167,7 +167,7 @@ async def bench(index: Index, says: Says, **settings: Any) -> AsyncIterator[Benc
         knowledge = Asked(index)
         made = gateway(load(environ={}, flags=flags), knowledge, ready=lambda: "", environ={"SMALL_KEY": "sk-small"})
         yield Bench(made, knowledge, model, asked)
-        made.client.close()
+        made.ways.client.close()
 
 
 @pytest.mark.parametrize("answer", [EMILY, [{"type": "text", "text": EMILY}]], ids=["text", "parts"])

@@ -334,7 +334,7 @@ async def test_a_retrieval_failure_that_quotes_the_prompt_is_not_quoted(
             headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
             call = await Call(pieces=(body_of("echo"),)).to(made.app, scope_of(headers=headers))
             await knowledge.close()
-            made.client.close()
+            made.ways.client.close()
     told = dict(call.headers)
     assert (told[b"x-rag-status"], MARK.encode() in b"".join(told.values())) == (b"degraded", False)
     said = capfd.readouterr()

@@ -93,7 +93,7 @@ async def serving(
     try:
         yield client
     finally:
-        built.client.close()
+        built.ways.client.close()
 
 
 async def listed(client: openai.AsyncOpenAI) -> list[str]:
