@@ -5,19 +5,20 @@ The first write creates the file. A gateway that never writes does not import SQ
 
 import asyncio
 import fcntl
+import importlib
 import logging
 import os
 import stat
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.errors import Busy, RetrievalError
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, Select
 
     from runtime.database import Schema
 
@@ -33,10 +34,13 @@ Release = Callable[[], None]
 class Database:
     """The tables of one schema, opened on first use."""
 
-    def __init__(self, file: Path, url: str, *, what: str, schema: "Callable[[], Schema]") -> None:
-        """url: of a PostgreSQL database; "": the file. what: the content, in messages. schema: loaded on first use."""
+    def __init__(self, file: Path, url: str, *, what: str, tables: str) -> None:
+        """url: of a PostgreSQL database; "": the file. what: the content, in messages.
+
+        tables: the module of the tables, with a `schema`; imported on first use.
+        """
         self._file, self._url = file, url
-        self._what, self._schema = what, schema
+        self._what, self._tables = what, tables
         self._engine: Engine | None = None
         self._opening = threading.Lock()  # several threads may open the database at the same time
         self._seen = bool(url)  # whether a database existed at any time
@@ -45,6 +49,11 @@ class Database:
         """Whether a database exists, or existed."""
         self._seen = self._seen or self._file.exists()
         return self._seen
+
+    @property
+    def schema(self) -> "Schema":
+        schema: Schema = importlib.import_module(self._tables).schema
+        return schema
 
     def empty(self) -> bool:
         """Whether the file does not exist: no write yet, or a deleted file."""
@@ -61,6 +70,13 @@ class Database:
         except DatabaseError as error:
             raise RetrievalError(f"{self._what} in {self._where} cannot be read ({error.orig})") from error
 
+    def rows(self, query: "Select[Any]") -> Sequence[Any]:
+        """The rows that a query finds; none without a database. Raises RetrievalError."""
+        if self.empty():
+            return []
+        with self.reading() as sql:
+            return sql.execute(query).all()
+
     @contextmanager
     def writing(self) -> "Iterator[Connection]":
         """An exclusive transaction. Raises RetrievalError."""
@@ -69,7 +85,7 @@ class Database:
         from runtime.database import exclusive
 
         try:
-            with exclusive(self._opened(make=True), self._schema().name) as sql:
+            with exclusive(self._opened(make=True), self.schema.name) as sql:
                 yield sql
         except DatabaseError as error:
             raise RetrievalError(f"{self._what} in {self._where} cannot be written ({error.orig})") from error
@@ -109,7 +125,7 @@ class Database:
             from runtime import locks
 
             try:
-                held = locks.take(self._opened(make=True), f"{self._schema().name} turn {part}", patience_s=_TAKE_S)
+                held = locks.take(self._opened(make=True), f"{self.schema.name} turn {part}", patience_s=_TAKE_S)
             except Busy:
                 return None
             return lambda: locks.release(held)
@@ -154,7 +170,7 @@ class Database:
                 raise RetrievalError(f"{self._what} are gone: the file {self._file} does not exist any more")
             engine = open_file(self._file, what=f"{self._what} in {self._file}", pooled=False)
         try:
-            prepare(engine, self._schema())
+            prepare(engine, self.schema)
         except BaseException:
             engine.dispose()
             raise

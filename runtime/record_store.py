@@ -17,8 +17,6 @@ from runtime.lazy_database import Database
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
 
-    from runtime.database import Schema
-
 RECEIPTS = "receipts"  # the kind of the first records, and the name of the file
 _FILE = f"{RECEIPTS}.db"
 _OVERHEAD_BYTES = 200  # of a row, beside the content
@@ -28,7 +26,7 @@ _LEFT = 0.9  # of the size limit, after the oldest records are deleted
 _AT_A_TIME = 500  # rows in memory during a complete read
 
 
-class RecordStore:
+class RecordStore(Database):
     """The records of one kind, of a data folder or of a server. The first record creates the file."""
 
     def __init__(
@@ -43,7 +41,7 @@ class RecordStore:
     ) -> None:
         """url: of a PostgreSQL database; "" = the data folder. keep_s: 0 stores nothing. max_bytes: of all records of
         the kind."""
-        self._database = Database(data / _FILE, url, what=f"the {kind}", schema=_schema)
+        super().__init__(data / _FILE, url, what=f"the {kind}", tables="runtime.record_tables")
         self.kind = kind
         self.keep_s, self._max_bytes = keep_s, max_bytes
         self._now_s = now_s
@@ -52,13 +50,13 @@ class RecordStore:
     def warm(self) -> None:
         """Import the database modules (200 ms), where receipts are stored at all."""
         if self.keep_s:
-            _schema()
+            _ = self.schema
 
     def put(self, receipts: Iterable[tuple[str, float, bytes]]) -> None:
         """Store records of id, time and JSON. Raises RetrievalError."""
         table = self._table()
         rows = [self._row(*receipt) for receipt in receipts]
-        with self._database.writing() as sql:
+        with self.writing() as sql:
             # A write that seemed to fail may have succeeded.
             sql.execute(table.delete().where(self._mine(), table.c.id.in_([row["id"] for row in rows])))
             sql.execute(table.insert(), rows)
@@ -70,10 +68,10 @@ class RecordStore:
         from sqlalchemy import select
 
         table = self._table()
-        if self._database.empty():
+        if self.empty():
             return
         this = self._mine() & (table.c.id == id)
-        with self._database.writing() as sql:
+        with self.writing() as sql:
             found = sql.execute(select(table.c.at_s, table.c.content).where(this)).one_or_none()
             if found is not None:
                 row = self._row(id, found.at_s, changed(found.content))
@@ -81,51 +79,47 @@ class RecordStore:
 
     def prune(self) -> None:
         """Delete expired records, and the oldest records beyond the size limit. Raises RetrievalError."""
-        if not self._database.empty():
-            with self._database.writing() as sql:
+        if not self.empty():
+            with self.writing() as sql:
                 self._prune(sql)
 
     def read(self, id: str) -> bytes | None:
         """A record as JSON; None: no record of this id. Raises RetrievalError."""
-        if self._database.empty():
+        if self.empty():
             return None
         from sqlalchemy import select
 
         table, since_s = self._table(), self._now_s() - self.keep_s
         query = select(table.c.content).where(self._mine(), table.c.id == id, table.c.at_s > since_s)
-        with self._database.reading() as sql:
+        with self.reading() as sql:
             content: bytes | None = sql.scalar(query)
         return content
 
     def has_any(self, ids: Collection[str]) -> bool:
         """Whether a record has one of these ids. Raises RetrievalError."""
-        if self._database.empty():
+        if self.empty():
             return False
         from sqlalchemy import exists, select
 
         table, since_s = self._table(), self._now_s() - self.keep_s
         found = exists().where(self._mine(), table.c.id.in_(ids), table.c.at_s > since_s)
-        with self._database.reading() as sql:
+        with self.reading() as sql:
             return bool(sql.scalar(select(found)))
 
     def every(self, since_s: float = 0.0) -> Iterator[bytes]:
         """All records since a time, as JSON, oldest first. Raises RetrievalError."""
-        if self._database.empty():
+        if self.empty():
             return
         from sqlalchemy import select
 
         table = self._table()
         wanted = self._mine() & (table.c.at_s > max(since_s, self._now_s() - self.keep_s))
-        with self._database.reading() as sql:
+        with self.reading() as sql:
             found = sql.execution_options(yield_per=_AT_A_TIME).execute(
                 select(table.c.content).where(wanted).order_by(table.c.at_s, table.c.id)
             )
             for (content,) in found:
                 yield content
-
-    def close(self) -> None:
-        """Close the database."""
-        self._database.close()
 
     def _prune(self, sql: "Connection") -> None:
         table, mine = self._table(), self._mine()
@@ -168,9 +162,3 @@ class RecordStore:
             "bytes": len(content) + _OVERHEAD_BYTES,
             "content": content,
         }
-
-
-def _schema() -> "Schema":
-    from runtime.record_tables import schema
-
-    return schema

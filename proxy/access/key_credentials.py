@@ -53,7 +53,7 @@ class KeyCredentials:
         sealed = {name: self._master.seal(one, places[name]) for name, one in values.items() if one is not None}
         from proxy.access.tables import credentials
 
-        with self._accounts.writing() as (sql, _):
+        with self._accounts.writing() as sql:
             for name, place in places.items():
                 sql.execute(credentials.delete().where(*_is(place)))
                 if name in sealed:
@@ -75,7 +75,7 @@ class KeyCredentials:
             return 0
         from proxy.access.tables import credentials
 
-        with self._accounts.writing() as (sql, _):
+        with self._accounts.writing() as sql:
             rows = _rows(sql, None)
             for place, sealed in rows.items():
                 again = self._master.seal(self._master.open(sealed, place), place)

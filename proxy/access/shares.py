@@ -36,7 +36,7 @@ class SqlUsageStore:
         Raises RetrievalError.
         """
         money = money_spent(rows)
-        with self._accounts.writing() as (sql, _):
+        with self._accounts.writing() as sql:
             now_s = self._now_s()
             write(sql, rows)
             forgets = now_s - self._forgot_s > _FORGET_EVERY_S

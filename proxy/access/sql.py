@@ -10,8 +10,8 @@ databases have held a key, and a database that lost them is refused.
 import os
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -29,8 +29,6 @@ from runtime.lazy_database import Database
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
-    from runtime.database import Schema
-
 _FILE = "accounts.db"
 _NOTE = "keys.made"  # a line for each database that has held a key
 
@@ -43,18 +41,13 @@ class KeysLost(RetrievalError):
     """The database has held keys, and has none."""
 
 
-class SqlAccounts:
+class SqlAccounts(Database):
     """The accounts of a data folder or of a server. The first key creates the file."""
 
     def __init__(self, data: Path, url: str = "") -> None:
         """url: of a PostgreSQL database; "" = the data folder."""
-        self._database = Database(data / _FILE, url, what="the keys", schema=_schema)
-        self._url = url
+        super().__init__(data / _FILE, url, what="the keys", tables="proxy.access.tables")
         self._note, self._place, self._noted = data / _NOTE, _place(url), False
-
-    def there(self) -> bool:
-        """Whether a database exists or existed."""
-        return self._database.there()
 
     def version(self) -> int:
         """The number of the last change. Raises RetrievalError, also for a database that has lost all keys."""
@@ -124,8 +117,8 @@ class SqlAccounts:
         from proxy.access.tables import keys
 
         self.version()  # never begins a new list in place of a lost one
-        with self.writing() as (sql, change):
-            sql.execute(keys.insert().values(change=change, hash=hash_of(secret), **_columns(key)))
+        with self.writing() as sql:
+            sql.execute(keys.insert().values(change=_last_change(sql) + 1, hash=hash_of(secret), **_columns(key)))
         self._note_keys()
         return key, secret
 
@@ -134,7 +127,7 @@ class SqlAccounts:
         key = self._change(id, lambda row: {"revoked_s": row.revoked_s or time()})
         from proxy.access.tables import credentials
 
-        with self.writing() as (sql, _):
+        with self.writing() as sql:
             sql.execute(credentials.delete().where(credentials.c.key == id))
         return key
 
@@ -159,33 +152,19 @@ class SqlAccounts:
 
         return self._change(id, changed)
 
-    def reading(self) -> "AbstractContextManager[Connection]":
-        """A reading connection. Raises RetrievalError for errors of the database."""
-        return self._database.reading()
-
-    @contextmanager
-    def writing(self) -> "Iterator[tuple[Connection, int]]":
-        """An exclusive transaction and the number of the change. Raises RetrievalError."""
-        with self._database.writing() as sql:
-            yield sql, _last_change(sql) + 1
-
-    def close(self) -> None:
-        """Close the database."""
-        self._database.close()
-
     def _change(self, id: str, changed: Callable[["Row[Any]"], dict[str, object]]) -> Key:
         from sqlalchemy import select
 
         from proxy.access.tables import keys
 
         this = keys.c.id == id
-        if self._database.empty():
+        if self.empty():
             raise _unknown(id)
-        with self.writing() as (sql, change):
+        with self.writing() as sql:
             row = sql.execute(select(keys).where(this)).one_or_none()
             if row is None:
                 raise _unknown(id)
-            sql.execute(keys.update().where(this).values(change=change, **changed(row)))
+            sql.execute(keys.update().where(this).values(change=_last_change(sql) + 1, **changed(row)))
             return _key(sql.execute(select(keys).where(this)).one())
 
     def _rows(self) -> "Sequence[Row[Any]]":
@@ -204,12 +183,6 @@ def _place(url: str) -> str:
     from runtime.database import address_of
 
     return address_of(url)
-
-
-def _schema() -> "Schema":
-    from proxy.access.tables import schema
-
-    return schema
 
 
 def _last_change(sql: "Connection") -> int:

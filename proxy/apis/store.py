@@ -6,20 +6,16 @@ is a row here. So a worker reads the rows of the operations that a search found,
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from proxy.apis.openapi.operation import Operation, Uncallable
 from runtime.lazy_database import Database
-
-if TYPE_CHECKING:
-    from runtime.database import Schema
 
 _FILE = "actions.db"
 _ROWS = 500  # written at a time
@@ -69,78 +65,57 @@ def document_hash(raw: bytes) -> str:
     return hashlib.sha256(version("ragway").encode() + raw).hexdigest()[:32]
 
 
-class ActionStore:
+class ActionStore(Database):
     """The action sets of a data folder or of a server. The first set creates the file."""
 
     def __init__(self, data: Path, url: str = "", *, now_s: Callable[[], float] = time) -> None:
         """url: of a PostgreSQL database; "" = the data folder."""
-        self._database = Database(data / _FILE, url, what="the actions", schema=_schema)
+        super().__init__(data / _FILE, url, what="the actions", tables="proxy.apis.tables")
         self._now_s = now_s
-
-    def turn(self, name: str) -> AbstractAsyncContextManager[None]:
-        """Keep other writers of a set waiting, in all processes. Raises RetrievalError."""
-        return self._database.turn(name)
 
     def sets(self) -> list[ActionSet]:
         """All sets, by name. Raises RetrievalError."""
-        if self._database.empty():
-            return []
         from sqlalchemy import func, select
 
         from proxy.apis.tables import action_sets, actions
 
-        with self._database.reading() as sql:
-            counted = select(actions.c.set, func.count().label("number")).group_by(actions.c.set)
-            counts: dict[str, int] = {row.set: row.number for row in sql.execute(counted)}
-            rows = sql.execute(select(action_sets).order_by(action_sets.c.name)).all()
-        return [
-            replace(
-                ActionSet(*row),
-                uncallable=msgspec.json.decode(row.uncallable, type=list[Uncallable]),
-                count=counts.get(row.name, 0),
-            )
-            for row in rows
-        ]
+        counted = select(func.count()).where(actions.c.set == action_sets.c.name).scalar_subquery().label("number")
+        rows = self.rows(select(action_sets, counted).order_by(action_sets.c.name))
+        decode = msgspec.json.Decoder(list[Uncallable]).decode
+        return [replace(ActionSet(*row), uncallable=decode(row.uncallable)) for row in rows]
 
     def revisions(self, name: str) -> dict[str, str]:
         """Name of each operation of a set -> revision. Raises RetrievalError."""
-        if self._database.empty():
-            return {}
         from sqlalchemy import select
 
         from proxy.apis.tables import actions
 
-        with self._database.reading() as sql:
-            query = select(actions.c.name, actions.c.revision).where(actions.c.set == name).order_by(actions.c.name)
-            return {row.name: row.revision for row in sql.execute(query)}
+        query = select(actions.c.name, actions.c.revision).where(actions.c.set == name).order_by(actions.c.name)
+        return {row.name: row.revision for row in self.rows(query)}
 
     def operations(self, name: str, *, after: str = "", limit: int | None = None) -> list[Operation]:
         """At most `limit` operations of a set, by name, after the name `after`. Raises RetrievalError."""
-        if self._database.empty():
-            return []
         from sqlalchemy import select
 
         from proxy.apis.tables import actions
 
         query = select(actions.c.definition).where(actions.c.set == name, actions.c.name > after)
-        with self._database.reading() as sql:
-            rows = sql.scalars(query.order_by(actions.c.name).limit(limit)).all()
-        return [msgspec.json.decode(definition, type=Operation) for definition in rows]
+        rows = self.rows(query.order_by(actions.c.name).limit(limit))
+        return [msgspec.json.decode(row.definition, type=Operation) for row in rows]
 
     def found(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Operation]:
         """(set, name) -> operation, of the operations that exist. Raises RetrievalError."""
         by_set: dict[str, list[str]] = {}
         for each, name in names:
             by_set.setdefault(each, []).append(name)
-        if not by_set or self._database.empty():
+        if not by_set:
             return {}
         from sqlalchemy import and_, or_, select
 
         from proxy.apis.tables import actions
 
         wanted = or_(*(and_(actions.c.set == each, actions.c.name.in_(some)) for each, some in by_set.items()))
-        with self._database.reading() as sql:
-            rows = sql.execute(select(actions.c.set, actions.c.name, actions.c.definition).where(wanted)).all()
+        rows = self.rows(select(actions.c.set, actions.c.name, actions.c.definition).where(wanted))
         return {(row.set, row.name): msgspec.json.decode(row.definition, type=Operation) for row in rows}
 
     def find(self, name: str) -> ActionSet | None:
@@ -148,11 +123,11 @@ class ActionStore:
 
     def note_document(self, name: str, document: str) -> None:
         """Note the hash of the document that a set was written from; "": the writing begins. Raises RetrievalError."""
-        if self._database.empty():
+        if self.empty():
             return
         from proxy.apis.tables import action_sets
 
-        with self._database.writing() as sql:
+        with self.writing() as sql:
             sql.execute(action_sets.update().where(action_sets.c.name == name).values(document=document))
 
     def put(self, row: ActionSet, operations: Sequence[StoredOperation]) -> None:
@@ -163,7 +138,7 @@ class ActionStore:
             {"set": row.name, "name": one.name, "revision": one.revision, "definition": one.definition}
             for one in operations
         ]
-        with self._database.writing() as sql:
+        with self.writing() as sql:
             sql.execute(action_sets.delete().where(action_sets.c.name == row.name))
             sql.execute(actions.delete().where(actions.c.set == row.name))
             uncallable = _encode(list(row.uncallable))
@@ -174,19 +149,10 @@ class ActionStore:
 
     def remove(self, name: str) -> bool:
         """Delete a set; returns whether the set existed. Raises RetrievalError."""
-        if self._database.empty():
+        if self.empty():
             return False
         from proxy.apis.tables import action_sets, actions
 
-        with self._database.writing() as sql:
+        with self.writing() as sql:
             sql.execute(actions.delete().where(actions.c.set == name))
             return bool(sql.execute(action_sets.delete().where(action_sets.c.name == name)).rowcount)
-
-    def close(self) -> None:
-        self._database.close()
-
-
-def _schema() -> "Schema":
-    from proxy.apis.tables import schema
-
-    return schema

@@ -40,7 +40,7 @@ def keys(opened: Callable[[], SqlAccounts]) -> list[str]:
         row(first, "2026-11-02", "gpt-4o", Tokens(500, 100, estimated=True), ms=300),
         row(second, "2026-11-02", "=own\x1b[2J", Tokens(7, 0), status=502, price_of="own"),
     ]
-    with accounts.writing() as (sql, _):
+    with accounts.writing() as sql:
         write(sql, rows)
     return [first, second]
 

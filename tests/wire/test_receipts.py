@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+from sqlalchemy import func, select
 
 from proxy.access.sql import SqlAccounts
 from proxy.access.tables import keys as keys_table
@@ -229,7 +230,8 @@ def test_a_key_that_lost_a_right_reads_no_more(house: House) -> None:
     for less in (replace(LOSER, read=Names(["other"])), LOSER):
         granted = {"read": less.read.granted, "models": less.models.granted, "groups": less.groups}
         this = keys_table.c.id == house.ids["loser"]
-        with house.accounts.writing() as (sql, change):
+        with house.accounts.writing() as sql:
+            change = sql.execute(select(func.max(keys_table.c.change))).scalar_one() + 1
             sql.execute(keys_table.update().where(this).values(change=change, rights=orjson.dumps(granted).decode()))
         until(functools.partial(answered, 404 if "docs" not in less.read else 200))
 

@@ -288,7 +288,7 @@ async def test_the_lease_of_a_process_that_died_ends(opened: Callable[[], SqlAcc
     assert leased(opened()) == 1
     async with Process(opened(), clock).running() as other:
         assert await other.ask(limits) == "rate_limit_exceeded"
-        with opened().writing() as (sql, _):
+        with opened().writing() as sql:
             sql.execute(text(f"UPDATE leases SET expires_s = expires_s - {LEASE_S}"))
         clock.past_s = 1.5
         assert await other.ask(limits) == ""
