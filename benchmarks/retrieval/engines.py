@@ -82,7 +82,7 @@ async def _copied(store: Store, tenant: str, folder: str) -> tuple[Store, int]:
         points = []
         for id, one in batch:
             words = document_vector(lexical_text(one.title, one.headings, one.text, one.context), language_of(tenant))
-            points.append(Point(id, one, vectors[id], words))
+            points.append(Point(id, one, {"dense": vectors[id]}, words))
         await local.upsert(tenant, points)
     assert local is not None  # a judged set has documents
     return local, len(passages)

@@ -107,7 +107,7 @@ def points(base: Bases, count: int, *, first: int = 0) -> Iterator[list[Point]]:
         made = []
         for row in block:
             text = next(said)
-            made.append(Point(identifier(at), passage(at, text), row, document_vector(text)))
+            made.append(Point(identifier(at), passage(at, text), {"dense": row}, document_vector(text)))
             at += 1
         yield made
 

@@ -64,7 +64,7 @@ async def measured(
 
 def _points(texts: list[str], dense: Any, sparse: list[Sparse], first: int) -> list[Point]:
     return [
-        Point(grown.identifier(first + i), grown.passage(first + i, text), vector, words)
+        Point(grown.identifier(first + i), grown.passage(first + i, text), {"dense": vector}, words)
         for i, (text, vector, words) in enumerate(zip(texts, dense, sparse, strict=True))
     ]
 

@@ -100,7 +100,7 @@ async def _write(
             text=text,
             tokens=point.passage.tokens,
         )
-        written.append(Point(id, passage, point.dense, point.sparse))
+        written.append(Point(id, passage, point.vectors, point.sparse))
         at += len(text) + len(_GAP)
     await store.upsert(staged.tenant, written)
     catalog.publish(staged)

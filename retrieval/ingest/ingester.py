@@ -31,6 +31,7 @@ from retrieval.records.documents import Chunk, Document, Passage, indexed_text, 
 from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, MissingEnrichment, PendingDocument
 from retrieval.records.points import Point, Sparse, Vector
 from retrieval.stores.base import Store
+from retrieval.stores.schema import DENSE
 
 # Chunks embedded together: enough to batch texts of similar length, few enough to show progress.
 _SLICE = 96
@@ -478,7 +479,7 @@ def _points(staged: Revision, split: SplitDocument, vectors: Sequence[Row]) -> l
         Point(
             point_id(staged.tenant, staged.document, staged.revision, chunk.ordinal),
             _passage(staged, split.document, chunk, tokens),
-            dense,
+            {DENSE: dense},
             sparse,
         )
         for chunk, tokens, (dense, sparse) in zip(split.chunks, split.tokens, vectors, strict=True)

@@ -1,5 +1,6 @@
 """A passage with vectors, as a store keeps both."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,11 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One passage with its vectors: a field for each row of a store's table of vectors (`stores.schema.Vectors`)."""
+    """One passage with its vectors."""
 
     id: str  # UUID
     passage: Passage
-    dense: Vector  # (d,) float32, unit length
+    vectors: Mapping[str, Vector]  # by the names in the store's table of vectors: (d,) float32, unit length
     sparse: Sparse  # BM25 term weights of `lexical_text`
 
 

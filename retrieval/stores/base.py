@@ -26,10 +26,14 @@ from typing import Protocol
 from retrieval.records.documents import Passage
 from retrieval.records.points import Point, PointPage, Vector
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
+from retrieval.stores.schema import DENSE
 
 
 class Store(Protocol):
-    """Points of many tenants, searched by a dense vector and by weighted words at the same time."""
+    """Points of many tenants, searched by a vector and by weighted words at the same time.
+
+    A store is made for a table of vectors (`stores.schema.Vectors`); each point has a vector for each row.
+    """
 
     @property
     def verified(self) -> set[str]:
@@ -54,10 +58,12 @@ class Store(Protocol):
         *,
         k: int,
         view: View = PUBLIC,
+        name: str = DENSE,
     ) -> Mapping[str, list[ScoredId]]:
         """Return the best `k` points of each arm: {"dense": [...], "bm25": [...]}.
 
         vector: (d,) float32, unit length; None leaves the dense arm empty.
+        name: which of the points' vectors to compare, and the name of the arm in place of "dense".
         terms: (text, weight) pieces; the lexical arm searches the words of the texts.
         k: 1 or more.
 
@@ -69,8 +75,8 @@ class Store(Protocol):
         """Return id -> passage of points that a search found, without points deleted since."""
         ...
 
-    async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return id -> dense vector, (d,) float32, unit length, of points that a search found.
+    async def vectors(self, ids: Sequence[str], name: str = DENSE) -> dict[str, Vector]:
+        """Return id -> vector of this name, (d,) float32, unit length, of points that a search found.
 
         Deleted points and points with a lost vector are left out.
         """

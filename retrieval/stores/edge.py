@@ -29,25 +29,19 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from retrieval.errors import RetrievalError
-from retrieval.records.documents import Passage
-from retrieval.records.points import Point, Sparse, Vector
+from retrieval.records.points import Point, Sparse
 from retrieval.records.search import ALL, ScoredId, View
 from retrieval.stores import edge_optimise, edge_shard
 from retrieval.stores.edge_shard import engine, tenant_filter
 from retrieval.stores.schema import (
     BM25,
-    DENSE,
-    MAX_INDEXED_FIELDS,
     SENTINEL_TERM,
     TENANT,
     EngineSearch,
     EngineStore,
     Vectors,
     checked_points,
-    indexed_fields,
-    passage_of,
     payload_of,
-    vectors_of,
     with_ties,
 )
 
@@ -96,7 +90,7 @@ class EdgeStore(EngineStore):
         self._segment_points = edge_shard.segment_points(
             opened
         )  # at the last start or switch; graphs grow only at the next switch
-        self._indexed_fields: set[str] = set()  # numeric and date fields that this process has indexed in this shard
+        self._indexed_fields = set()
         self._unflushed = 0
         self._written_s = time.monotonic()
         # whether the shard's word statistics are exact for (tenant, view) …
@@ -129,15 +123,9 @@ class EdgeStore(EngineStore):
     async def drop(self, tenant: str) -> None:
         await self._write(self._drop, tenant)
 
-    async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
+    async def _records(self, ids: Sequence[str], *, vectors: Sequence[str] = ()) -> list[Any]:
         with engine("read"):
-            records = self._shard.retrieve(list(ids), True, False)
-        return {str(record.id): passage_of(record.payload or {}) for record in records}
-
-    async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        with engine("read"):
-            records = self._shard.retrieve(list(ids), False, [DENSE])
-        return vectors_of(records)
+            return list(self._shard.retrieve(list(ids), not vectors, list(vectors) or False))
 
     async def count(self, tenant: str) -> int:
         from qdrant_edge import CountRequest
@@ -216,7 +204,9 @@ class EdgeStore(EngineStore):
 
     def _upsert(self, tenant: str, points: Sequence[Point]) -> None:
         ready = checked_points(points, self._vectors)
-        self._index({*indexed_fields(points)})
+        for name in self._fields_to_index(points):  # an existing index stays as it is
+            self._update(edge_shard.field_index(name))
+            self._indexed_fields.add(name)
         for start in range(0, len(ready), _BATCH_POINTS):
             edge_shard.check_room(self._home)
             batch = ready[start : start + _BATCH_POINTS]
@@ -226,12 +216,6 @@ class EdgeStore(EngineStore):
             self._without_graph += len(batch)
             self._unflushed += len(batch)
             time.sleep(took_s)  # give searches that wait for the GIL a turn
-
-    def _index(self, fields: set[str]) -> None:
-        """Index the fields, so that filters find points quickly. An existing index stays as it is."""
-        for name in sorted(fields - self._indexed_fields)[: MAX_INDEXED_FIELDS - len(self._indexed_fields)]:
-            self._update(edge_shard.field_index(name))
-            self._indexed_fields.add(name)
 
     def _delete(self, tenant: str, ids: set[str]) -> None:
         from qdrant_edge import FieldCondition, Filter, HasIdCondition, MatchValue, UpdateOperation

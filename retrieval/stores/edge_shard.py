@@ -30,7 +30,6 @@ from retrieval.stores.schema import (
     PAGE,
     SOURCE,
     TENANT,
-    FilterClasses,
     Vectors,
     build_filter,
 )
@@ -291,10 +290,9 @@ def files(folder: Path) -> Iterator[Path]:
 @lru_cache(maxsize=64)  # each arm of a search needs the filter; 2,000 values take 2 ms
 def tenant_filter(tenant: str, view: View = ALL) -> "Filter":
     """Return the engine's filter for the tenant's points in the view."""
-    from qdrant_edge import FieldCondition, Filter, MatchAny, MatchPrefix, MatchValue, RangeFloat
+    import qdrant_edge
 
-    classes = FilterClasses(Filter, FieldCondition, MatchValue, MatchAny, MatchPrefix, RangeFloat)
-    condition: Filter = build_filter(classes, tenant, view)
+    condition: Filter = build_filter(qdrant_edge, tenant, view)
     return condition
 
 

@@ -29,29 +29,22 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
-from retrieval.records.documents import Passage
-from retrieval.records.points import Point, Vector
+from retrieval.records.points import Point
 from retrieval.records.search import ALL, ScoredId, View
 from retrieval.stores.schema import (
     BATCH,
     BM25,
-    DENSE,
     GROUPS,
     MARKS,
-    MAX_INDEXED_FIELDS,
     MODIFIED_S,
     SOURCE,
     TENANT,
     EngineSearch,
     EngineStore,
-    FilterClasses,
     Vectors,
     build_filter,
     checked_points,
-    indexed_fields,
-    passage_of,
     payload_of,
-    vectors_of,
     with_ties,
 )
 
@@ -122,7 +115,7 @@ class QdrantStore(EngineStore):
         self._timeout_s = timeout_s
         self._layout = layout
         self._server = False  # the imitation has no payload indexes and warns
-        self._indexed_fields: set[str] = set()  # numeric and date fields that this process has indexed
+        self._indexed_fields = set()
         self._running: set[asyncio.Task[Any]] = set()
         self._preparing = asyncio.Lock()
 
@@ -189,9 +182,7 @@ class QdrantStore(EngineStore):
 
         ready = checked_points(points, self._vectors)
         if self._server:
-            for field in sorted({*indexed_fields(points)} - self._indexed_fields)[
-                : MAX_INDEXED_FIELDS - len(self._indexed_fields)
-            ]:
+            for field in self._fields_to_index(points):
                 await self._index(field)
                 self._indexed_fields.add(field)
         for start in range(0, len(ready), BATCH):
@@ -212,22 +203,11 @@ class QdrantStore(EngineStore):
     async def drop(self, tenant: str) -> None:
         await self._delete(_tenant_filter(tenant))
 
-    async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
+    async def _records(self, ids: Sequence[str], *, vectors: Sequence[str] = ()) -> list[Any]:
         if not ids:
-            return {}
-        records = await self._request(
-            "read", lambda client: client.retrieve(self._collection, list(ids), with_payload=True)
-        )
-        return {str(record.id): passage_of(record.payload or {}) for record in records}
-
-    async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        if not ids:
-            return {}
-        records = await self._request(
-            "read",
-            lambda client: client.retrieve(self._collection, list(ids), with_payload=False, with_vectors=[DENSE]),
-        )
-        return vectors_of(records)
+            return []
+        wanted: dict[str, Any] = {"with_payload": not vectors, "with_vectors": list(vectors) or False}
+        return await self._request("read", lambda client: client.retrieve(self._collection, list(ids), **wanted))
 
     async def count(self, tenant: str) -> int:
         counted = await self._request(
@@ -500,10 +480,7 @@ def _tenant_filter(tenant: str, view: View = ALL) -> "Filter":
     """Return the engine's filter for the tenant's points in the view."""
     from qdrant_client import models
 
-    classes = FilterClasses(
-        models.Filter, models.FieldCondition, models.MatchValue, models.MatchAny, models.MatchPrefix, models.Range
-    )
-    condition: models.Filter = build_filter(classes, tenant, view)
+    condition: models.Filter = build_filter(models, tenant, view)
     return condition
 
 

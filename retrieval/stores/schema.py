@@ -49,6 +49,8 @@ GROUPS = "groups"
 SOURCE = "source"
 MODIFIED_S = "modified_s"
 MARKS, NUMBERS, DATES = "marks", "numbers", "dates"  # of attributes, for filters
+# The fields of a passage that are stored as they are.
+_STORED = ("document", "revision", "ordinal", "title", SOURCE, MODIFIED_S, "start", "end", "text", "tokens")
 
 # points per write: 256 points of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
 BATCH = 256
@@ -62,17 +64,8 @@ def payload_of(tenant: str, point: Point) -> dict[str, Any]:
     passage = point.passage
     return {
         TENANT: tenant,
-        "document": passage.document,
-        "revision": passage.revision,
-        "ordinal": passage.ordinal,
-        "title": passage.title,
-        SOURCE: passage.source,
-        MODIFIED_S: passage.modified_s,
+        **{name: getattr(passage, name) for name in _STORED},
         "headings": list(passage.headings),
-        "start": passage.start,
-        "end": passage.end,
-        "text": passage.text,
-        "tokens": passage.tokens,
         **({"context": passage.context} if passage.context else {}),
         **({ATTRIBUTES: dict(passage.attributes)} if passage.attributes else {}),
         **filter_fields(passage.attributes),
@@ -113,26 +106,14 @@ def indexed_fields(points: Iterable[Point]) -> Iterator[str]:
             yield from (f"{kind}.{name}" for kind in (NUMBERS, DATES) for name in fields.get(kind, ()))
 
 
-@dataclass(frozen=True, slots=True)
-class FilterClasses:
-    """An engine's classes for filters."""
-
-    Filter: Any
-    FieldCondition: Any
-    MatchValue: Any
-    MatchAny: Any
-    MatchPrefix: Any
-    Range: Any
-
-
-def build_filter(classes: FilterClasses, tenant: str, view: View = ALL) -> Any:
-    """Return the filter for a tenant's points in the view."""
+def build_filter(classes: Any, tenant: str, view: View = ALL) -> Any:
+    """Return the filter for a tenant's points in the view. classes: the engine's module with classes for filters."""
     of_tenant = classes.FieldCondition(key=TENANT, match=classes.MatchValue(value=tenant))
     condition = [_condition(classes, parsed_filter(view.filter))] if view.filter else []
     return classes.Filter(must=[of_tenant, *condition, *_rights(classes, view)])
 
 
-def _rights(classes: FilterClasses, view: View) -> Iterator[Any]:
+def _rights(classes: Any, view: View) -> Iterator[Any]:
     if view.groups is None:
         return
     unrestricted = classes.FieldCondition(key=GROUPS, is_empty=True)
@@ -143,7 +124,7 @@ def _rights(classes: FilterClasses, view: View) -> Iterator[Any]:
     yield classes.Filter(should=[unrestricted, own])
 
 
-def _condition(classes: FilterClasses, condition: Filter) -> Any:
+def _condition(classes: Any, condition: Filter) -> Any:
     match condition:
         case AllOf(parts):
             return classes.Filter(must=[_condition(classes, part) for part in parts])
@@ -157,7 +138,7 @@ def _condition(classes: FilterClasses, condition: Filter) -> Any:
             return classes.Filter(should=[here, below])
         case Compares(key, how, bound, dated):
             field = MODIFIED_S if key == MODIFIED else f"{DATES if dated else NUMBERS}.{key}"
-            return classes.FieldCondition(key=field, range=classes.Range(**{how: bound}))
+            return classes.FieldCondition(key=field, range=_range(classes, **{how: bound}))
         case Equals(key, values):
             return classes.Filter(should=[*_equal(classes, key, values)])
 
@@ -173,54 +154,35 @@ def _joined(parts: Iterable[Filter]) -> Iterator[Filter]:
     yield from (Equals(key, tuple(some)) for key, some in values.items())
 
 
-def _equal(classes: FilterClasses, key: str, values: Sequence[Any]) -> Iterator[Any]:
+def _equal(classes: Any, key: str, values: Sequence[Any]) -> Iterator[Any]:
     texts = [value if key == filters.SOURCE else mark(key, value) for value in values if not is_number(value)]
     if texts:
         yield classes.FieldCondition(key=SOURCE if key == filters.SOURCE else MARKS, match=classes.MatchAny(any=texts))
     for value in values:
         if is_number(value):
             field = MODIFIED_S if key == MODIFIED else f"{NUMBERS}.{key}"
-            yield classes.FieldCondition(key=field, range=classes.Range(gte=value, lte=value))
+            yield classes.FieldCondition(key=field, range=_range(classes, gte=value, lte=value))
+
+
+def _range(classes: Any, **bounds: float) -> Any:
+    return (classes.RangeFloat if hasattr(classes, "RangeFloat") else classes.Range)(**bounds)
 
 
 def passage_of(payload: Mapping[str, Any]) -> Passage:
+    fields = {name: payload[name] for name in _STORED}
+    fields[MODIFIED_S] = float(fields[MODIFIED_S])  # JSON of another client may have turned 3.0 into 3
     return Passage(
-        document=payload["document"],
-        revision=payload["revision"],
-        ordinal=payload["ordinal"],
-        title=payload["title"],
-        source=payload["source"],
-        modified_s=float(payload["modified_s"]),  # JSON of another client may have turned 3.0 into 3
+        **fields,
         headings=tuple(payload["headings"]),
-        start=payload["start"],
-        end=payload["end"],
-        text=payload["text"],
-        tokens=payload["tokens"],
         attributes=payload.get(ATTRIBUTES, {}),
         groups=tuple(payload.get(GROUPS, ())),
         context=payload.get("context", ""),
     )
 
 
-def vectors_of(records: Iterable[Any]) -> dict[str, Vector]:
-    """Return id -> dense vector of the records with a vector: a damaged shard has records without vectors."""
-    lists = ((str(record.id), (record.vector or {}).get(DENSE)) for record in records)
-    return {id: np.asarray(vector, np.float32) for id, vector in lists if vector is not None}
-
-
-def point_page(records: Sequence[Any], after: str, limit: int) -> PointPage:
-    """Return the page after the id `after`, from `limit` + 2 records by id that begin with the id `after`.
-
-    Records of a damaged shard, which lack vectors, are left out.
-    """
-    further = [record for record in records if str(record.id) > after]
-    page = further[:limit]
-    points = [
-        Point(str(record.id), passage_of(record.payload or {}), vector, _sparse(record.vector[BM25]))
-        for record in page
-        if (vector := vectors_of([record]).get(str(record.id))) is not None
-    ]
-    return PointPage(points, str(page[-1].id) if len(further) > limit else "")
+def _point(record: Any, names: Iterable[str]) -> Point:
+    vectors = {name: np.asarray(record.vector[name], np.float32) for name in names}
+    return Point(str(record.id), passage_of(record.payload or {}), vectors, _sparse(record.vector[BM25]))
 
 
 def _sparse(vector: Any) -> Sparse:
@@ -245,7 +207,7 @@ def checked(vector: Any, dimension: int) -> list[float]:
 
 
 def checked_points(points: Sequence[Point], vectors: Vectors) -> list[tuple[Point, dict[str, list[float]]]]:
-    return [(point, {name: checked(getattr(point, name), d) for name, d in vectors.items()}) for point in points]
+    return [(point, {name: checked(point.vectors[name], d) for name, d in vectors.items()}) for point in points]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,24 +219,6 @@ class EngineSearch:
     view: View
     k: int
     lengths: Mapping[tuple[str, str], int]
-
-
-def question_of(
-    vectors: Vectors,
-    tenants: Sequence[str],
-    vector: Vector | None,
-    terms: Sequence[tuple[str, float]],
-    k: int,
-    view: View,
-) -> EngineSearch:
-    """Return the lists of a search; a query without words has no lexical list. Raises ValueError."""
-    if k < 1:
-        raise ValueError(f"k is {k}, expected 1 or more")
-    numbers = {} if vector is None else {DENSE: checked(vector, vectors[DENSE])}
-    sparse = query_vectors(tenants, terms)
-    lengths = {(arm, tenant): k + 1 for arm in numbers for tenant in tenants}
-    lengths |= {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
-    return EngineSearch(numbers, sparse, view, k, lengths)
 
 
 def with_ties(points: Sequence[Any], k: int) -> list[ScoredId]:
@@ -291,11 +235,6 @@ def extended(question: EngineSearch, lists: Mapping[tuple[str, str], Sequence[Sc
     return replace(question, lengths=longer) if longer else None
 
 
-def by_arm(vectors: Vectors, lists: Mapping[tuple[str, str], Sequence[ScoredId]], k: int) -> dict[str, list[ScoredId]]:
-    """Return the k best points of all tenants for each arm."""
-    return {arm: best((points for (of, _), points in lists.items() if of == arm), k) for arm in (*vectors, BM25)}
-
-
 def best(lists: Iterable[Sequence[ScoredId]], k: int) -> list[ScoredId]:
     """Return the k best points of all lists, best first, ties by id."""
     return sorted(chain.from_iterable(lists), key=lambda point: (-point.score, point.id))[:k]
@@ -305,6 +244,11 @@ class EngineStore(ABC):
     """The part of a store that is the same over both engines: see `retrieval.stores.base.Store` for the promises."""
 
     _vectors: Vectors
+    _indexed_fields: set[str]  # numeric and date fields that this process has indexed
+
+    @abstractmethod
+    async def _records(self, ids: Sequence[str], *, vectors: Sequence[str] = ()) -> list[Any]:
+        """Return the records of the existing ids, with the payload, or with only the named vectors."""
 
     @abstractmethod
     async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], list[ScoredId]]:
@@ -324,12 +268,26 @@ class EngineStore(ABC):
         *,
         k: int,
         view: View = PUBLIC,
+        name: str = DENSE,
     ) -> Mapping[str, list[ScoredId]]:
-        question = question_of(self._vectors, tenants, vector, terms, k, view)
+        if k < 1:
+            raise ValueError(f"k is {k}, expected 1 or more")
+        numbers = {} if vector is None else {name: checked(vector, self._vectors[name])}
+        sparse = query_vectors(tenants, terms)
+        lengths = {(arm, tenant): k + 1 for arm in numbers for tenant in tenants}
+        lengths |= {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
+        question = EngineSearch(numbers, sparse, view, k, lengths)
         lists = await self._query_lists(question)
         if longer := extended(question, lists):
             lists |= await self._query_lists(longer)
-        return by_arm(self._vectors, lists, k)
+        return {arm: best((points for (of, _), points in lists.items() if of == arm), k) for arm in (name, BM25)}
+
+    async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
+        return {str(record.id): passage_of(record.payload or {}) for record in await self._records(ids)}
+
+    async def vectors(self, ids: Sequence[str], name: str = DENSE) -> dict[str, Vector]:
+        lists = [(record.id, (record.vector or {}).get(name)) for record in await self._records(ids, vectors=[name])]
+        return {str(id): np.asarray(vector, np.float32) for id, vector in lists if vector is not None}
 
     async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
         passages: list[tuple[str, Passage]] = []
@@ -341,5 +299,14 @@ class EngineStore(ABC):
                 return sorted(passages, key=lambda pair: pair[0])
 
     async def points(self, tenant: str, after: str, limit: int) -> PointPage:
-        records, _ = await self._page(tenant, after or None, limit + 2, vectors=True)
-        return point_page(records, after, limit)
+        records, _ = await self._page(tenant, after or None, limit + 2, vectors=True)  # the first may be `after`
+        further = [record for record in records if str(record.id) > after]
+        page = further[:limit]
+        whole = [record for record in page if self._vectors.keys() <= (record.vector or {}).keys()]
+        points = [_point(record, self._vectors) for record in whole]
+        return PointPage(points, str(page[-1].id) if len(further) > limit else "")
+
+    def _fields_to_index(self, points: Sequence[Point]) -> list[str]:
+        """Return the numeric and date fields of the points that no index finds yet, within the limit."""
+        known = self._indexed_fields
+        return sorted({*indexed_fields(points)} - known)[: MAX_INDEXED_FIELDS - len(known)]

@@ -26,7 +26,7 @@ def test_growing_twice_makes_the_same_chunks() -> None:
     for one, other in zip(grown.points(base, 90), grown.points(base, 90), strict=True):
         assert [point.id for point in one] == [grown.identifier(row) for row in range(90)]
         assert [(p.passage, p.sparse) for p in one] == [(p.passage, p.sparse) for p in other]
-        assert all((a.dense == b.dense).all() for a, b in zip(one, other, strict=True))
+        assert all((a.vectors["dense"] == b.vectors["dense"]).all() for a, b in zip(one, other, strict=True))
 
 
 def test_fewer_chunks_are_the_first_of_more() -> None:

@@ -61,7 +61,7 @@ async def _rewrite(index: Index, id: str, tenant: str, text: str) -> None:
     _, first, passage = await _first(index)
     vector = (await index._spaces.configured.store.vectors([first]))[first]
     changed = Passage(**{**{name: getattr(passage, name) for name in Passage.__dataclass_fields__}, "text": text})
-    await index._spaces.configured.store.upsert(tenant, [Point(id, changed, vector, Sparse((7,), (1.0,)))])
+    await index._spaces.configured.store.upsert(tenant, [Point(id, changed, {"dense": vector}, Sparse((7,), (1.0,)))])
 
 
 async def falsify(index: Index) -> None:

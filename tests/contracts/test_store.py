@@ -200,7 +200,7 @@ async def test_a_view_has_what_is_for_all_and_for_its_groups(store: Store) -> No
 
 
 async def test_what_is_not_in_view_takes_nobodys_place(store: Store) -> None:
-    near = [replace(point, dense=vector_of(0)) for point in grouped("hr", words="pool pool", count=40)]
+    near = [replace(point, vectors={"dense": vector_of(0)}) for point in grouped("hr", words="pool pool", count=40)]
     await store.upsert("a@1", [*near, *grouped(first=100, words="pool and socket", count=10)])
     expected = {id_of(100 + i) for i in range(10)}
     assert await seen(store, PUBLIC, k=10) == (expected, expected)
@@ -401,7 +401,7 @@ async def test_refuses_a_vector_that_is_not_finite(store: Store, bad: float) -> 
     with pytest.raises(ValueError, match="NaN"):
         await store.search(["a@1"], vector, [("pool", 1.0)], k=3)
     with pytest.raises(ValueError, match="NaN"):
-        await store.upsert("a@1", [point_of(2, "socket"), replace(point_of(3, "socket"), dense=vector)])
+        await store.upsert("a@1", [point_of(2, "socket"), replace(point_of(3, "socket"), vectors={"dense": vector})])
     assert await store.count("a@1") == 1
 
 
@@ -411,7 +411,7 @@ async def test_refuses_a_vector_of_another_dimension(store: Store, d: int) -> No
     with pytest.raises(ValueError, match="dimension"):
         await store.search(["a@1"], vector, [], k=3)
     with pytest.raises(ValueError, match="dimension"):
-        await store.upsert("a@1", [point_of(2, "socket"), replace(point_of(3, "socket"), dense=vector)])
+        await store.upsert("a@1", [point_of(2, "socket"), replace(point_of(3, "socket"), vectors={"dense": vector})])
     assert await store.count("a@1") == 0
 
 
@@ -488,6 +488,25 @@ async def test_gives_the_vectors_of_points_that_are_there(store: Store) -> None:
     assert await store.vectors([]) == {}
 
 
+@pytest.mark.parametrize("kind", ["edge", "local"])
+async def test_a_search_compares_the_vectors_of_one_name(kind: str, tmp_path: Path) -> None:
+    vectors = {"dense": DIMENSION, "page": DIMENSION}
+    if kind == "edge":
+        store: Store = EdgeStore.open(tmp_path, vectors=vectors)
+    else:
+        store = await QdrantStore.local(":memory:", collection="two", vectors=vectors)
+    points = points_of([f"page {number}" for number in range(1, 9)])
+    written = [replace(one, vectors={"dense": vector_of(1), "page": one.vectors["dense"]}) for one in points]
+    await store.upsert("a@1", written)
+    found = await store.search(["a@1"], vector_of(7), [("page", 1.0)], k=1, name="page")
+    assert ({*found}, ids(found["page"])) == ({"page", "bm25"}, [id_of(7)])
+    np.testing.assert_allclose((await store.vectors([id_of(7)], "page"))[id_of(7)], vector_of(7), atol=1e-6)
+    np.testing.assert_allclose((await store.vectors([id_of(7)]))[id_of(7)], vector_of(1), atol=1e-6)
+    page = await store.points("a@1", id_of(6), 1)
+    np.testing.assert_allclose(page.points[0].vectors["page"], vector_of(7), atol=1e-6)
+    await store.close()
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 50])
 async def test_pages_of_points_are_whole_points_by_id(store: Store, limit: int) -> None:
     assert await store.points("a@1", "", limit) == PointPage([], "")
@@ -504,7 +523,7 @@ async def test_pages_of_points_are_whole_points_by_id(store: Store, limit: int) 
         read += page.points
     assert [(one.id, one.passage) for one in read] == [(one.id, one.passage) for one in written]
     for one, other in zip(read, written, strict=True):
-        np.testing.assert_allclose(one.dense, other.dense, atol=1e-6)
+        np.testing.assert_allclose(one.vectors["dense"], other.vectors["dense"], atol=1e-6)
         assert dict(zip(one.sparse.indices, one.sparse.values, strict=True)) == pytest.approx(
             dict(zip(other.sparse.indices, other.sparse.values, strict=True))
         )

@@ -78,7 +78,7 @@ class Library:
                     text,
                     tokens,
                 ),
-                np.asarray(vectors[i], np.float32),
+                {"dense": np.asarray(vectors[i], np.float32)},
                 document_vector(text),
             )
             for i, text in enumerate(texts)
