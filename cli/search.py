@@ -8,6 +8,7 @@ import click
 from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, knowledge, run, settings_of
 from cli.options import options
 from config.sections import Settings
+from retrieval.knowledge import SearchRequest
 from retrieval.records.search import ALL, Hit, Retrieved, Turn
 
 _TOLD = ("query", "hits", "context", "timings_ms", "relevance")
@@ -38,7 +39,7 @@ async def _search(
     settings: Settings, question: str, collections: Sequence[str], k: int | None, *, as_json: bool
 ) -> int:
     async with knowledge(settings) as documents:
-        found = await documents.search.retrieve([Turn("user", question)], collections, k=k, view=ALL)
+        found = await documents.search.retrieve(SearchRequest([Turn("user", question)], collections, k=k, view=ALL))
     if as_json:
         told = {name: getattr(found, name) for name in _TOLD}
         echo_json(told)

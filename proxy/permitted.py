@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from proxy.caller import Rights
 from retrieval.errors import UnknownCollection
-from retrieval.knowledge import HitOptions, Knowledge
+from retrieval.knowledge import HitOptions, Knowledge, SearchRequest
 from retrieval.records.documents import CollectionInfo, FullDocument
 from retrieval.records.search import Retrieved, Turn, View
 
@@ -74,15 +74,9 @@ async def existing(knowledge: Knowledge, asked: PermittedSearch) -> Sequence[str
 
 async def _retrieve(knowledge: Knowledge, asked: PermittedSearch, names: Sequence[str]) -> SearchResult:
     began = time.perf_counter()
-    retrieved = await knowledge.search.retrieve(
-        asked.turns,
-        names,
-        k=asked.k,
-        budget_tokens=asked.budget_tokens,
-        view=View(asked.rights.groups, asked.filter),
-        hit_options=asked.hit_options,
-        traced=asked.traced,
-    )
+    view = View(asked.rights.groups, asked.filter)
+    request = SearchRequest(asked.turns, names, asked.k, asked.budget_tokens, view, asked.hit_options, asked.traced)
+    retrieved = await knowledge.search.retrieve(request)
     return SearchResult(retrieved, tuple(names), began)
 
 

@@ -56,6 +56,19 @@ DEFAULT_HIT_OPTIONS = HitOptions()
 
 
 @dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """One search: passages for the latest of `turns`."""
+
+    turns: Sequence[Turn]
+    collections: Sequence[str]
+    k: int | None = None  # None: the setting
+    budget_tokens: int | None = None  # None: the setting
+    view: View = PUBLIC
+    hit_options: HitOptions | None = None  # None: a search for a chat
+    traced: bool = False  # with a trace of the search
+
+
+@dataclass(frozen=True, slots=True)
 class EmbedderOptions(EmbedderSettings):
     """Which embedder, and how to run it."""
 
@@ -115,23 +128,8 @@ class Plan:
 class Search(Protocol):
     """From a question to passages."""
 
-    async def retrieve(
-        self,
-        turns: Sequence[Turn],
-        collections: Sequence[str],
-        *,
-        k: int | None,
-        budget_tokens: int | None = None,
-        view: View = PUBLIC,
-        hit_options: HitOptions | None = None,
-        traced: bool = False,
-    ) -> Retrieved:
-        """Passages of the view for the latest of `turns`; k, budget_tokens: None takes the setting.
-
-        traced: with a trace of the search.
-
-        Raises RetrievalError (UnknownCollection, WrongEmbedder, IndexDown).
-        """
+    async def retrieve(self, request: SearchRequest) -> Retrieved:
+        """Raises RetrievalError (UnknownCollection, WrongEmbedder, IndexDown)."""
         ...
 
     async def passages(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from retrieval.errors import RetrievalError
-from retrieval.knowledge import HitOptions, Knowledge
+from retrieval.knowledge import HitOptions, Knowledge, SearchRequest
 from retrieval.records.search import Turn
 
 COLLECTIONS = ("alpha", "beta", "gamma")
@@ -141,7 +141,11 @@ async def look(knowledge: Knowledge) -> tuple[Seen, list[str]]:
 
 async def _found(knowledge: Knowledge, name: str, question: str, hit_options: HitOptions) -> list[tuple[str, str]]:
     """(document, text) of every found passage."""
-    hits = (await knowledge.search.retrieve([Turn("user", question)], [name], k=_ALL, hit_options=hit_options)).hits
+    hits = (
+        await knowledge.search.retrieve(
+            SearchRequest([Turn("user", question)], [name], k=_ALL, hit_options=hit_options)
+        )
+    ).hits
     return [(hit.passage.document, hit.passage.text) for hit in hits]
 
 

@@ -43,6 +43,7 @@ from proxy.apis.specs import ReadDocument, read_document, rows_of
 from proxy.apis.store import ActionStore
 from retrieval.embedding.embed import cores
 from retrieval.embedding.export import DEFAULT_MODEL, open_embedder
+from retrieval.knowledge import SearchRequest
 from retrieval.records.search import ALL, Retrieved
 
 _K = 10
@@ -81,9 +82,9 @@ class TimedSearch:
         self._search = search
         self.took_ms = 0.0
 
-    async def retrieve(self, *arguments: Any, **named: Any) -> Retrieved:
+    async def retrieve(self, request: SearchRequest) -> Retrieved:
         began = time.perf_counter()
-        found: Retrieved = await self._search.retrieve(*arguments, **named)
+        found: Retrieved = await self._search.retrieve(request)
         self.took_ms = (time.perf_counter() - began) * 1000
         return found
 

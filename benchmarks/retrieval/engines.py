@@ -26,7 +26,7 @@ from evaluation.retrieval.metrics import ndcg, recall
 from evaluation.retrieval.subjects import scratch_plan
 from evaluation.stats.significance import difference
 from retrieval.index.index import Index
-from retrieval.knowledge import Plan
+from retrieval.knowledge import Plan, SearchRequest
 from retrieval.lexical.terms import document_vector, language_of
 from retrieval.records.documents import lexical_text
 from retrieval.records.points import Point
@@ -91,7 +91,7 @@ async def _copied(store: Store, tenant: str, folder: str) -> tuple[Store, int]:
 async def _ask(both: Sequence[Retriever], judged: JudgedSet, question: JudgedQuestion) -> Asked:
     rankings = []
     for retriever in both:
-        found = await retriever.retrieve(question.turns, [judged.name], k=100)
+        found = await retriever.retrieve(SearchRequest(question.turns, [judged.name], k=100))
         sources = dict.fromkeys(judged_id(hit.passage.source, judged.ids) for hit in found.hits)
         rankings.append(list(sources))
     (one, other), gold = rankings, question.gold

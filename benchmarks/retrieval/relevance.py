@@ -34,7 +34,7 @@ from config.settings import load
 from evaluation.retrieval.judged import JudgedSet, corpus, read
 from evaluation.retrieval.subjects import scratch_plan
 from retrieval.index.index import Index
-from retrieval.knowledge import Plan
+from retrieval.knowledge import Plan, SearchRequest
 from retrieval.records.search import Turn
 from retrieval.search.relevance import OFFSET, SLOPE
 from retrieval.search.retriever import Retriever
@@ -83,7 +83,7 @@ async def _ask(one: JudgedSet, sets: Sequence[JudgedSet], how: Asking, retriever
     say(f"{one.name}: ask")
     asked = []
     for kind, turns in _questions(one, sets, how):
-        found = await retriever.retrieve(turns, [one.name], k=1)
+        found = await retriever.retrieve(SearchRequest(turns, [one.name], k=1))
         asked.append(Asked(one.name, kind, found.relevance or 0.0))
     return asked
 

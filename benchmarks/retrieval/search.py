@@ -34,7 +34,7 @@ from benchmarks.common.processes import ROOT, Unmeasurable, refusal
 from benchmarks.common.workload import questions
 from cli.assembly.index import plan
 from config.settings import load
-from retrieval.knowledge import Plan
+from retrieval.knowledge import Plan, SearchRequest
 from retrieval.records.search import Turn
 from retrieval.rpc.client import IndexClient
 
@@ -64,7 +64,7 @@ class Ours:
         self._client = IndexClient(data)
 
     async def ask(self, question: str) -> None:
-        found = await self._client.search.retrieve([Turn("user", question)], ["docs"], k=None)
+        found = await self._client.search.retrieve(SearchRequest([Turn("user", question)], ["docs"], k=None))
         if not found.context.passages:
             raise Unmeasurable(f"nothing was found for {question!r}, whose passage is in the index")
         for stage, ms in found.timings_ms.items():

@@ -19,7 +19,7 @@ from evaluation.retrieval.ladder import Rung, ladder
 from evaluation.retrieval.metrics import scores
 from evaluation.retrieval.results import QuestionResult, SetResult, rung_results
 from evaluation.retrieval.subjects import DocumentSubject, SearchAnswer, Subject, configured_index, temporary_index
-from retrieval.knowledge import Plan, Progress
+from retrieval.knowledge import Plan, Progress, SearchRequest
 from retrieval.records.search import ALL, Turn
 
 _COLLECTION = "eval"
@@ -117,7 +117,7 @@ async def _ask(
     }
     for rung in rungs:
         retriever = retrievers[rung.name]
-        await retriever.retrieve([_WARM_UP], [subject.collection], k=how.k, view=ALL)
+        await retriever.retrieve(SearchRequest([_WARM_UP], [subject.collection], k=how.k, view=ALL))
     outcomes: dict[str, list[QuestionResult]] = {rung.name: [] for rung in rungs}
     everything = [(question, True) for question in questions]
     everything += [(question, False) for question in subject.judged.unanswerable]

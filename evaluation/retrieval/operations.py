@@ -23,7 +23,7 @@ from proxy.apis.specs import ReadDocument, read_document, rows_of
 from proxy.apis.store import COLLECTION, ActionStore
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
-from retrieval.knowledge import HitOptions, Library, Plan, Progress, SearchOptions, Writing
+from retrieval.knowledge import Library, Plan, Progress, SearchOptions, SearchRequest, Writing
 from retrieval.records.search import ALL, Retrieved, Turn
 from retrieval.search.retriever import Retriever
 
@@ -74,11 +74,11 @@ class _Search:
         self._retriever = retriever
         self._options = options
 
-    async def retrieve(self, *arguments: Any, hit_options: HitOptions, **named: Any) -> Retrieved:
+    async def retrieve(self, request: SearchRequest) -> Retrieved:
         """As `Search.retrieve`. Only the last rung decides whether an operation fits."""
-        if not self._options.min_relevance:
-            hit_options = replace(hit_options, min_relevance=0.0)
-        return await self._retriever.retrieve(*arguments, hit_options=hit_options, **named)
+        if request.hit_options is not None and not self._options.min_relevance:
+            request = replace(request, hit_options=replace(request.hit_options, min_relevance=0.0))
+        return await self._retriever.retrieve(request)
 
 
 @dataclass(frozen=True, slots=True)

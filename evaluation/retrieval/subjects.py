@@ -11,7 +11,7 @@ from typing import Protocol
 from evaluation.retrieval.judged import Corpus, JudgedSet, judged_id
 from evaluation.retrieval.results import Kind, RankedDocument
 from retrieval.index.index import Index
-from retrieval.knowledge import Plan, SearchOptions
+from retrieval.knowledge import Plan, SearchOptions, SearchRequest
 from retrieval.records.search import ALL, Query, Turn
 from retrieval.search.retriever import Retriever
 
@@ -76,10 +76,10 @@ class DocumentSubject:
     ) -> SearchAnswer:
         """Search for passages."""
         start = time.perf_counter()
-        injected = await retriever.retrieve(turns, [self.collection], k=k, view=ALL)
+        injected = await retriever.retrieve(SearchRequest(turns, [self.collection], k=k, view=ALL))
         took_ms = (time.perf_counter() - start) * 1000
         # All candidates of both retrievers: a ranking too deep and slow for a chat.
-        ranked = await retriever.retrieve(turns, [self.collection], k=2 * options.candidates, view=ALL)
+        ranked = await retriever.retrieve(SearchRequest(turns, [self.collection], k=2 * options.candidates, view=ALL))
         ids = self.judged.ids
         best: dict[str, RankedDocument] = {}  # a document has the rank of the first passage
         for hit in ranked.hits:

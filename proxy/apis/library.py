@@ -19,7 +19,7 @@ from proxy.apis.specs import OF_OWNER, SET_ATTRIBUTE, SetRows, Spec, SpecLimits,
 from proxy.apis.store import COLLECTION, ActionSet, ActionStore
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.filters import checked_filter
-from retrieval.knowledge import HitOptions, Knowledge, Progress
+from retrieval.knowledge import HitOptions, Knowledge, Progress, SearchRequest
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
 
@@ -154,12 +154,14 @@ class ActionLibrary:
 
     async def _texts(self, question: Sequence[Turn], k: int, view: View) -> Retrieved:
         return await self._knowledge.search.retrieve(
-            question,
-            [COLLECTION],
-            k=k * _HITS_PER_OPERATION,
-            budget_tokens=0,
-            view=view,
-            hit_options=HitOptions(min_relevance=MIN_RELEVANCE, candidates=_CANDIDATES, least_chunks=_LEAST_CHUNKS),
+            SearchRequest(
+                question,
+                [COLLECTION],
+                k=k * _HITS_PER_OPERATION,
+                budget_tokens=0,
+                view=view,
+                hit_options=HitOptions(min_relevance=MIN_RELEVANCE, candidates=_CANDIDATES, least_chunks=_LEAST_CHUNKS),
+            )
         )
 
     def _read_with_producers(self, names: Sequence[tuple[str, str]], k: int) -> list[tuple[str, Operation]]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from retrieval.catalog.catalog import Catalog
 from retrieval.errors import RetrievalError
 from retrieval.index.vector_spaces import VectorSpaces
-from retrieval.knowledge import HitOptions, SearchOptions
+from retrieval.knowledge import SearchOptions, SearchRequest
 from retrieval.records.documents import Passage
-from retrieval.records.search import PUBLIC, Context, Retrieved, Turn, View
+from retrieval.records.search import Context, Retrieved
 from retrieval.search.explain import merge_traces
 
 _CHECKED = "check"  # a text to embed, and a tenant of no collection (a collection's tenant contains an @)
@@ -23,41 +23,22 @@ class IndexSearch:
         self._spaces = spaces
         self._options = options
 
-    async def retrieve(
-        self,
-        turns: Sequence[Turn],
-        collections: Sequence[str],
-        *,
-        k: int | None,
-        budget_tokens: int | None = None,
-        view: View = PUBLIC,
-        hit_options: HitOptions | None = None,
-        traced: bool = False,
-    ) -> Retrieved:
-        k = k or self._options.k
-        budget_tokens = self._options.budget_tokens if budget_tokens is None else budget_tokens
+    async def retrieve(self, request: SearchRequest) -> Retrieved:
+        collections, options = request.collections, self._options
         while True:  # a rebuild may replace and empty the generation during the search: then search again
             generations = self._generations(collections)
             try:
+                by_space = self._spaces.by_space(collections)
                 parts = await asyncio.gather(
-                    *(
-                        space.retriever.retrieve(
-                            turns,
-                            names,
-                            k=k,
-                            budget_tokens=budget_tokens,
-                            view=view,
-                            hit_options=hit_options,
-                            traced=traced,
-                        )
-                        for space, names in self._spaces.by_space(collections)
-                    )
+                    *(space.retriever.retrieve(replace(request, collections=names)) for space, names in by_space)
                 )
             except RetrievalError:
                 if self._generations(collections) == generations:
                     raise
             else:
                 if self._generations(collections) == generations:
+                    budget_tokens = options.budget_tokens if request.budget_tokens is None else request.budget_tokens
+                    k = request.k or options.k
                     return parts[0] if len(parts) == 1 else merged(parts, k=k, budget_tokens=budget_tokens)
 
     def _generations(self, collections: Sequence[str]) -> list[int]:

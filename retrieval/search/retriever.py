@@ -19,10 +19,10 @@ from retrieval.catalog.revisions import Collection, collection_of
 from retrieval.embedding.embed import Embedder, Matrix, check_same_model, label, mix
 from retrieval.embedding.queries import QueryBatcher
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
-from retrieval.knowledge import HitOptions, SearchOptions
+from retrieval.knowledge import HitOptions, SearchOptions, SearchRequest
 from retrieval.records.documents import Groups, Passage, lexical_text
 from retrieval.records.points import Vector
-from retrieval.records.search import PUBLIC, Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
+from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
 from retrieval.search.exact_match import exact_match_first, exact_terms
 from retrieval.search.expand import Expander
 from retrieval.search.explain import explain
@@ -89,32 +89,22 @@ class Retriever:
         self._null: NullDistribution | None = None  # measured for the first question
         self._by_options: dict[SearchOptions, Retriever] = {}  # retrievers made for hit options
 
-    async def retrieve(
-        self,
-        turns: Sequence[Turn],
-        collections: Sequence[str],
-        *,
-        k: int | None,
-        budget_tokens: int | None = None,
-        view: View = PUBLIC,
-        hit_options: HitOptions | None = None,
-        traced: bool = False,
-    ) -> Retrieved:
-        """The best passages in the view for the latest question. k, budget_tokens: None takes the setting.
+    async def retrieve(self, request: SearchRequest) -> Retrieved:
+        """The best passages in the view for the latest question.
 
-        With `hit_options` the hits have their surroundings, and the context stays as packed. traced: with a `Trace`.
+        With `hit_options` the hits have their surroundings, and the context stays as packed.
         Raises UnknownCollection, WrongEmbedder, RetrievalError if a collection cannot be searched.
         """
+        turns, hit_options = request.turns, request.hit_options
         if hit_options is not None and (retriever := self._for_hit_options(hit_options)) is not self:
-            return await retriever.retrieve(
-                turns, collections, k=k, budget_tokens=budget_tokens, view=view, hit_options=hit_options, traced=traced
-            )
+            return await retriever.retrieve(request)
         options, clock = self._options, _StageClock()
-        k, budget_tokens = k or options.k, options.budget_tokens if budget_tokens is None else budget_tokens
-        scope = _Scope(await self._searchable(collections, view.groups), view)
+        k = request.k or options.k
+        budget_tokens = options.budget_tokens if request.budget_tokens is None else request.budget_tokens
+        scope = _Scope(await self._searchable(request.collections, request.view.groups), request.view)
         if options.mode == "whole" and (context := await self._whole(scope, budget_tokens=budget_tokens)):
             clock.lap("pack")
-            trace = Trace(self._described(collections)) if traced else None
+            trace = Trace(self._described(request.collections)) if request.traced else None
             return Retrieved(verbatim(turns, reason=_WHOLE), (), context, clock.laps_ms, trace=trace)
 
         query, relevant = await self._rewrite_and_search(turns, scope, clock)
@@ -136,8 +126,8 @@ class Retriever:
         clock.lap("pack")
 
         trace = None
-        if traced:
-            described = self._described(collections)
+        if request.traced:
+            described = self._described(request.collections)
             trace = explain(described, relevant, packed.candidates, packed.hits, packed.fates, context)
         query = replace(query, reason=", ".join([query.reason, *notes]))
         relevance = relevant.relevance

@@ -13,6 +13,7 @@ from benchmarks.scale.shelves import name_of, shelf
 from cli.assembly.index import plan
 from config.settings import load
 from retrieval.index.index import Index
+from retrieval.knowledge import SearchRequest
 from retrieval.records.search import Turn
 
 
@@ -31,7 +32,7 @@ async def test_a_shelf_is_an_index_like_any_other(base: Bases, tmp_path: Path, m
     try:
         rows = await index.library.collections()
         assert [(row.name, row.documents, row.chunks) for row in rows] == [(name_of(i), 2, 100) for i in range(3)]
-        found = await index.search.retrieve([Turn("user", "sentence 7")], [name_of(1)], k=5)
+        found = await index.search.retrieve(SearchRequest([Turn("user", "sentence 7")], [name_of(1)], k=5))
         ours = {row.id for row in await index.library.documents(name_of(1), after="", limit=10)}
         assert {hit.passage.document for hit in found.hits} <= ours
         for hit in found.hits:

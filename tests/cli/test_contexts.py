@@ -19,6 +19,7 @@ from proxy.model_calls import NoAnswer
 from retrieval.embedding.hashing import HASH
 from retrieval.index.index import Index
 from retrieval.ingest.context import Contexts
+from retrieval.knowledge import SearchRequest
 from retrieval.records.ingest import EnrichmentPlan, IngestReport, MissingEnrichment, PendingDocument
 from retrieval.records.search import Turn
 from tests.support.plans import silent
@@ -76,7 +77,7 @@ async def ingest(settings: Settings, folder: Path, *, yes: bool = True) -> Inges
 async def first_words(settings: Settings, question: str) -> list[tuple[str, str]]:
     index = await Index.open(plan(settings, environ={}), serving=False)
     try:
-        found = await index.search.retrieve([Turn("user", question)], ["docs"], k=1)
+        found = await index.search.retrieve(SearchRequest([Turn("user", question)], ["docs"], k=1))
     finally:
         await index.close()
     return [(hit.passage.text, hit.passage.context) for hit in found.hits if hit.scores.get("bm25")]

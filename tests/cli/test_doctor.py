@@ -10,6 +10,7 @@ import pytest
 
 from retrieval.catalog.builds import Builds
 from retrieval.index.index import Index
+from retrieval.knowledge import SearchRequest
 from retrieval.records.documents import Passage
 from retrieval.records.points import Point, Sparse
 from retrieval.records.search import Turn
@@ -112,7 +113,7 @@ def test_what_is_wrong_with_a_collection_is_named_and_repaired(
     assert doctor(data).returncode == 0
 
     async def right_again(index: Index) -> None:
-        hits = (await index.search.retrieve(ASKED, ["docs"], k=50)).hits
+        hits = (await index.search.retrieve(SearchRequest(ASKED, ["docs"], k=50))).hits
         assert hits[0].passage.source.endswith("kotlin.md")
 
     with_index(data, right_again)

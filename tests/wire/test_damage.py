@@ -19,6 +19,7 @@ from retrieval.errors import DiskFull, RetrievalError
 from retrieval.index.data_folder import passing
 from retrieval.index.index import Index
 from retrieval.index.vector_spaces import choice_of
+from retrieval.knowledge import SearchRequest
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import Turn
 from retrieval.rpc.server import IndexServer
@@ -171,11 +172,11 @@ async def _is_out_of_service_until_it_is_rebuilt(data: Path) -> None:
     async with answering(data) as index, gates(data, deadline_s=5) as both:
         await both.degraded("index cannot be searched")
         with pytest.raises(RetrievalError, match="ragway rebuild"):
-            await index.search.retrieve(ASKED, ["docs"], k=3)
-        assert (await index.search.retrieve(ASKED, ["beside"], k=3)).hits
+            await index.search.retrieve(SearchRequest(ASKED, ["docs"], k=3))
+        assert (await index.search.retrieve(SearchRequest(ASKED, ["beside"], k=3))).hits
         await index.writing.rebuild("docs", silent)
         assert (await both.chat())[0] == "augmented"
-        assert (await index.search.retrieve(ASKED, ["beside"], k=3)).hits
+        assert (await index.search.retrieve(SearchRequest(ASKED, ["beside"], k=3))).hits
 
 
 async def test_a_shard_of_another_data_folder_is_not_taken_for_this_one(

@@ -21,7 +21,7 @@ from proxy.access.usage import sums, usage_query
 from proxy.caller import EVERYTHING, Limits
 from retrieval.errors import IndexDown
 from retrieval.index.index import Index
-from retrieval.knowledge import Search
+from retrieval.knowledge import Search, SearchRequest
 from retrieval.records.search import Retrieved, Turn
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.plans import plan_for, silent
@@ -82,13 +82,13 @@ class Asked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.index, name)
 
-    async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], **options: Any) -> Retrieved:
-        self.turns.append(tuple(turns))
-        if self.fails(turns):
+    async def retrieve(self, request: SearchRequest) -> Retrieved:
+        self.turns.append(tuple(request.turns))
+        if self.fails(request.turns):
             raise IndexDown("the index process does not answer")
         if self.hold is not None and len(self.turns) > 1:
             await self.hold.wait()
-        return await self.index.search.retrieve(turns, collections, **options)
+        return await self.index.search.retrieve(request)
 
 
 @dataclass(slots=True)

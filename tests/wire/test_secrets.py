@@ -18,9 +18,9 @@ import pytest
 
 from cli.assembly.gateway import gateway as build_gateway
 from config.settings import load
-from retrieval.knowledge import HitOptions
+from retrieval.knowledge import SearchRequest
 from retrieval.records.documents import CollectionInfo, Groups
-from retrieval.records.search import PUBLIC, Retrieved, Turn, View
+from retrieval.records.search import Retrieved
 from retrieval.rpc.client import SOCKET, IndexClient
 from retrieval.rpc.protocol import encode, framed
 from retrieval.rpc.server import IndexServer
@@ -291,18 +291,8 @@ def test_a_qdrant_server_that_quotes_its_key_is_not_quoted(tmp_path: Path, data:
 class Quoting(Unasked):
     """A knowledge whose failures quote what it was asked."""
 
-    async def retrieve(
-        self,
-        turns: Sequence[Turn],
-        collections: Sequence[str],
-        *,
-        k: int | None,
-        budget_tokens: int | None = None,
-        view: View = PUBLIC,
-        hit_options: HitOptions | None = None,
-        traced: bool = False,
-    ) -> Retrieved:
-        raise ValueError(f"cannot embed {turns[-1].text!r} of {collections}")
+    async def retrieve(self, request: SearchRequest) -> Retrieved:
+        raise ValueError(f"cannot embed {request.turns[-1].text!r} of {request.collections}")
 
     async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
         return []

@@ -25,9 +25,9 @@ from proxy.dialects.responses import RESPONSES
 from proxy.dialects.target import Lane, Target
 from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
-from retrieval.knowledge import HitOptions
+from retrieval.knowledge import SearchRequest
 from retrieval.records.documents import Passage
-from retrieval.records.search import PUBLIC, Context, Query, Retrieved, Turn, View
+from retrieval.records.search import Context, Query, Retrieved, Turn
 from runtime.record_store import RecordStore
 from tests.support.asgi_calls import Call, scope_of, unlimited
 from tests.support.unasked import Unasked
@@ -43,21 +43,11 @@ class Five(Unasked):
         self.budgets: list[int | None] = []
         self.turns: Sequence[Turn] = ()
 
-    async def retrieve(
-        self,
-        turns: Sequence[Turn],
-        collections: Sequence[str],
-        *,
-        k: int | None,
-        budget_tokens: int | None = None,
-        view: View = PUBLIC,
-        hit_options: HitOptions | None = None,
-        traced: bool = False,
-    ) -> Retrieved:
-        self.budgets.append(budget_tokens)
-        self.turns = turns
+    async def retrieve(self, request: SearchRequest) -> Retrieved:
+        self.budgets.append(request.budget_tokens)
+        self.turns = request.turns
         passages = tuple(Passage(f"d{i}", 1, 0, "", f"{i}.md", 0.0, (), 0, 1, f"passage {i}", 1) for i in range(1, 6))
-        return Retrieved(Query(turns[-1].text, (), (), "first question"), (), Context(passages, 5, 0), {})
+        return Retrieved(Query(request.turns[-1].text, (), (), "first question"), (), Context(passages, 5, 0), {})
 
 
 async def asked(

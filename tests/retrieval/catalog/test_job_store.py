@@ -14,6 +14,7 @@ from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, Unkno
 from retrieval.index.index import Index
 from retrieval.index.spool import Spool, read
 from retrieval.ingest import job_runner
+from retrieval.knowledge import SearchRequest
 from retrieval.records.documents import Groups
 from retrieval.records.jobs import DocumentInput, Job, WriteResult
 from retrieval.records.search import Turn
@@ -59,7 +60,9 @@ async def test_a_job_is_written_and_tells_what_became_of_each(index: Index, data
     assert [one.state for one in over.documents] == ["created", "failed", "created"]
     assert "binary" in over.documents[1].reason
     assert over.documents[0].id == await index.library.find_document("docs", "1.md")
-    hits = (await index.search.retrieve([Turn("user", "What is pump number 3 called?")], ["docs"], k=9)).hits
+    hits = (
+        await index.search.retrieve(SearchRequest([Turn("user", "What is pump number 3 called?")], ["docs"], k=9))
+    ).hits
     assert any("Oskar3" in hit.passage.text for hit in hits)
     again = await index.library.finished_job((await start(index, data, "docs", given(1), given(3, "New."))).id)
     assert again.counts == {"unchanged": 1, "replaced": 1}

@@ -10,6 +10,7 @@ import pytest
 
 from retrieval.errors import UnknownDocument
 from retrieval.index.index import Index
+from retrieval.knowledge import SearchRequest
 from retrieval.records.jobs import DocumentInput, Job
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
@@ -32,7 +33,7 @@ async def index(data: Path) -> AsyncIterator[Index]:
 
 
 async def found(index: Index, question: str) -> list[str]:
-    hits = (await index.search.retrieve([Turn("user", question)], ["docs"], k=5)).hits
+    hits = (await index.search.retrieve(SearchRequest([Turn("user", question)], ["docs"], k=5))).hits
     return [hit.passage.source for hit in hits]
 
 

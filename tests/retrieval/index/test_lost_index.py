@@ -11,6 +11,7 @@ import pytest
 
 from retrieval.errors import Incomplete, RetrievalError
 from retrieval.index.index import Index
+from retrieval.knowledge import SearchRequest
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
@@ -53,7 +54,7 @@ def emptied(server: str) -> None:
 
 
 async def found(index: Index, name: str) -> int:
-    return len((await index.search.retrieve(ASKED, [name], k=3)).hits)
+    return len((await index.search.retrieve(SearchRequest(ASKED, [name], k=3))).hits)
 
 
 @pytest.mark.parametrize("lose", [deleted, emptied])
@@ -62,11 +63,11 @@ async def test_a_lost_index_is_named_and_rebuilt_while_in_use(index: Index, serv
     lose(server)
     if lose is deleted:
         with pytest.raises(RetrievalError, match="ragway rebuild"):
-            await index.search.retrieve(ASKED, ["docs"], k=3)
+            await index.search.retrieve(SearchRequest(ASKED, ["docs"], k=3))
     said = ["the index of the collections 'docs', 'wiki' is incomplete: run `ragway rebuild docs wiki`"]
     assert await index.library.problems() == said
     with pytest.raises(Incomplete, match="run `ragway rebuild docs`"):
-        await index.search.retrieve(ASKED, ["docs"], k=3)
+        await index.search.retrieve(SearchRequest(ASKED, ["docs"], k=3))
     assert (await index.library.audit("docs")).missing == 1
 
     await index.writing.rebuild("docs", silent)
@@ -74,7 +75,7 @@ async def test_a_lost_index_is_named_and_rebuilt_while_in_use(index: Index, serv
     said = ["the index of collection 'wiki' is incomplete: run `ragway rebuild wiki`"]
     assert await index.library.problems() == said  # the other collection never passes for an empty one
     with pytest.raises(Incomplete):
-        await index.search.retrieve(ASKED, ["wiki"], k=3)
+        await index.search.retrieve(SearchRequest(ASKED, ["wiki"], k=3))
     await index.writing.rebuild("wiki", silent)
     assert await found(index, "wiki") == 1
     assert await index.library.problems() == []
@@ -86,13 +87,13 @@ async def test_a_rebuild_is_enough_though_nobody_searched_since_the_loss(index: 
     await index.writing.rebuild("docs", silent)
     assert await found(index, "docs") == 1
     with pytest.raises(Incomplete):
-        await index.search.retrieve(ASKED, ["wiki"], k=3)
+        await index.search.retrieve(SearchRequest(ASKED, ["wiki"], k=3))
 
 
 async def test_a_document_written_after_a_loss_does_not_hide_the_loss(index: Index, server: str) -> None:
     deleted(server)
     await index.writing.put("docs", [DocumentInput("new", "new.md", b"The red pump is called Boreas.")])
     with pytest.raises(Incomplete):
-        await index.search.retrieve(ASKED, ["docs"], k=3)
+        await index.search.retrieve(SearchRequest(ASKED, ["docs"], k=3))
     await index.writing.rebuild("docs", silent)
     assert await found(index, "docs") == 2

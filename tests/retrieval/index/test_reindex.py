@@ -13,7 +13,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.errors import RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.index.index import Index
 from retrieval.index.vector_spaces import as_text, choice_of, chosen, from_text
-from retrieval.knowledge import EmbedderChoice, Plan
+from retrieval.knowledge import EmbedderChoice, Plan, SearchRequest
 from retrieval.records.search import Retrieved, Turn
 from tests.support.plans import plan_for, silent
 from tests.support.tiny_model import make_tiny_model
@@ -46,7 +46,7 @@ async def opened(plan: Plan) -> AsyncIterator[Index]:
 
 
 async def ask(index: Index, *collections: str) -> Retrieved:
-    return await index.search.retrieve([Turn("user", QUESTION)], collections or ["docs"], k=None)
+    return await index.search.retrieve(SearchRequest([Turn("user", QUESTION)], collections or ["docs"], k=None))
 
 
 def passages(found: Retrieved) -> set[str]:
@@ -153,7 +153,9 @@ async def test_an_interrupted_build_goes_on_where_it_was(plan: Plan, corpus: Pat
         await index.writing.rebuild("docs", lambda *step: steps.append(step), embedder=choice)
         assert steps[0][0] > 80  # ready before it went on
         assert steps[-1][:2] == (124, 124)
-        changed = await index.search.retrieve([Turn("user", "what changed after the interruption?")], ["docs"], k=None)
+        changed = await index.search.retrieve(
+            SearchRequest([Turn("user", "what changed after the interruption?")], ["docs"], k=None)
+        )
         assert any("after the interruption" in text for text in passages(changed))
         info = (await index.library.collections())[0]
         assert (info.documents, info.embedder) == (124, str(other_model))

@@ -16,7 +16,7 @@ from retrieval.errors import Busy, IndexDown, RetrievalError, UnknownCollection
 from retrieval.index.index import Index
 from retrieval.index.vector_spaces import choice_of, chosen
 from retrieval.ingest import job_runner
-from retrieval.knowledge import EmbedderChoice, Plan
+from retrieval.knowledge import EmbedderChoice, Plan, SearchRequest
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
@@ -59,7 +59,7 @@ def given(key: str, words: str) -> DocumentInput:
 
 async def found(index: Index, question: str, collection: str = "docs") -> set[str]:
     """The texts that a question finds."""
-    hits = (await index.search.retrieve([Turn("user", question)], [collection], k=20)).hits
+    hits = (await index.search.retrieve(SearchRequest([Turn("user", question)], [collection], k=20))).hits
     return {hit.passage.text for hit in hits}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from retrieval.errors import DataInUse, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.index.index import Index
-from retrieval.knowledge import Plan
+from retrieval.knowledge import Plan, SearchRequest
 from retrieval.records.ingest import IngestReport
 from retrieval.records.search import Retrieved, Turn, View
 from tests.support.plans import plan_for, silent
@@ -29,7 +29,7 @@ async def opened(plan: Plan) -> AsyncIterator[Index]:
 
 
 async def ask(index: Index, question: str, collection: str = "docs") -> Retrieved:
-    return await index.search.retrieve([Turn("user", question)], [collection], k=None)
+    return await index.search.retrieve(SearchRequest([Turn("user", question)], [collection], k=None))
 
 
 async def sources(index: Index, question: str, collection: str = "docs") -> list[str]:
@@ -135,7 +135,9 @@ async def test_a_file_whose_rights_became_unreadable_is_taken_away(data: Path, c
             assert "handbook/pay.md" not in await sources(index, "which pay scales are secret?")
         pay.write_text('---\ntitle: "Pay: 2026"\ngroups: [hr]\n---\nThe pay scales are secret.')
         assert (await index.writing.ingest([corpus], "docs", silent)).added == 1
-        found = await index.search.retrieve([Turn("user", "pay scales?")], ["docs"], k=None, view=View(("hr",)))
+        found = await index.search.retrieve(
+            SearchRequest([Turn("user", "pay scales?")], ["docs"], k=None, view=View(("hr",)))
+        )
     assert found.hits[0].passage.groups == ("hr",)
 
 
@@ -184,7 +186,7 @@ async def test_a_follow_up_brings_the_pages_it_means(data: Path, corpus: Path) -
     ]
     async with opened(plan_for(data)) as index:
         await index.writing.ingest([corpus], "docs", silent)
-        found = await index.search.retrieve(turns, ["docs"], k=None)
+        found = await index.search.retrieve(SearchRequest(turns, ["docs"], k=None))
     assert found.hits[0].passage.source == "handbook/java.md"
     assert "can I do the same in Java?" in found.query.text
 
@@ -310,7 +312,7 @@ async def test_attributes_and_groups_go_where_the_text_goes(data: Path, tmp_path
     async def known(index: Index) -> tuple[object, ...]:
         (info,) = await index.library.documents("docs", after="", limit=9, groups=None)
         turns = [Turn("user", "When are the scales of pay agreed on?")]
-        (hit,) = (await index.search.retrieve(turns, ["docs"], k=None, view=View(info.groups))).hits
+        (hit,) = (await index.search.retrieve(SearchRequest(turns, ["docs"], k=None, view=View(info.groups)))).hits
         return info.attributes, info.groups, hit.passage.attributes
 
     async with opened(plan_for(data)) as index:

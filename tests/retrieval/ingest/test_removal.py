@@ -9,6 +9,7 @@ from sqlalchemy import event
 
 from retrieval.errors import UnknownCollection, UnknownDocument
 from retrieval.index.index import Index
+from retrieval.knowledge import SearchRequest
 from retrieval.records.documents import Document, DocumentInfo
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import Turn
@@ -33,7 +34,7 @@ async def learn(index: Index, name: str, count: int = 5) -> list[DocumentInfo]:
 
 
 async def found(index: Index, *names: str) -> set[str]:
-    hits = (await index.search.retrieve([Turn("user", "What is the pump called?")], names, k=50)).hits
+    hits = (await index.search.retrieve(SearchRequest([Turn("user", "What is the pump called?")], names, k=50))).hits
     return {hit.passage.document for hit in hits}
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.index.index import Index
+from retrieval.knowledge import SearchRequest
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
 
@@ -20,7 +21,7 @@ PAGES = {
 
 async def by_words(index: Index, question: str) -> list[str]:
     """Sources of the passages that hold a word of the question."""
-    found = await index.search.retrieve([Turn("user", question)], ["docs"], k=3)
+    found = await index.search.retrieve(SearchRequest([Turn("user", question)], ["docs"], k=3))
     return [hit.passage.source.rpartition("/")[2] for hit in found.hits if "bm25" in hit.scores]
 
 

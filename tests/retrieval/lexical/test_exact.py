@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.index.index import Index
+from retrieval.knowledge import SearchRequest
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
 
@@ -72,7 +73,7 @@ async def test_what_was_asked_for_literally_is_found_first(lexical: str, tmp_pat
         assert (report.added, report.failures) == (len(PAGES), ())
         first = {}
         for question in QUESTIONS:
-            found = await index.search.retrieve([Turn("user", question)], ["docs"], k=5)
+            found = await index.search.retrieve(SearchRequest([Turn("user", question)], ["docs"], k=5))
             first[question] = found.hits[0].passage.source.rpartition("/")[2]
     finally:
         await index.close()

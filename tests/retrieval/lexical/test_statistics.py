@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.index.index import Index
-from retrieval.knowledge import HitOptions
+from retrieval.knowledge import HitOptions, SearchRequest
 from retrieval.records.documents import Document
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
@@ -20,7 +20,7 @@ def page(number: int, text: str) -> Document:
 async def scores(index: Index, hit_options: HitOptions) -> list[tuple[str, float, object]]:
     """What a search in `docs` finds, with each arm's own score."""
     turns = [Turn("user", "Which valve does Oskar oil?")]
-    found = await index.search.retrieve(turns, ["docs"], k=9, hit_options=hit_options)
+    found = await index.search.retrieve(SearchRequest(turns, ["docs"], k=9, hit_options=hit_options))
     return [(hit.passage.text, hit.score, dict(hit.scores)) for hit in found.hits]
 
 

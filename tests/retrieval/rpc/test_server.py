@@ -11,10 +11,10 @@ import pytest
 
 from retrieval.errors import DataInUse, DiskFull, IndexDown, RetrievalError
 from retrieval.index.data_folder import open_shard, passing
-from retrieval.knowledge import EmbedderChoice, HitOptions, Progress
+from retrieval.knowledge import EmbedderChoice, Progress, SearchRequest
 from retrieval.records.documents import CollectionInfo, Groups
 from retrieval.records.ingest import IngestReport
-from retrieval.records.search import PUBLIC, Retrieved, Turn, View
+from retrieval.records.search import Retrieved, Turn
 from retrieval.rpc.client import IndexClient
 from retrieval.rpc.server import IndexServer
 from tests.support.plans import silent
@@ -29,17 +29,7 @@ class Failing(Unasked):
         self.ended = asyncio.Event()
         self.asked: Sequence[Path] = ()
 
-    async def retrieve(
-        self,
-        turns: Sequence[Turn],
-        collections: Sequence[str],
-        *,
-        k: int | None,
-        budget_tokens: int | None = None,
-        view: View = PUBLIC,
-        hit_options: HitOptions | None = None,
-        traced: bool = False,
-    ) -> Retrieved:
+    async def retrieve(self, request: SearchRequest) -> Retrieved:
         raise KeyError("text")
 
     async def ingest(
@@ -72,7 +62,7 @@ async def test_a_fault_is_answered_with_its_reason_and_the_connection_goes_on(
     async with IndexServer(Failing()).listening(tmp_path):
         client = IndexClient(tmp_path)
         for call in (
-            client.search.retrieve([Turn("user", "?")], ["docs"], k=None),
+            client.search.retrieve(SearchRequest([Turn("user", "?")], ["docs"], k=None)),
             client.writing.ingest([tmp_path], "docs", silent),
         ):
             with pytest.raises(RetrievalError, match=r"the index failed \(.*(KeyError|No space left)") as caught:

@@ -10,7 +10,7 @@ import numpy as np
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, point_id
 from retrieval.embedding.embed import Embedder, probe
-from retrieval.knowledge import HitOptions
+from retrieval.knowledge import HitOptions, SearchRequest
 from retrieval.lexical.terms import document_vector
 from retrieval.records.documents import Document, Passage
 from retrieval.records.points import Point
@@ -95,11 +95,11 @@ class Library:
         return Retriever(self.catalog, self.store, self._embedder, options, probes=probes, reranker=reranker)
 
     async def ask(self, question: str, *, k: int | None = None, **changes: Any) -> Retrieved:
-        return await self.retriever(**changes).retrieve([Turn("user", question)], ["docs"], k=k)
+        return await self.retriever(**changes).retrieve(SearchRequest([Turn("user", question)], ["docs"], k=k))
 
     async def look_up(self, question: str, hit_options: HitOptions, **changes: Any) -> tuple[Hit, ...]:
         found = await self.retriever(**changes).retrieve(
-            [Turn("user", question)], ["docs"], k=None, hit_options=hit_options
+            SearchRequest([Turn("user", question)], ["docs"], k=None, hit_options=hit_options)
         )
         return found.hits
 

@@ -8,6 +8,7 @@ import pytest
 
 from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.index.index import Index
+from retrieval.knowledge import SearchRequest
 from retrieval.records.search import Retrieved, Turn
 from tests.support.plans import plan_for, silent
 
@@ -27,7 +28,7 @@ async def index(data_with_model: Path, corpus: Path) -> AsyncIterator[Index]:
 
 async def asked(index: Index, question: str) -> Retrieved:
     turns = [Turn("user", KOTLIN), Turn("assistant", ANSWER), Turn("user", question)]
-    return await index.search.retrieve(turns, ["docs"], k=None)
+    return await index.search.retrieve(SearchRequest(turns, ["docs"], k=None))
 
 
 async def test_a_conversation_decides_what_its_questions_lean_on(index: Index) -> None:
@@ -51,7 +52,7 @@ async def test_a_question_that_surely_finds_what_it_asks_for_is_searched_as_it_w
         "And what about the errors of Zephyr?": "And what about the errors of Zephyr?",
     }
     for question, text in said.items():
-        alone = await index.search.retrieve([Turn("user", question)], ["docs"], k=None)
+        alone = await index.search.retrieve(SearchRequest([Turn("user", question)], ["docs"], k=None))
         found = await asked(index, question)
         assert (found.query.text, found.query.reason) == (text, "found as asked")
         assert found.query.vectors == found.query.terms == ((question, 1.0),)
@@ -70,10 +71,10 @@ async def test_a_whole_collection_needs_no_question(data_with_model: Path, corpu
 
 async def test_two_questions_in_one_message_are_both_searched_for(index: Index) -> None:
     kotlin, java = "How do I use Zephyr from Kotlin?", "Which driver does Zephyr have for Java?"
-    both = await index.search.retrieve([Turn("user", f"{kotlin} {java}")], ["docs"], k=None)
+    both = await index.search.retrieve(SearchRequest([Turn("user", f"{kotlin} {java}")], ["docs"], k=None))
     assert both.query.parts == (kotlin, java)
     found = {hit.passage.document for hit in both.hits[:4]}
     for question in (kotlin, java):
-        one = await index.search.retrieve([Turn("user", question)], ["docs"], k=None)
+        one = await index.search.retrieve(SearchRequest([Turn("user", question)], ["docs"], k=None))
         assert one.query.parts == ()
         assert one.hits[0].passage.document in found

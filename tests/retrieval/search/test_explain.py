@@ -3,6 +3,7 @@
 from typing import Any
 
 from retrieval.index.index_search import merged
+from retrieval.knowledge import SearchRequest
 from retrieval.records.search import Retrieved, Turn
 from retrieval.traces import Trace
 from tests.retrieval.search.library import Library
@@ -12,7 +13,7 @@ TWINS = "use tls to connect the client to the server with the certificate of the
 
 async def traced(library: Library, question: str, **changes: Any) -> tuple[Retrieved, Trace]:
     retriever = library.retriever(**changes)
-    found = await retriever.retrieve([Turn("user", question)], ["docs"], k=None, traced=True)
+    found = await retriever.retrieve(SearchRequest([Turn("user", question)], ["docs"], k=None, traced=True))
     assert found.trace is not None
     return found, found.trace
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from retrieval.knowledge import HitOptions
+from retrieval.knowledge import HitOptions, SearchRequest
 from retrieval.records.search import Hit, Surrounding, Turn
 from retrieval.search.expand import WHOLE_CHARS
 from tests.retrieval.search.library import Backwards, Library, texts_of
@@ -60,6 +60,8 @@ async def test_a_lookup_may_do_without_the_reranker(library: Library) -> None:
         HitOptions("dense"),
         HitOptions("dense", rerank=False),
     ) * 2:
-        hits = (await retriever.retrieve([Turn("user", "tls")], ["docs"], k=None, hit_options=hit_options)).hits
+        hits = (
+            await retriever.retrieve(SearchRequest([Turn("user", "tls")], ["docs"], k=None, hit_options=hit_options))
+        ).hits
         arms = {"dense", "bm25"} if hit_options.mode is None else {"dense"}
         assert {arm for hit in hits for arm in hit.scores} == arms | ({"rerank"} if hit_options.rerank else set())

@@ -4,6 +4,7 @@ from time import time
 
 import pytest
 
+from retrieval.knowledge import SearchRequest
 from retrieval.records.search import Turn
 from tests.retrieval.search.library import OPTIONS, Backwards, Library, texts, texts_of
 
@@ -24,7 +25,7 @@ async def test_what_was_looked_for_is_looked_for_again_only_where_something_chan
     async def read_for(collection: str | None) -> int:
         before = library.store.count_read
         retriever.collections_changed(collection)
-        await retriever.retrieve(question, ["docs"], k=None)
+        await retriever.retrieve(SearchRequest(question, ["docs"], k=None))
         return library.store.count_read - before
 
     assert [await read_for(name) for name in (None, "other", "docs", None)] == [2, 1, 2, 2]
@@ -127,12 +128,15 @@ async def test_a_whole_collection_is_what_is_current(library: Library) -> None:
     retriever = library.retriever(mode="whole")
     turns = [Turn("user", "tls")]
     await library.put(["use tls in java"], key="a")
-    assert texts(await retriever.retrieve(turns, ["docs"], k=None)) == ["use tls in java"]
+    assert texts(await retriever.retrieve(SearchRequest(turns, ["docs"], k=None))) == ["use tls in java"]
     await library.put(["use tls in kotlin"], key="a")
-    assert texts(await retriever.retrieve(turns, ["docs"], k=None)) == ["use tls in kotlin"]
+    assert texts(await retriever.retrieve(SearchRequest(turns, ["docs"], k=None))) == ["use tls in kotlin"]
     await library.put(["open a session"], key="b")
     retriever.collections_changed()
-    assert texts(await retriever.retrieve(turns, ["docs"], k=None)) == ["use tls in kotlin", "open a session"]
+    assert texts(await retriever.retrieve(SearchRequest(turns, ["docs"], k=None))) == [
+        "use tls in kotlin",
+        "open a session",
+    ]
 
 
 async def test_auto_gives_the_whole_collection_once_something_in_it_is_found(library: Library) -> None:
@@ -184,7 +188,7 @@ async def test_neighbours_are_found_in_each_of_several_collections(library: Libr
     await library.put(["use tls too", "open a session"], key="other")
     turns = [Turn("user", "tls")]
     retriever = library.retriever(arms="bm25", merge_neighbours=True, neighbours=1)
-    found = await retriever.retrieve(turns, ["docs", "more"], k=None)
+    found = await retriever.retrieve(SearchRequest(turns, ["docs", "more"], k=None))
     assert sorted(texts(found)) == ["page kotlin here\npage tls here", "use tls too\nopen a session"]
 
 
@@ -201,9 +205,9 @@ async def test_a_small_document_comes_whole_and_a_large_one_does_not(library: Li
 async def test_the_budget_may_be_said_with_the_question(library: Library) -> None:
     await library.put(["use tls in java", "tls in kotlin too", "open a tls session"])
     retriever = library.retriever()
-    found = await retriever.retrieve([Turn("user", "tls")], ["docs"], k=None, budget_tokens=20)
+    found = await retriever.retrieve(SearchRequest([Turn("user", "tls")], ["docs"], k=None, budget_tokens=20))
     assert (len(found.context.passages), found.context.tokens) == (2, 20)
-    assert (await retriever.retrieve([Turn("user", "tls")], ["docs"], k=None)).context.tokens == 30
+    assert (await retriever.retrieve(SearchRequest([Turn("user", "tls")], ["docs"], k=None))).context.tokens == 30
 
 
 # Orders
@@ -236,7 +240,7 @@ async def test_a_reranker_that_no_setting_names_is_not_asked(library: Library) -
     reranker = Backwards()
     with_one = library.retriever(reranker=reranker, rerank_model="x")
     without = with_one.with_options(OPTIONS)
-    assert "rerank" not in (await without.retrieve([Turn("user", "tls")], ["docs"], k=None)).timings_ms
+    assert "rerank" not in (await without.retrieve(SearchRequest([Turn("user", "tls")], ["docs"], k=None))).timings_ms
     assert reranker.asked == []
 
 
