@@ -1,23 +1,4 @@
-"""The errors of retrieval that callers handle.
-
-RetrievalError            any error below; the message says the fault and the remedy
-├── Unreadable            a file that cannot become a document (ingest reports the file and continues)
-│   └── UnreadableRights  a document with unclear read rights: no reader gets the document
-├── Invalid               an impossible name or language
-├── UnknownCollection     a collection requested by name does not exist
-├── UnknownDocument       a document does not exist
-├── UnknownJob            a job does not exist
-├── UnknownFile           an uploaded file does not exist
-├── CollectionExists      a collection to create already exists
-├── WrongEmbedder         a collection was built with another embedder than the loaded embedder
-├── Incomplete            the index lacks points of a collection
-├── Busy                  another process has been writing to the collection for too long
-├── DataInUse             another process holds the data folder
-├── DiskFull              the data folder's disk has less free room than the engine needs
-└── IndexDown             the index cannot be searched now (not started, dead, Qdrant server unreachable)
-    ├── IndexStarting     the first start of the index takes long
-    └── IndexSilent       the index process exists and does not answer: stopped, stuck, overloaded
-"""
+"""The errors of retrieval that callers handle: each message says the fault and the remedy."""
 
 from runtime.errors import Busy, IndexDown, RetrievalError
 

@@ -76,19 +76,6 @@ class EmbedderOptions(EmbedderSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingLimits:
-    """Limits while reading and splitting a document; every field is a setting of `ingest`."""
-
-    seconds: float  # of processor time: max_read_s
-    memory_mb: int  # max_read_mb
-    chunks: int  # max_chunks
-
-    @classmethod
-    def of(cls, ingest: IngestSettings) -> "ReadingLimits":
-        return cls(ingest.max_read_s, ingest.max_read_mb, ingest.max_chunks)
-
-
-@dataclass(frozen=True, slots=True)
 class Enrichment:
     """Text that a model writes about each chunk, embedded and indexed with the chunk."""
 

@@ -29,8 +29,10 @@ async def measured(
     from retrieval.ingest.splitting import Recipe
 
     texts = _long(base, count, tokens)
-    recipe = Recipe(DEFAULT_MODEL, "auto", models, tokens, 0, embedding=plan(load(environ={}), {}).embedding)
-    embedding = Embedding(recipe)  # like `ragway ingest`: bf16 if bf16 is faster
+    settings = plan(load(environ={}), {})
+    embedding = Embedding(
+        Recipe(settings.ingest, settings.embedding, models.parent)
+    )  # like `ragway ingest`: bf16 if bf16 is faster
     embedding.vectors([ChunkTexts(text, text) for text in texts[:2]])  # the model is loaded
     model: Any = load_model(locate(DEFAULT_MODEL)[0])
     model.encode(texts[:2])

@@ -28,7 +28,7 @@ from proxy.apis.specs import SpecReader
 from proxy.apis.store import ActionSet, ActionStore
 from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.observe.metrics import Metrics
-from retrieval.knowledge import Knowledge, ReadingLimits
+from retrieval.knowledge import Knowledge
 
 _SEARCH_SHARE = 0.7  # of the time for an offer, so that a slow search leaves the conversation's operations
 _WITH_USER = ("basic", "digest", "oauth2")
@@ -89,7 +89,7 @@ async def action_library(settings: Settings, *, make: bool = False) -> AsyncIter
 
 def spec_reader(settings: Settings) -> SpecReader:
     """Reads OpenAPI documents, within the limits for documents."""
-    return SpecReader(ReadingLimits.of(settings.ingest))
+    return SpecReader(settings.ingest)
 
 
 def action_store(settings: Settings) -> ActionStore:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
+from config.sections import IngestSettings
 from proxy.apis.addresses import origin_of
 from proxy.apis.openapi.budget import DocumentTooLarge
 from proxy.apis.openapi.operation import Operation, Uncallable
@@ -18,7 +19,6 @@ from proxy.apis.openapi.security import credentials_of
 from proxy.apis.search_text import api_text, api_title, description_of, search_text, title_of
 from proxy.apis.sources import is_url
 from proxy.apis.store import StoredOperation, document_hash, stored
-from retrieval.knowledge import ReadingLimits
 from retrieval.records.jobs import DocumentInput
 from runtime.sandbox import Sandbox, SandboxJob
 
@@ -77,14 +77,14 @@ class SetRows:
 class SpecReader:
     """Reads documents in processes of their own. A process ends with its document, and gives the memory back."""
 
-    def __init__(self, limits: ReadingLimits) -> None:
+    def __init__(self, limits: IngestSettings) -> None:
         job = SandboxJob(
             _worker,
             UnreadableSpec,
             too_slow=_SMALLER.format("s"),
             died="the reading process died twice, perhaps out of memory: " + _SMALLER.format("mb"),
-            seconds=limits.seconds,
-            memory_mb=limits.memory_mb,
+            seconds=limits.max_read_s,
+            memory_mb=limits.max_read_mb,
             nice=_NICE,
         )
         self._sandbox: Sandbox[Spec, SetRows] = Sandbox(job, processes=_PROCESSES, idle=0)

@@ -48,7 +48,7 @@ class Index:
         self._replicas = replicas
         self._writers = writers
         self._spaces = spaces
-        self.writing = IndexWriting(plan, catalog, spaces, opener.shared, opener.removal)
+        self.writing = IndexWriting(plan, catalog, spaces, writers, opener.removal)
         self.search = IndexSearch(catalog, spaces, plan.search)
         completeness = Completeness(catalog, spaces, on_server=bool(plan.qdrant.url))
         self.library = IndexLibrary(

@@ -18,17 +18,15 @@ from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.writers import Writers
 from retrieval.embedding.embed import Embedder, label, probe
-from retrieval.embedding.export import open_embedder
 from retrieval.errors import RetrievalError
 from retrieval.index.data_folder import open_store
 from retrieval.index.pairing import Pairing
-from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.document_writer import DocumentWriter
 from retrieval.ingest.ingester import EmbedderIdentity, Ingester
 from retrieval.ingest.prepare import Preparation
-from retrieval.ingest.removal import Removal, WriteContext
+from retrieval.ingest.removal import Removal
 from retrieval.ingest.splitting import EmbedderLimits, Recipe
-from retrieval.knowledge import EmbedderChoice, Plan, ReadingLimits
+from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.search.okapi import OkapiArm
 from retrieval.search.rerank import Reranker
 from retrieval.search.retriever import Retriever
@@ -68,34 +66,26 @@ class Opener:
         scratch: Path | None,
     ) -> None:
         self._plan, self._catalog, self._reranker = plan, catalog, reranker
-        self._serving, self._scratch = serving, scratch
-        self.shared = WriteContext(writers)
-        self.removal = Removal(catalog, self.shared)  # from all open stores
+        self._writers, self._serving, self._scratch = writers, serving, scratch
+        self.removal = Removal(catalog, writers)  # from all open stores
 
     async def open(self, choice: EmbedderChoice) -> VectorSpace:
         """The vector space of an embedder; a new embedder is prepared first. Raises RetrievalError."""
         plan, catalog, key = chosen(self._plan, choice), self._catalog, as_text(choice)
-        recipe, options = recipe_of(plan, self._scratch), plan.embedding
-        embedder = await asyncio.to_thread(
-            open_embedder,
-            options.model,
-            backend=options.backend,
-            threads=options.threads,
-            cache=recipe.cache,
-            options=options,
-        )
+        recipe = Recipe(plan.ingest, plan.embedding, Path(plan.data), plan.enrichments, self._scratch)
+        embedder = await asyncio.to_thread(recipe.open_embedder, plan.embedding.threads)
         probes = await asyncio.to_thread(probe, embedder)
         store = await open_store(plan, label(embedder), embedder.dimension, serving=self._serving)
-        reading = ReadingLimits.of(plan.ingest)
-        preparation = Preparation(recipe, EmbedderLimits.of(embedder), reading, serving=self._serving)
-        self.shared.stores.append(store)
+        preparation = Preparation(recipe, EmbedderLimits.of(embedder), serving=self._serving)
+        self.removal.stores.append(store)
         ingester = Ingester(
             catalog,
             store,
             preparation,
             model=EmbedderIdentity(label(embedder), probes, key),
             recipe=recipe,
-            shared=self.shared,
+            writers=self._writers,
+            removal=self.removal,
         )
         document_writer = DocumentWriter(catalog, ingester, preparation, recipe=recipe, max_bytes=plan.max_file_bytes)
         okapi = OkapiArm(catalog, store) if plan.search.lexical == "okapi" else None
@@ -170,27 +160,6 @@ class VectorSpaces:
             space.retriever.collections_changed(collection)
         if self._pairing is not None:
             self._pairing.note(self._catalog)
-
-
-def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:
-    """The plan's way from documents to points."""
-    data, ingest = Path(plan.data), plan.ingest
-    return Recipe(
-        plan.embedding.model,
-        plan.embedding.backend,
-        data / "models",
-        ingest.chunk_tokens,
-        ingest.overlap_tokens,
-        ingest.chunking,
-        scratch,
-        plan.enrichments,
-        ingest.context_tokens,
-        data / CONTEXTS,
-        ingest.language,
-        ingest.languages,
-        plan.embedding,
-        ingest.neighbour_weight,
-    )
 
 
 def choice_of(plan: Plan) -> EmbedderChoice:

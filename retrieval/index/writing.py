@@ -10,11 +10,12 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.document_reader import DocumentReader
 from retrieval.catalog.file_store import UploadedFiles
 from retrieval.catalog.job_store import Jobs
+from retrieval.catalog.writers import Writers
 from retrieval.errors import Invalid
 from retrieval.index import spool
 from retrieval.index.vector_spaces import VectorSpaces
 from retrieval.ingest.job_runner import JobRunner
-from retrieval.ingest.removal import Removal, WriteContext
+from retrieval.ingest.removal import Removal
 from retrieval.ingest.sources import Folder
 from retrieval.knowledge import EmbedderChoice, Plan, Progress
 from retrieval.records.documents import Document, Groups, is_reserved
@@ -28,16 +29,14 @@ _T = TypeVar("_T")
 class IndexWriting:
     """Implements `Writing`."""
 
-    def __init__(
-        self, plan: Plan, catalog: Catalog, spaces: VectorSpaces, shared: WriteContext, removal: Removal
-    ) -> None:
+    def __init__(self, plan: Plan, catalog: Catalog, spaces: VectorSpaces, writers: Writers, removal: Removal) -> None:
         self.jobs = Jobs(catalog)
-        self.job_runner = JobRunner(self.jobs, shared.turn, self._put_one)
+        self.job_runner = JobRunner(self.jobs, writers.turn, self._put_one)
         self._plan = plan
         self._folder = partial(Folder, max_bytes=plan.max_file_bytes, follow_links=plan.ingest.follow_links)
         self._catalog = catalog
         self._spaces = spaces
-        self._shared = shared
+        self._writers = writers
         self._removal = removal
         self._finishing: set[asyncio.Task[Any]] = set()  # writes to finish, also after the caller left
 
@@ -109,11 +108,11 @@ class IndexWriting:
 
         split: as in `DocumentWriter.read`.
         """
-        async with self._shared.documents(collection, [document.key for document in given]):
+        async with self._writers.documents(collection, [document.key for document in given]):
             while True:
                 writer = self._spaces.of(collection).document_writer
                 read = await writer.read(given, collection, split=split)
-                async with self._shared.exclusive(collection):
+                async with self._writers.exclusive(collection):
                     if not wanted():
                         return []
                     if writer is not self._spaces.of(collection).document_writer:  # rebuilt with another embedder
@@ -154,7 +153,7 @@ class IndexWriting:
 
     async def detach(self, collection: str, keys: Sequence[str], groups: Groups = ()) -> int:
         documents = DocumentReader(self._catalog)
-        async with self._shared.exclusive(collection):  # meanwhile no job writes the documents
+        async with self._writers.exclusive(collection):  # meanwhile no job writes the documents
             existing, readable = (documents.ids(collection, keys, reader) for reader in (None, groups))
             hidden = existing.keys() - readable.keys()
             waiting = self.jobs.forget(collection, [key for key in keys if key not in hidden], groups)

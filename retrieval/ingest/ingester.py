@@ -17,11 +17,12 @@ from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.changes import PROPAGATION_S
 from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, point_id
+from retrieval.catalog.writers import Writers
 from retrieval.embedding.embed import Matrix, check_same_model
 from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable, UnreadableRights
 from retrieval.ingest.load import FileCandidate, FoundFiles, printable_path
 from retrieval.ingest.prepare import ChunkTexts, Preparation
-from retrieval.ingest.removal import Removal, WriteContext
+from retrieval.ingest.removal import Removal
 from retrieval.ingest.smoothing import smooth_with_neighbours
 from retrieval.ingest.sources import Source
 from retrieval.ingest.splitting import Recipe, SourceFile, SplitDocument
@@ -105,18 +106,19 @@ class Ingester:
         *,
         model: EmbedderIdentity,
         recipe: Recipe,
-        shared: WriteContext,
+        writers: Writers,
+        removal: Removal,
     ) -> None:
         self._catalog = catalog
         self._builds = Builds(catalog)
         self._store = store
-        self._removal = Removal(catalog, shared)
+        self._removal = removal
         self._preparation = preparation
         self._model = model
         self._embedder, self._probes = model.name, model.probes
         self._recipe, self._language_of = recipe.text, recipe.language_of
-        self._neighbour_weight = recipe.neighbour_weight
-        self._exclusive, self._turn = shared.exclusive, shared.turn
+        self._neighbour_weight = recipe.ingest.neighbour_weight
+        self._exclusive, self._turn = writers.exclusive, writers.turn
 
     async def ingest(self, source: Source, name: str, progress: Progress) -> IngestReport:
         """Bring the collection up to date with a source.

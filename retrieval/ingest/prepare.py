@@ -8,15 +8,13 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from retrieval.embedding.embed import Embedder, Matrix, cores
-from retrieval.embedding.export import open_embedder
-from retrieval.embedding.precision import BF16_MIN_TEXTS, BulkEmbedder
+from retrieval.embedding.precision import BulkEmbedder
 from retrieval.embedding.vector_cache import CachedEmbedder
 from retrieval.errors import RetrievalError, Unreadable
 from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument, Splitter
-from retrieval.knowledge import ReadingLimits
 from retrieval.lexical.language import DEFAULT
 from retrieval.lexical.terms import document_vector
 from retrieval.records.documents import Document
@@ -45,22 +43,19 @@ class ChunkVectors:
 
 
 def sandbox(
-    recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, *, nice: int = 0
+    recipe: Recipe, embedder_limits: EmbedderLimits, *, nice: int = 0
 ) -> Sandbox[SourceFile | Document, SplitDocument]:
     """The processes that parse and split documents. nice: as in `SandboxJob`."""
-    worker = partial(_splitting, recipe, embedder_limits, limits.chunks)
+    worker, ingest = partial(_splitting, recipe, embedder_limits), recipe.ingest
     too_slow = "split the document, or raise the limit (ingest.max_read_s)"
     died = "the reading process died twice, perhaps out of memory: split the document, or raise the limit "
     died += "(ingest.max_read_mb)"
-    return Sandbox(
-        SandboxJob(worker, Unreadable, too_slow, died, seconds=limits.seconds, memory_mb=limits.memory_mb, nice=nice)
-    )
+    most_s, most_mb = ingest.max_read_s, ingest.max_read_mb
+    return Sandbox(SandboxJob(worker, Unreadable, too_slow, died, seconds=most_s, memory_mb=most_mb, nice=nice))
 
 
-def _splitting(
-    recipe: Recipe, embedder_limits: EmbedderLimits, max_chunks: int
-) -> Callable[[SourceFile | Document], SplitDocument]:
-    return Splitter(recipe, embedder_limits, max_chunks=max_chunks).split
+def _splitting(recipe: Recipe, limits: EmbedderLimits) -> Callable[[SourceFile | Document], SplitDocument]:
+    return Splitter(recipe, limits).split
 
 
 class Embedding:
@@ -68,42 +63,29 @@ class Embedding:
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
-        self._embedder: Embedder | None = None
 
     def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0) -> ChunkVectors:
-        embedder = self._open()
-        if isinstance(embedder, BulkEmbedder):
-            embedder.expect(remaining)
-        dense = embedder.embed_documents([text.embedded for text in texts])
+        if isinstance(self._embedder, BulkEmbedder):
+            self._embedder.expect(remaining)
+        dense = self._embedder.embed_documents([text.embedded for text in texts])
         return ChunkVectors(dense, [document_vector(text.lexical, text.language) for text in texts])
 
-    def _open(self) -> Embedder:
-        if self._embedder is None:
-            recipe = self._recipe
-            self._embedder = open_embedder(
-                recipe.model,
-                backend=recipe.backend,
-                threads=cores(),
-                cache=recipe.cache,
-                options=recipe.embedding,
-                bulk=True,
-                # the cache holds vectors of one precision
-                bf16_min_texts=BF16_MIN_TEXTS if recipe.vectors is None else 0,
-            )
-            if recipe.vectors is not None:
-                self._embedder = CachedEmbedder(self._embedder, recipe.vectors)
-        return self._embedder
+    @cached_property
+    def _embedder(self) -> Embedder:
+        folder = self._recipe.vectors
+        if folder is None:
+            return self._recipe.open_embedder(cores(), bulk=True)
+        # the folder holds vectors of one precision
+        return CachedEmbedder(self._recipe.open_embedder(cores(), bulk=True, bf16_min_texts=0), folder)
 
 
 class Preparation:
     """Splits documents and computes vectors."""
 
-    def __init__(
-        self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, *, serving: bool
-    ) -> None:
+    def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, *, serving: bool) -> None:
         """serving: questions come first, so a child process embeds."""
-        self._limits = limits
-        self._reading = sandbox(recipe, embedder_limits, limits, nice=_NICE if serving else 0)
+        self._max_s = recipe.ingest.max_read_s
+        self._reading = sandbox(recipe, embedder_limits, nice=_NICE if serving else 0)
         self._here = None if serving else Embedding(recipe)
         died = "the embedding process died, perhaps out of memory: try again"
         job = SandboxJob(partial(_embedding, recipe), RetrievalError, "", died, attempts=1, nice=_NICE)
@@ -116,7 +98,7 @@ class Preparation:
         waits: whether a client waits for the answer; a document that takes long must not use up the client's time.
         """
         most_s = _WAITING_S if waits else math.inf
-        upload = f"split the document, or upload it as a file, which may take {self._limits.seconds:g} s"
+        upload = f"split the document, or upload it as a file, which may take {self._max_s:g} s"
         return await self._reading.run(item, owner=owner, most_s=most_s, too_slow=upload)
 
     async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:

@@ -22,34 +22,23 @@ _TENANT = attrgetter("tenant")
 _REVISIONS = 100  # forgotten at a time: each time is a commit in the catalog and a write of the store
 
 
-class WriteContext:
-    """The write locks and stores that all writers of a catalog share."""
-
-    def __init__(self, writers: Writers) -> None:
-        self.exclusive = writers.exclusive
-        self.turn = writers.turn
-        self.documents = writers.documents
-        self.stores: list[Store] = []  # all stores that may hold remains of an interruption
-
-
 class Removal:
     """Removes documents and collections from a catalog and its stores."""
 
-    def __init__(self, catalog: Catalog, shared: WriteContext) -> None:
+    def __init__(self, catalog: Catalog, writers: Writers) -> None:
+        self.stores: list[Store] = []  # all stores that may hold remains of an interruption
         self._catalog = catalog
-        self._shared = shared
+        self._writers = writers
 
     async def document(self, id: str, groups: Groups) -> None:
         """Remove a document. Raises UnknownDocument, also if `groups` may not read the document."""
         collection = self._catalog.collection_of(id)
-        if collection is None:
-            raise UnknownDocument(f"there is no document {id!r}")
-        if not await self.documents(collection, [id], groups):
+        if collection is None or not await self.documents(collection, [id], groups):
             raise UnknownDocument(f"there is no document {id!r}")
 
     async def documents(self, collection: str, ids: Sequence[str], groups: Groups) -> bool:
         """Remove the documents of a collection that `groups` may read; returns whether there was one."""
-        async with self._shared.exclusive(collection):
+        async with self._writers.exclusive(collection):
             readable = readable_documents(self._catalog.engine, ids, groups)
             gone = self._catalog.retire(*readable) if readable else []
             await self.clear(gone)
@@ -60,7 +49,7 @@ class Removal:
 
         Raises NotReadable if `groups` may not read all documents.
         """
-        async with self._shared.turn("ingest", name), self._shared.exclusive(name):
+        async with self._writers.turn("ingest", name), self._writers.exclusive(name):
             self._catalog.collection(name)
             if self._catalog.chunks(name, groups) < self._catalog.chunks(name):
                 raise NotReadable(f"in {name!r} there are documents that this key may not read")
@@ -72,7 +61,7 @@ class Removal:
         """Clear the remains of interrupted writes, except in collections that another process writes now."""
         for name in sorted({collection_of(left.tenant) for left in self._catalog.leftovers()}):
             with contextlib.suppress(Busy):
-                async with self._shared.exclusive(name, patience_s=0):
+                async with self._writers.exclusive(name, patience_s=0):
                     await self.recover(name)
 
     async def recover(self, collection: str) -> None:
@@ -83,7 +72,7 @@ class Removal:
         """Delete the points of staged or retired revisions, then the rows."""
         for tenant, some in _portions(revisions):
             ids = [id for revision in some for id in revision.point_ids()]
-            for store in self._shared.stores:
+            for store in self.stores:
                 await store.delete(tenant, ids)
             self._catalog.forget(*some)
 

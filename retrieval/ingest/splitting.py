@@ -1,16 +1,20 @@
 """From a file's bytes to a document and its chunks, by one recipe, in the calling process."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from config.sections import IngestSettings
 from retrieval.embedding.embed import Embedder
+from retrieval.embedding.export import open_embedder
 from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.chunk import chunk
+from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.context import Contexts, enrich, prompt_id
 from retrieval.ingest.load import parse
-from retrieval.knowledge import DETECTED, Backend, Chunking, EmbedderOptions, Enrichment
+from retrieval.knowledge import EmbedderOptions, Enrichment
 from retrieval.lexical.terms import VERSION
 from retrieval.records.documents import Attribute, Chunk, Document, Format, shown_text
 
@@ -43,32 +47,32 @@ class SplitDocument:
 class Recipe:
     """How documents become points. Each revision stores `text`: a changed recipe makes the revision stale."""
 
-    model: str
-    backend: Backend
-    cache: Path
-    chunk_tokens: int
-    overlap_tokens: int
-    chunking: Chunking = "auto"
-    vectors: Path | None = None  # folder of vectors kept between runs; None: no such folder
+    ingest: IngestSettings
+    embedding: EmbedderOptions
+    data: Path  # folder
     enrichments: tuple[Enrichment, ...] = ()
-    context_tokens: int = 0  # tokens in a chunk for all enrichments
-    contexts: Path | None = None  # file of models' texts; None without enrichments
-    language: str = DETECTED
-    languages: Mapping[str, str] = field(default_factory=dict)  # collection -> language
-    embedding: EmbedderOptions | None = None  # None: the model's own settings, in fp32
-    neighbour_weight: float = 0.0  # see `smoothing`
+    vectors: Path | None = None  # folder of vectors kept between runs; None: no such folder
 
     def language_of(self, collection: str) -> str:
-        return self.languages.get(collection, self.language)
+        return self.ingest.languages.get(collection, self.ingest.language)
+
+    def open_embedder(self, threads: int, **bulk: Any) -> Embedder:
+        """bulk: as in `export.open_embedder`."""
+        options = self.embedding
+        models = self.data / "models"
+        return open_embedder(
+            options.model, backend=options.backend, threads=threads, cache=models, options=options, **bulk
+        )
 
     @property
     def text(self) -> str:
-        parts = [f"chunk 4, {self.chunking}, {self.chunk_tokens} tokens, {self.overlap_tokens} overlap"]
+        ingest = self.ingest
+        parts = [f"chunk 4, {ingest.chunking}, {ingest.chunk_tokens} tokens, {ingest.overlap_tokens} overlap"]
         parts += [f"terms {VERSION}", "attributes 4"]
-        if self.neighbour_weight:
-            parts.append(f"neighbours {self.neighbour_weight}")
+        if ingest.neighbour_weight:
+            parts.append(f"neighbours {ingest.neighbour_weight}")
         if self.enrichments:
-            parts.append(f"room for {self.context_tokens} tokens of")
+            parts.append(f"room for {ingest.context_tokens} tokens of")
             parts += [
                 f"{enrichment.kind} by {enrichment.model} ({prompt_id(enrichment)})" for enrichment in self.enrichments
             ]
@@ -91,9 +95,8 @@ class EmbedderLimits:
 class Splitter:
     """Parses files and splits documents for one embedder."""
 
-    def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, *, max_chunks: int) -> None:
+    def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits) -> None:
         self._recipe = recipe
-        self._max_chunks = max_chunks
         self._tokens = EmbedderTokenizer(embedder_limits.tokenizer_file)
         # Every text also holds two special tokens and the model's document prompt.
         self._room = embedder_limits.max_tokens - 2 - self._tokens.count(embedder_limits.document_prompt)
@@ -102,34 +105,32 @@ class Splitter:
     def split(self, item: SourceFile | Document) -> SplitDocument:
         """Raises Unreadable."""
         document = _parsed(item) if isinstance(item, SourceFile) else item
-        recipe = self._recipe
-        budget = min(recipe.chunk_tokens, self._room - (recipe.context_tokens if recipe.enrichments else 0))
+        recipe, ingest = self._recipe, self._recipe.ingest
+        budget = min(ingest.chunk_tokens, self._room - (ingest.context_tokens if recipe.enrichments else 0))
         chunks = chunk(
             document,
             tokens=self._tokens,
             chunk_tokens=budget,
-            chunking=recipe.chunking,
-            overlap_tokens=min(recipe.overlap_tokens, budget // 2),
+            chunking=ingest.chunking,
+            overlap_tokens=min(ingest.overlap_tokens, budget // 2),
         )
-        if len(chunks) > self._max_chunks:
+        if len(chunks) > ingest.max_chunks:
             raise Unreadable(
-                f"makes {len(chunks):,} chunks, the limit is {self._max_chunks:,}: split the document, or raise "
+                f"makes {len(chunks):,} chunks, the limit is {ingest.max_chunks:,}: split the document, or raise "
                 "the limit (ingest.max_chunks)"
             )
         shown_texts = [shown_text(document.source, document.title, chunk.headings, chunk.text) for chunk in chunks]
         counts = self._tokens.counts(shown_texts)
-        if not recipe.enrichments or recipe.contexts is None:
+        if not recipe.enrichments:
             return SplitDocument(document, chunks, counts)
         if self._contexts is None:
-            self._contexts = Contexts(recipe.contexts)
-        limit, enrichments = recipe.context_tokens, recipe.enrichments
+            self._contexts = Contexts(recipe.data / CONTEXTS)
+        limit, enrichments = ingest.context_tokens, recipe.enrichments
         enriched = enrich(document, chunks, enrichments, self._contexts, tokens=self._tokens, limit_tokens=limit)
         return SplitDocument(document, enriched.chunks, counts, enriched.missing)
 
 
 def _parsed(file: SourceFile) -> Document:
-    fields = file.title, file.format, file.groups
-    document = parse(
-        file.data, file.path, file.source, file.modified_s, named=fields[0], kind=fields[1], groups=fields[2]
-    )
+    path, source, groups = file.path, file.source, file.groups
+    document = parse(file.data, path, source, file.modified_s, named=file.title, kind=file.format, groups=groups)
     return document if file.attributes is None else replace(document, attributes=file.attributes)

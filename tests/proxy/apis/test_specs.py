@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import pickle
 import pickletools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import pytest
 from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.specs import OF_CLIENT, OF_OWNER, SetRows, Spec, SpecLimits, SpecReader
 from proxy.apis.store import ActionStore
-from retrieval.knowledge import ReadingLimits
 from tests.support.gateway import PATIENCE_S
 from tests.support.plans import READING
 
@@ -70,10 +70,10 @@ async def test_a_document_with_too_many_operations_is_refused_with_the_remedy() 
 
 async def test_a_document_that_takes_too_long_or_too_much_memory_is_refused() -> None:
     with pytest.raises(UnreadableSpec, match=r"takes longer than 1 s to read: leave out operations.*ingest.max_read_s"):
-        await SpecReader(ReadingLimits(1, 2048, 1)).read(spec(SLOW))
+        await SpecReader(replace(READING, max_read_s=1)).read(spec(SLOW))
     lists = SMALL[:-1] + b', "x": [' + b"[]," * 2_000_000 + b"0]}"
     with pytest.raises(UnreadableSpec, match="memory"):
-        await SpecReader(ReadingLimits(300, 64, 1)).read(spec(lists))
+        await SpecReader(replace(READING, max_read_mb=64)).read(spec(lists))
 
 
 async def test_a_reader_that_leaves_ends_the_process_and_others_are_read_meanwhile() -> None:

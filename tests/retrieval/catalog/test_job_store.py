@@ -76,7 +76,7 @@ async def test_a_job_is_written_and_tells_what_became_of_each(index: Index, data
 async def test_a_job_and_an_ingest_wait_for_the_writer_of_their_collection(
     index: Index, data: Path, corpus: Path
 ) -> None:
-    async with index.writing._shared.exclusive("docs"):
+    async with index.writing._writers.exclusive("docs"):
         job = await start(index, data, "docs", given(1))
         ingest = asyncio.create_task(index.writing.ingest([corpus], "docs", silent))
         await asyncio.sleep(0)
@@ -101,7 +101,7 @@ async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path)
             stopped.set()
 
     index.writing.job_runner._put = endless
-    async with index.writing._shared.exclusive("docs"):
+    async with index.writing._writers.exclusive("docs"):
         job = await start(index, data, "docs", *(given(i) for i in range(4)))
         second = await start(index, data, "docs", given(9))
     await begun.wait()
@@ -119,14 +119,14 @@ async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path)
 
 async def test_whoever_writes_long_to_one_collection_keeps_no_other_waiting(index: Index, data: Path) -> None:
     await index.writing.create_collection("other", "en")
-    async with index.writing._shared.exclusive("docs"):  # for as long as the other takes
+    async with index.writing._writers.exclusive("docs"):  # for as long as the other takes
         assert [one.state for one in await index.writing.put("other", [given(1)])] == ["created"]
         job = await index.library.finished_job((await start(index, data, "other", given(2))).id)
         assert job.counts == {"created": 1}
 
 
 async def test_a_job_goes_with_its_collection(index: Index, data: Path) -> None:
-    async with index.writing._shared.exclusive("docs"):
+    async with index.writing._writers.exclusive("docs"):
         job = await start(index, data, "docs", given(1), given(2))
         waiting = asyncio.create_task(index.library.finished_job(job.id))
         deleting = asyncio.create_task(index.writing.delete_collection("docs"))
@@ -154,7 +154,7 @@ def test_what_is_written_behind_the_end_of_an_upload_is_nowhere(tmp_path: Path) 
 async def test_what_a_restart_interrupted_goes_on(data: Path) -> None:
     index = await Index.open(plan_for(data), serving=False)
     await index.writing.create_collection("docs", "en")
-    await index.writing._shared.exclusive("docs").__aenter__()
+    await index.writing._writers.exclusive("docs").__aenter__()
     job = await start(index, data, "docs", given(1), given(2))
     uploading, left = Spool(data), data / "spool" / ("0" * 32)
     left.mkdir()

@@ -184,7 +184,7 @@ def test_many_documents_that_are_still_to_come_are_reason_enough(
     monkeypatch.setattr(export, "has_bf16_units", lambda: True)
     monkeypatch.setattr(precision, "is_worthwhile", lambda _plain, _bf16: True)
     plain = open_(tiny_model, tmp_path).embed_documents(TEXTS)
-    recipe = Recipe(str(tiny_model), "auto", tmp_path, 64, 0, embedding=options(precision="auto"))
+    recipe = Recipe(plan_for(tmp_path).ingest, options(model=str(tiny_model), precision="auto"), tmp_path)
     preparer, texts = Embedding(recipe), [ChunkTexts(text, text) for text in TEXTS]
     assert np.array_equal(preparer.vectors(texts, BF16_MIN_TEXTS - len(TEXTS) - 1).dense, plain)
     short = preparer.vectors(texts, BF16_MIN_TEXTS).dense

@@ -10,17 +10,18 @@ import pytest
 from retrieval.embedding.export import open_embedder
 from retrieval.errors import RetrievalError
 from retrieval.ingest.prepare import ChunkTexts, Preparation
-from retrieval.ingest.splitting import EmbedderLimits, Recipe
-from retrieval.knowledge import ReadingLimits
+from retrieval.ingest.splitting import EmbedderLimits
+from tests.support.plans import recipe_for
 
 pytestmark = pytest.mark.models
 
 
 @pytest.fixture
-async def child(models: Path) -> AsyncIterator[Preparation]:
+async def child(models: Path, tmp_path: Path) -> AsyncIterator[Preparation]:
     embedder_limits = EmbedderLimits.of(open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=models))
-    recipe = Recipe("all-MiniLM-L6-v2", "auto", models, 254, 32)
-    preparation = Preparation(recipe, embedder_limits, ReadingLimits(60, 2048, 1000), serving=True)
+    (tmp_path / "models").symlink_to(models)
+    recipe = recipe_for(tmp_path, model="all-MiniLM-L6-v2", chunk_tokens=254, overlap_tokens=32)
+    preparation = Preparation(recipe, embedder_limits, serving=True)
     yield preparation
     await preparation.close()
 

@@ -10,10 +10,10 @@ import pytest
 from retrieval.embedding.export import open_embedder
 from retrieval.errors import Unreadable
 from retrieval.ingest.prepare import sandbox as splitting_sandbox
-from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument
-from retrieval.knowledge import ReadingLimits
+from retrieval.ingest.splitting import EmbedderLimits, SourceFile, SplitDocument
 from retrieval.records.documents import Document
 from runtime.sandbox import Sandbox
+from tests.support.plans import recipe_for
 
 Reading = Sandbox[SourceFile | Document, SplitDocument]
 
@@ -38,8 +38,9 @@ async def sandbox(embedder_limits: EmbedderLimits, tmp_path: Path) -> AsyncItera
     made = list[Reading]()
 
     def make(seconds: float = 300, memory_mb: int = 2048, chunks: int = 50_000) -> Reading:
-        recipe = Recipe("all-MiniLM-L6-v2", "auto", tmp_path, 180, 0)
-        made.append(splitting_sandbox(recipe, embedder_limits, ReadingLimits(seconds, memory_mb, chunks)))
+        limits = {"max_read_s": seconds, "max_read_mb": memory_mb, "max_chunks": chunks}
+        recipe = recipe_for(tmp_path, model="all-MiniLM-L6-v2", chunk_tokens=180, overlap_tokens=0, **limits)
+        made.append(splitting_sandbox(recipe, embedder_limits))
         return made[-1]
 
     yield make
