@@ -3,8 +3,6 @@
 errors      the errors that callers handle
 records/    the values passed between modules, by journey
 knowledge   the operations on documents (`Knowledge`), and the configuration of an index (`Plan`)
-attributes  attributes of documents, and the groups of readers    filters     conditions on documents
-traces      the candidates of a search, and the fate of each
 ingest/     from a file to points                                 search/     from a question to passages
 embedding/  texts -> vectors                                      lexical/    texts -> BM25 terms
 catalog/    collections, documents and revisions, in SQL

@@ -9,7 +9,7 @@ from proxy.access.keys import Key
 from proxy.access.limits import limits_of
 from proxy.access.sql import SqlAccounts
 from proxy.caller import Limits, Names, Rights
-from retrieval.attributes import checked_groups
+from retrieval.records.attributes import checked_groups
 
 _MOST_NAME_CHARS = 200
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}

@@ -20,7 +20,7 @@ from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import member_span, unescaped
 from proxy.dialects.replies import content_text, json_bytes
 from proxy.dialects.token_counts import Tokens
-from retrieval.filters import is_number
+from retrieval.records.filters import is_number
 
 NOTHING = Tokens(0, 0)
 _T = TypeVar("_T")

@@ -18,8 +18,8 @@ from proxy.apis.proper_names import without_names
 from proxy.apis.specs import OF_OWNER, SET_ATTRIBUTE, SetRows, Spec, SpecLimits, SpecReader
 from proxy.apis.store import COLLECTION, ActionSet, ActionStore
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
-from retrieval.filters import checked_filter
 from retrieval.knowledge import HitOptions, Knowledge, Progress, SearchRequest
+from retrieval.records.filters import checked_filter
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
 

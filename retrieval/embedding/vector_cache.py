@@ -45,11 +45,12 @@ class CachedEmbedder:
 
     def _from_cache(self, texts: Sequence[str], kind: bytes, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
         keys = [sha256(kind + text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-        cached = self._vectors.read(keys)
+        cached = self._vectors.read(keys) if self._vectors else {}
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in cached}
         if new:
             embedded = dict(zip(new, embed(list(new.values())), strict=True))
-            self._vectors.write(embedded)
+            if self._vectors:
+                self._vectors.write(embedded)
             cached |= embedded
         return np.stack([cached[key] for key in keys]) if keys else np.empty((0, self.dimension), np.float32)
 
@@ -132,18 +133,8 @@ class VectorFile:
         self._sql.execute("COMMIT")
 
 
-class _NoFile:
-    """Stands in for a file that cannot be opened: every read is empty."""
-
-    def read(self, _keys: Sequence[bytes]) -> dict[bytes, Matrix]:
-        return {}
-
-    def write(self, _vectors: dict[bytes, Matrix]) -> None:
-        pass
-
-
-def _open_vector_file(folder: Path, embedder: Embedder) -> VectorFile | _NoFile:
-    """Open the embedder's file: the first file of the embedder's name whose probes agree, or a new file."""
+def _open_vector_file(folder: Path, embedder: Embedder) -> VectorFile | None:
+    """Open the embedder's file: the first of its name whose probes agree, or a new one. None if none can be opened."""
     name = re.sub("[^A-Za-z0-9._-]+", "-", embedder.name)[-80:].strip("-.")
     probes = probe(embedder)
     number = 0
@@ -164,7 +155,7 @@ def _open_vector_file(folder: Path, embedder: Embedder) -> VectorFile | _NoFile:
             number += 1
     except (OSError, sqlite3.Error) as error:
         log.warning("vectors are not cached in %s: %s", folder, error)
-        return _NoFile()
+        return None
 
 
 def _open_file(file: Path, dimension: int) -> VectorFile:

@@ -47,7 +47,7 @@ class IndexSearch:
     async def passages(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
         existing = {row.name for row in self._catalog.collections()}
         spaces = self._spaces.by_space([name for name in collections if name in existing])
-        found = await asyncio.gather(*(space.retriever.read(ids) for space, _ in spaces))
+        found = await asyncio.gather(*(space.store.read(ids) for space, _ in spaces))
         return {id: passage for passages in found for id, passage in passages.items()}
 
     async def check(self) -> None:

@@ -110,15 +110,18 @@ class DocumentWriter:
         vectors = iter(read.vectors)
         for item in read.pending:
             await self._ingester.write(collection, item, list(islice(vectors, len(item.split.chunks))))
-        was_known = {item.key: item.known for item in read.pending}
+        states: dict[str, Literal["created", "replaced"]] = {
+            item.key: "replaced" if item.known else "created" for item in read.pending
+        }
         stored = self._catalog.current_revisions(read.collection, keys)
         results = []
         for key, document in zip(keys, read.documents, strict=True):
-            if key in read.failed or key in read.refused:
-                state: Literal["failed", "refused"] = "failed" if key in read.failed else "refused"
-                results.append(WriteResult(document.key, state, reason=read.failed.get(key) or read.refused[key]))
-                continue
-            results.append(WriteResult(document.key, _state(was_known.get(key)), stored[key].document))
+            if key in read.failed:
+                results.append(WriteResult(document.key, "failed", reason=read.failed[key]))
+            elif key in read.refused:
+                results.append(WriteResult(document.key, "refused", reason=read.refused[key]))
+            else:
+                results.append(WriteResult(document.key, states.get(key, "unchanged"), stored[key].document))
         return results
 
     def _refusals(
@@ -145,13 +148,6 @@ class DocumentWriter:
 
 def _unreadable(groups: Sequence[str], reader: Groups) -> bool:
     return bool(groups) and reader is not None and not set(groups) & set(reader)
-
-
-def _state(replaced: bool | None) -> Literal["created", "replaced", "unchanged"]:
-    """replaced: whether an older document existed; None if nothing was written."""
-    if replaced is None:
-        return "unchanged"
-    return "replaced" if replaced else "created"
 
 
 def _digest(document: DocumentInput) -> str:

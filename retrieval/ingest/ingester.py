@@ -6,13 +6,15 @@ next ingest continues. One bad file never stops an ingest.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from retrieval.attributes import digest
+import orjson
+
 from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.changes import PROPAGATION_S
@@ -142,7 +144,8 @@ class Ingester:
                 if await self._store.count(collection.tenant) < self._catalog.chunks(name):
                     tally.chunks += await self._rebuild(collection, progress)
                     collection = self._catalog.collection(name)
-            async for batch in self._changed(source, sorted(files.candidates, key=_bytes), name, known, tally):
+            changed = self._changed(source, sorted(files.candidates, key=_bytes), name, known, tally)
+            async for batch in _batches(changed, long_alone=True):
                 await self._write(collection, batch, tally)
             for key in sorted(removed):
                 await self._remove(name, known[key], tally)
@@ -218,14 +221,17 @@ class Ingester:
                 raise RetrievalError(f"collection {name!r} must be empty and the documents' sources must be unique")
             language = await self._main_language(name, documents)
             collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
-            tally, batch = Tally(len(documents), progress), list[Pending]()
-            for document in documents:
-                split = await self._preparation.split(document)
-                batch.append(Pending(document.source, digest(document), split, False))
-                if sum(len(pending.split.chunks) for pending in batch) >= _SLICE:
-                    await self._write_new(collection, batch, tally)
-                    batch = []
-            await self._write_new(collection, batch, tally)
+            tally = Tally(len(documents), progress)
+
+            async def split() -> AsyncIterator[Pending]:
+                for document in documents:
+                    yield Pending(document.source, digest(document), await self._preparation.split(document), False)
+
+            async for batch in _batches(split()):
+                for staged in await self._store_all(collection, collection.generation, batch, tally):
+                    self._catalog.publish(staged)
+                    tally.added += 1
+                    tally.tick()
             return _report(name, tally)
 
     async def pending_documents(self, source: Source | None, name: str) -> tuple[PendingDocument, ...]:
@@ -308,20 +314,11 @@ class Ingester:
             self._catalog.set_language(
                 collection.name, generation, await self._main_language(collection.name, documents)
             )
-        remaining_documents = [(key, entry) for key, entry in known.items() if key not in ready or key in stale]
-        tally.tick(len(known) - len(remaining_documents))
-        batch: list[Pending] = []
-        for key, entry in remaining_documents:
-            document = self._catalog.document(entry.document, entry.revision)
-            try:
-                split = await self._preparation.split(document)
-            except Unreadable as error:
-                raise RetrievalError(f"{document.source}: {error}") from error
-            batch.append(Pending(key, entry.content_hash, split, True))
-            if sum(len(pending.split.chunks) for pending in batch) >= _SLICE:
-                await self._build(collection, generation, batch, tally)
-                batch = []
-        await self._build(collection, generation, batch, tally)
+        remaining = {key: entry for key, entry in known.items() if key not in ready or key in stale}
+        tally.tick(len(known) - len(remaining))
+        async for batch in _batches(self._split_again(remaining)):
+            self._builds.ready(await self._store_all(collection, generation, batch, tally))
+            tally.tick(len(batch))
         self._catalog.switch(collection, generation, embedder=self._embedder, probes=self._probes)
         switched()
         if self._catalog.shared:  # other processes search the previous generation until they learn of the switch
@@ -330,15 +327,14 @@ class Ingester:
         await self._removal.recover(collection.name)
         return self._catalog.chunks(collection.name)
 
-    async def _build(self, collection: Collection, generation: int, batch: Sequence[Pending], tally: Tally) -> None:
-        """Write documents to an unfinished generation."""
-        language = self._catalog.language(collection.name, generation)
-        vectors = iter(await self.vectors([pending.split for pending in batch], language, tally))
-        staged = [self._stage(collection, pending, generation) for pending in batch]
-        for revision, pending in zip(staged, batch, strict=True):
-            await self._upsert(revision, pending.split, list(islice(vectors, len(pending.split.chunks))))
-        self._builds.ready(staged)
-        tally.tick(len(batch))
+    async def _split_again(self, known: Mapping[str, RevisionRecord]) -> AsyncIterator[Pending]:
+        """Yield the catalog's documents, split."""
+        for key, record in known.items():
+            document = self._catalog.document(record.document, record.revision)
+            try:
+                yield Pending(key, record.content_hash, await self._preparation.split(document), True)
+            except Unreadable as error:
+                raise RetrievalError(f"{document.source}: {error}") from error
 
     async def _changed(
         self,
@@ -347,14 +343,18 @@ class Ingester:
         name: str,
         known: dict[str, RevisionRecord],
         tally: Tally,
-    ) -> AsyncIterator[list[Pending]]:
-        """Yield documents with new content, split, in batches for the embedder."""
-        batch: list[Pending] = []
+    ) -> AsyncIterator[Pending]:
+        """Yield the documents with new content, split."""
         for candidate in candidates:
             key = str(candidate.path)
             tally.work_on(candidate.source)
             try:
-                pending = await self._split(source, candidate, key, known.get(key))
+                file = await source.read(candidate)
+                if not self._is_changed(source, file, known.get(key)):
+                    tally.unchanged += 1
+                    tally.tick()
+                    continue
+                split = await self._preparation.split(file)
             except Unreadable as error:
                 tally.failures.append(Failure(key, str(error)))
                 # the unreadable part may be a change of rights
@@ -362,27 +362,7 @@ class Ingester:
                     await self._remove(name, known[key], tally)
                 tally.tick()
                 continue
-            if pending is None:
-                tally.unchanged += 1
-                tally.tick()
-                continue
-            if batch and len(pending.split.chunks) >= _SLICE:  # earlier documents do not wait for a long document
-                yield batch
-                batch = []
-            batch.append(pending)
-            if sum(len(p.split.chunks) for p in batch) >= _SLICE:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
-
-    async def _split(
-        self, source: Source, candidate: FileCandidate, key: str, known: RevisionRecord | None
-    ) -> Pending | None:
-        file = await source.read(candidate)
-        if not self._is_changed(source, file, known):
-            return None
-        return Pending(key, source.version(file), await self._preparation.split(file), known is not None)
+            yield Pending(key, source.version(file), split, key in known)
 
     def _is_changed(self, source: Source, file: SourceFile, known: RevisionRecord | None) -> bool:
         """Whether the catalog lacks this content by this recipe."""
@@ -400,23 +380,22 @@ class Ingester:
     async def write(self, collection: Collection, pending: Pending, vectors: Sequence[Row]) -> None:
         """Write one document; the caller holds the write lock."""
         staged = self._stage(collection, pending, collection.generation)
-        await self._upsert(staged, pending.split, vectors)
+        await self._store.upsert(staged.tenant, _points(staged, pending.split, vectors))
         await self._removal.clear(self._catalog.publish(staged))
 
-    async def _write_new(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
-        """Write new documents in one write to the store: a write per document would dominate the time."""
-        vectors = iter(await self.vectors([pending.split for pending in batch], collection.language, tally))
-        points: list[Point] = []
-        revisions = []
+    async def _store_all(
+        self, collection: Collection, generation: int, batch: Sequence[Pending], tally: Tally
+    ) -> list[Revision]:
+        """Stage documents, in one write to the store: a write per document would dominate the time."""
+        language = self._catalog.language(collection.name, generation)
+        vectors = iter(await self.vectors([pending.split for pending in batch], language, tally))
+        points, revisions = list[Point](), list[Revision]()
         for pending in batch:
-            staged = self._stage(collection, pending, collection.generation)
+            staged = self._stage(collection, pending, generation)
             points += _points(staged, pending.split, list(islice(vectors, len(pending.split.chunks))))
             revisions.append(staged)
-        await self._store.upsert(collection.tenant, points)
-        for staged in revisions:
-            self._catalog.publish(staged)
-            tally.added += 1
-            tally.tick()
+        await self._store.upsert(revisions[0].tenant, points)
+        return revisions
 
     async def vectors(
         self, splits: Sequence[SplitDocument], language: str, tally: Tally | None = None, *, owner: str = ""
@@ -449,13 +428,32 @@ class Ingester:
             generation=generation,
         )
 
-    async def _upsert(self, staged: Revision, split: SplitDocument, vectors: Sequence[Row]) -> None:
-        await self._store.upsert(staged.tenant, _points(staged, split, vectors))
+
+async def _batches(documents: AsyncIterator[Pending], *, long_alone: bool = False) -> AsyncIterator[list[Pending]]:
+    """Yield batches for the embedder. long_alone: earlier documents do not wait for a long document."""
+    batch: list[Pending] = []
+    async for pending in documents:
+        if long_alone and batch and len(pending.split.chunks) >= _SLICE:
+            yield batch
+            batch = []
+        batch.append(pending)
+        if sum(len(one.split.chunks) for one in batch) >= _SLICE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def _sample(items: Sequence[_T]) -> Sequence[_T]:
     """Return a sample of at most _SAMPLE_DOCUMENTS items at equal distances."""
     return items[:: max(1, -(-len(items) // _SAMPLE_DOCUMENTS))]
+
+
+def digest(document: Document) -> str:
+    """SHA-256, in hexadecimal, of every indexed and stored field of a document; for documents that are not files."""
+    parts = [document.source, document.title, document.format, document.attributes, document.groups]
+    fields = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+    return sha256(fields + b"\0" + document.text.encode()).hexdigest()
 
 
 def _same(ready: RevisionRecord, current: RevisionRecord | None) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from retrieval.records.documents import Passage
-from retrieval.traces import Trace
+from retrieval.records.traces import Trace
 
 
 @dataclass(frozen=True, slots=True)

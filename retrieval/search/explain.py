@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from retrieval.records.search import Candidate, Context, Hit, Retrieved
+from retrieval.records.traces import Fate, SearchedCollection, Trace
 from retrieval.search.relevance import RelevantCandidates
-from retrieval.traces import Fate, SearchedCollection, Trace
 
 _T = TypeVar("_T")
 
@@ -56,19 +56,17 @@ def merge_traces(parts: Sequence[Retrieved], context: Context) -> Trace | None:
         joined = [value for values in lists for value in values]
         return [joined[index] for index in order]
 
-    def ranks(trace: Trace, arm: str) -> Sequence[int | None]:
-        return trace.ranks.get(arm) or [None] * len(trace.ids)
-
-    def arm_scores(trace: Trace, arm: str) -> Sequence[float | None]:
-        return trace.arm_scores.get(arm) or [None] * len(trace.ids)
+    def by_arm(columns: Sequence[Mapping[str, Sequence[_T | None]]]) -> dict[str, list[_T | None]]:
+        none = [[None] * len(trace.ids) for trace in traces]
+        return {arm: column(by.get(arm) or no for by, no in zip(columns, none, strict=True)) for arm in arms}
 
     arms, ids = sorted({arm for trace in traces for arm in trace.ranks}), column(trace.ids for trace in traces)
     return Trace(
         tuple(collection for trace in traces for collection in trace.searched),
         ids,
         column(trace.scores for trace in traces),
-        {arm: column(ranks(trace, arm) for trace in traces) for arm in arms},
-        {arm: column(arm_scores(trace, arm) for trace in traces) for arm in arms},
+        by_arm([trace.ranks for trace in traces]),
+        by_arm([trace.arm_scores for trace in traces]),
         [fates[id] for id in ids],
     )
 

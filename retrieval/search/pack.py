@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from retrieval.records.documents import Passage
 from retrieval.records.search import Context, Hit
+from retrieval.records.traces import Fate
 from retrieval.search.copies import Said, repeats, said_in, said_words
 from retrieval.search.neighbours import Place, place_of, tokens_saved
-from retrieval.traces import Fate
 
 _SHARED_WORDS = 0.5  # of the shorter passage: with fewer, the slower comparison is not needed
 _WORD = re.compile(r"\w+")

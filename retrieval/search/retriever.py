@@ -23,6 +23,7 @@ from retrieval.knowledge import HitOptions, SearchOptions, SearchRequest
 from retrieval.records.documents import Groups, Passage, lexical_text
 from retrieval.records.points import Vector
 from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
+from retrieval.records.traces import Fate, SearchedCollection, Trace
 from retrieval.search.exact_match import exact_match_first, exact_terms
 from retrieval.search.expand import Expander
 from retrieval.search.explain import explain
@@ -49,7 +50,6 @@ from retrieval.search.rewrite import (
 )
 from retrieval.search.split import interleave, variants
 from retrieval.stores.base import Store
-from retrieval.traces import Fate, SearchedCollection, Trace
 
 _WHOLE = "whole collection"
 _EXACT_PER_K = 2  # candidates read per passage wanted (k) when a question has exact terms
@@ -391,10 +391,6 @@ class Retriever:
         return hits, notes
 
     # --- for the owner -----------------------------------------------------------------------------------------------
-
-    async def read(self, ids: Sequence[str]) -> Mapping[str, Passage]:
-        """Id -> passage, of the ids that still exist."""
-        return await self._store.read(ids)
 
     async def warm(self) -> None:
         """Prepare the values that every question needs."""

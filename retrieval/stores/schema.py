@@ -21,8 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from retrieval import filters
-from retrieval.filters import (
+from retrieval.lexical.terms import query_vectors
+from retrieval.records import filters
+from retrieval.records.documents import Passage
+from retrieval.records.filters import (
     MODIFIED,
     AllOf,
     AnyOf,
@@ -35,8 +37,6 @@ from retrieval.filters import (
     parsed_filter,
     seconds,
 )
-from retrieval.lexical.terms import query_vectors
-from retrieval.records.documents import Passage
 from retrieval.records.points import Point, PointPage, Sparse, Vector
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 

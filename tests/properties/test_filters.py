@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.filters import checked_filter, filter_of, matches
 from retrieval.records.documents import Passage
+from retrieval.records.filters import checked_filter, filter_of, matches
 from retrieval.records.search import View
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore

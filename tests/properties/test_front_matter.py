@@ -5,10 +5,10 @@ from pathlib import Path
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from retrieval.attributes import BUILT_IN, MOST_ATTRIBUTES, NAME, checked_attributes, checked_groups
 from retrieval.errors import Unreadable, UnreadableRights
 from retrieval.ingest.formats import front_matter
 from retrieval.ingest.load import parse
+from retrieval.records.attributes import BUILT_IN, MOST_ATTRIBUTES, NAME, checked_attributes, checked_groups
 
 KEYS = st.sampled_from(
     ["groups", "Groups", "GROUPS", "gROUPS", '"groups"', "'Groups'", "group", "grops", "ｇｒｏｕｐｓ"]

@@ -16,8 +16,8 @@ from proxy.api.knowledge.puts import BY_KEY, COLLECTION
 from proxy.asgi import Receive, Scope, Send
 from proxy.caller import Rights
 from retrieval.errors import UnknownDocument
-from retrieval.filters import Filter, filter_of, matches
 from retrieval.records.documents import CollectionInfo, DocumentInfo
+from retrieval.records.filters import Filter, filter_of, matches
 
 _MOST_LISTED = 1000
 _LISTED = 100

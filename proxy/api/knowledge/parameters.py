@@ -14,7 +14,7 @@ from proxy.body import json_body
 from proxy.caller import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
-from retrieval.filters import checked_filter
+from retrieval.records.filters import checked_filter
 
 _MOST_QUERY_CHARS = 20_000
 _MOST_DEPTH = 64  # lists and objects within one another

@@ -17,7 +17,7 @@ from proxy.api.knowledge.parameters import invalid, none_but
 from proxy.asgi import Receive, Scope
 from proxy.dialects.errors import ApiError
 from proxy.exchange import exchange_of
-from retrieval.attributes import checked_attributes, checked_groups
+from retrieval.records.attributes import checked_attributes, checked_groups
 from retrieval.records.documents import Format
 from retrieval.records.jobs import DocumentInput, WriteResult
 

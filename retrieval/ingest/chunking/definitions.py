@@ -23,33 +23,24 @@ if TYPE_CHECKING:
 
 # Extension -> module of the grammar, and the function in the module.
 GRAMMARS: dict[str, tuple[str, str]] = {
-    ".py": ("tree_sitter_python", "language"),
-    ".pyi": ("tree_sitter_python", "language"),
-    ".js": ("tree_sitter_javascript", "language"),
-    ".jsx": ("tree_sitter_javascript", "language"),
-    ".mjs": ("tree_sitter_javascript", "language"),
-    ".cjs": ("tree_sitter_javascript", "language"),
-    ".ts": ("tree_sitter_typescript", "language_typescript"),
-    ".mts": ("tree_sitter_typescript", "language_typescript"),
-    ".cts": ("tree_sitter_typescript", "language_typescript"),
-    ".tsx": ("tree_sitter_typescript", "language_tsx"),
-    ".java": ("tree_sitter_java", "language"),
-    ".kt": ("tree_sitter_kotlin", "language"),
-    ".kts": ("tree_sitter_kotlin", "language"),
-    ".go": ("tree_sitter_go", "language"),
-    ".rs": ("tree_sitter_rust", "language"),
-    ".c": ("tree_sitter_c", "language"),
-    ".h": ("tree_sitter_cpp", "language"),  # C++ reads nearly all of C; C reads no C++ classes
-    ".cc": ("tree_sitter_cpp", "language"),
-    ".cpp": ("tree_sitter_cpp", "language"),
-    ".cxx": ("tree_sitter_cpp", "language"),
-    ".hh": ("tree_sitter_cpp", "language"),
-    ".hpp": ("tree_sitter_cpp", "language"),
-    ".cs": ("tree_sitter_c_sharp", "language"),
-    ".rb": ("tree_sitter_ruby", "language"),
-    ".php": ("tree_sitter_php", "language_php"),
-    ".sh": ("tree_sitter_bash", "language"),
-    ".bash": ("tree_sitter_bash", "language"),
+    extension: (f"tree_sitter_{module}", function)
+    for extensions, module, function in (
+        (".py .pyi", "python", "language"),
+        (".js .jsx .mjs .cjs", "javascript", "language"),
+        (".ts .mts .cts", "typescript", "language_typescript"),
+        (".tsx", "typescript", "language_tsx"),
+        (".java", "java", "language"),
+        (".kt .kts", "kotlin", "language"),
+        (".go", "go", "language"),
+        (".rs", "rust", "language"),
+        (".c", "c", "language"),
+        (".h .cc .cpp .cxx .hh .hpp", "cpp", "language"),  # C++ reads nearly all of C; C reads no C++ classes
+        (".cs", "c_sharp", "language"),
+        (".rb", "ruby", "language"),
+        (".php", "php", "language_php"),
+        (".sh .bash", "bash", "language"),
+    )
+    for extension in extensions.split()
 }
 
 # Node types of the grammars above; types of several languages are listed once.

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from retrieval.attributes import folded_name
 from retrieval.errors import Unreadable, UnreadableRights
 from retrieval.ingest.chunking.blocks import plain_heading
 from retrieval.ingest.chunking.sections import Section, block_index_at, blocks_between
+from retrieval.records.attributes import folded_name
 
 # "Q: ", "**Question 3:** ", "- Q:", "### Q1:"
 _MARKER = (

@@ -22,10 +22,17 @@ from typing import Any
 
 import yaml
 
-from retrieval.attributes import BUILT_IN, MOST_ATTRIBUTES, MOST_ITEMS, checked_attributes, checked_groups, folded_name
 from retrieval.errors import UnreadableRights
 from retrieval.ingest.chunking.blocks import plain_heading
 from retrieval.lexical.terms import visible
+from retrieval.records.attributes import (
+    BUILT_IN,
+    MOST_ATTRIBUTES,
+    MOST_ITEMS,
+    checked_attributes,
+    checked_groups,
+    folded_name,
+)
 from retrieval.records.documents import Attribute
 
 _MAX_CHARS = 50_000  # longer front matter is not read

@@ -29,10 +29,10 @@ from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, Miss
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
 from retrieval.records.points import PointFaults
 from retrieval.records.search import Context, Hit, Query, Retrieved, Turn, View
+from retrieval.records.traces import SearchedCollection, Trace
 from retrieval.rpc.client import SOCKET, IndexClient, reachable
 from retrieval.rpc.protocol import OPERATIONS, PARTS, ProgressReport, RemoteMethod, encode, framed
 from retrieval.rpc.server import IndexServer
-from retrieval.traces import SearchedCollection, Trace
 from tests.support.frames import answer_frame, error_frame, read_call
 from tests.support.plans import plan_for, silent
 

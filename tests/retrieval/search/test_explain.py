@@ -5,7 +5,7 @@ from typing import Any
 from retrieval.index.index_search import merged
 from retrieval.knowledge import SearchRequest
 from retrieval.records.search import Retrieved, Turn
-from retrieval.traces import Trace
+from retrieval.records.traces import Trace
 from tests.retrieval.search.library import Library
 
 TWINS = "use tls to connect the client to the server with the certificate of the authority and the key of the client"

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.attributes import checked_attributes, checked_groups, digest
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.document_reader import DocumentReader
 from retrieval.catalog.revisions import Revision
+from retrieval.ingest.ingester import digest
+from retrieval.records.attributes import checked_attributes, checked_groups
 from retrieval.records.documents import Attribute, Document
 
 

@@ -9,11 +9,8 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping
-from hashlib import sha256
 
-import orjson
-
-from retrieval.records.documents import Attribute, Document
+from retrieval.records.documents import Attribute
 
 # The limits of OpenAI's vector stores.
 MOST_ATTRIBUTES = 16
@@ -52,13 +49,6 @@ def checked_groups(value: object) -> tuple[str, ...]:
                 "64, beginning with a letter or digit"
             )
     return tuple(sorted(set(value)))
-
-
-def digest(document: Document) -> str:
-    """SHA-256, in hexadecimal, of every indexed and stored field of a document; for documents that are not files."""
-    parts = [document.source, document.title, document.format, document.attributes, document.groups]
-    fields = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
-    return sha256(fields + b"\0" + document.text.encode()).hexdigest()
 
 
 def folded_name(name: str) -> str:

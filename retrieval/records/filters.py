@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import orjson
 
-from retrieval.attributes import MOST_VALUE_CHARS, NAME
+from retrieval.records.attributes import MOST_VALUE_CHARS, NAME
 
 Value = str | float | bool
 Comparison = Literal["gt", "gte", "lt", "lte"]
