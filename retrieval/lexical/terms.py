@@ -161,9 +161,7 @@ _MOST_PARTS = 32  # of one identifier: a line of base64 has hundreds
 def _identifier_pairs(text: str) -> Iterator[tuple[str, str]]:
     """The neighbours inside each identifier of a text, lower-cased."""
     for piece in text.split():
-        if (
-            piece.isalpha() and piece.islower()
-        ):  # this check and the next check skip most pieces, at a tenth of the time
+        if piece.isalpha() and piece.islower():  # this check and the next skip most pieces, at a tenth of the time
             continue
         bare = piece.lstrip(_AROUND).rstrip(_AFTER)
         if bare.isdecimal() or (bare.isalpha() and (bare[1:].islower() or bare.isupper())):

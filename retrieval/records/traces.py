@@ -31,8 +31,7 @@ class Trace:
     searched: tuple[SearchedCollection, ...] = ()
     ids: Sequence[str] = ()  # of points
     scores: Sequence[float] = ()  # of the fusion
-    ranks: Mapping[str, Sequence[int | None]] = field(
-        default_factory=dict
-    )  # arm -> rank from 1; None: not found by the arm
+    # arm -> rank from 1; None: not found by the arm
+    ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     arm_scores: Mapping[str, Sequence[float | None]] = field(default_factory=dict)  # arm -> the arm's own score
     fates: Sequence[Fate] = ()

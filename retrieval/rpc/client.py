@@ -65,9 +65,7 @@ class IndexClient:
         return asyncio.get_running_loop().time() - self._doubted_s > _CHECK_S
 
     def expect_start(self, patience_s: float) -> None:
-        """From now the index process starts: calls without a connection raise IndexStarting, and `until_started` waits
-        at most `patience_s`.
-        """
+        """From now, calls without a connection raise IndexStarting; `until_started` waits at most `patience_s`."""
         self._start_decided.clear()
         self._patient_until_s = time.monotonic() + patience_s
 

@@ -153,9 +153,8 @@ class _Caller(asyncio.Protocol):
     def _ended(self, call: asyncio.Task[None]) -> None:
         self._call = None
         fault = None if call.cancelled() else call.exception()
-        if (
-            fault is not None and self._transport is not None
-        ):  # without an answer the caller would take the index for dead
+        # without an answer the caller would take the index for dead
+        if fault is not None and self._transport is not None:
             log.error("the call %r failed", call.get_name(), exc_info=fault)
             said = RetrievalError(f"the index failed ({_named(fault)}): the log of `ragway serve` has more")
             self._transport.write(framed(encode(_failed(said))))
@@ -214,9 +213,7 @@ async def _parent_gone() -> None:
 
 
 def main() -> int:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C in a terminal reaches the gateway, which ends the index process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal: the gateway ends the index process
     with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # asyncio watches the rest of the input
         plan = msgspec.json.decode(unbuffered.readline(), type=Plan)
     parent = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -39,9 +39,8 @@ def exact_terms(question: str) -> list[ExactTerm]:
     """The exact terms of a question; empty for most questions."""
     quoted = [" ".join(filter(None, groups)) for groups in _QUOTED.findall(question)]
     phrases = [phrase for phrase in quoted if len(phrase.split()) > 1]
-    if (
-        2 <= len(question.split()) <= _PHRASE_WORDS and question.replace(" ", "").isalpha()
-    ):  # as typed into a search box
+    # as typed into a search box
+    if 2 <= len(question.split()) <= _PHRASE_WORDS and question.replace(" ", "").isalpha():
         phrases.append(question.strip())
     names = [name for name in identifiers(question) if len(name) >= _MIN_CHARS and not name.isalpha()]
     terms = dict.fromkeys(text.casefold() for text in (*phrases, *names))
@@ -51,8 +50,7 @@ def exact_terms(question: str) -> list[ExactTerm]:
 def exact_match_first(
     fused: Sequence[Candidate], texts: Mapping[str, str], terms: Sequence[ExactTerm]
 ) -> list[Candidate]:
-    """The candidates in a new order: a text that contains an exact term raises the score, and a rare term raises the
-    score more.
+    """The candidates, sorted again: an exact term in a candidate's text raises its score, a rare term more.
 
     texts: id -> text of a candidate; a candidate without text gains nothing. A term in all texts changes nothing.
     """

@@ -102,9 +102,7 @@ class Expander:
         return surrounded
 
     async def _widened(self, hits: Sequence[Hit], tenants: Sequence[str], reach: int) -> dict[str, Passage]:
-        """Hit id -> the hit's passage joined with up to `reach` passages on each side; only hits whose passages can be
-        joined.
-        """
+        """Hit id -> its passage joined with up to `reach` passages on each side; without hits that cannot be joined."""
         passages = [hit.passage for hit in hits]
         ids = {place_of(hit.passage): hit.id for hit in hits}
         wanted = [id for _, id in _points_around(passages, ids, tenants, reach)]
@@ -136,9 +134,8 @@ class Expander:
             return context
         passages = [passage for run in await self._join_runs(groups) for passage in run]
         tokens = sum(passage.tokens for passage in passages)
-        while (
-            budget_tokens is not None and tokens > budget_tokens
-        ):  # generated texts cannot be joined, although the packing counted on joining
+        # generated texts cannot be joined, although the packing counted on joining
+        while budget_tokens is not None and tokens > budget_tokens:
             tokens -= passages.pop().tokens
         return replace(context, passages=tuple(passages), tokens=tokens)
 
@@ -250,9 +247,7 @@ class Texts:
 def _points_around(
     passages: Sequence[Passage], ids: Mapping[Place, str], tenants: Sequence[str], reach: int
 ) -> list[tuple[Passage, str]]:
-    """The points up to `reach` before and after each passage, each with the nearby passage. ids: place -> id of a
-    passage.
-    """
+    """The points up to `reach` before and after each passage, each with that passage. ids: place -> passage id."""
     tenant_of = {
         place: next(tenant for tenant in tenants if point_id(tenant, *place) == ids[place])
         for place in map(place_of, passages)

@@ -18,10 +18,10 @@ def explain(
     fates: Mapping[str, Fate],
     context: Context,
 ) -> Trace:
-    """The trace of one search. requested: the candidates whose passages were requested; hits: the requested candidates
-    that still exist.
+    """The trace of one search.
 
-    fates: of the hits after packing; context: after expansion.
+    requested: the candidates whose passages were requested; hits: those that still exist; fates: of the hits after
+    packing; context: after expansion.
     """
     used, existing = {candidate.id for candidate in relevant.candidates}, {hit.id for hit in hits}
     final: dict[str, Fate] = {candidate.id: "gone" for candidate in requested if candidate.id not in existing}
@@ -40,9 +40,7 @@ def explain(
 
 
 def merge_traces(parts: Sequence[Retrieved], context: Context) -> Trace | None:
-    """The traces of several searches as one trace, after their contexts were merged into `context`; None without
-    traces.
-    """
+    """The traces of several searches as one, after their contexts were merged into `context`; None without traces."""
     traces = [part.trace for part in parts if part.trace is not None]
     if not traces:
         return None

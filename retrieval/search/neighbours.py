@@ -34,9 +34,7 @@ def adjacent_runs(passages: Sequence[Passage]) -> list[list[Passage]]:
 
 
 def stitch(run: Sequence[Passage]) -> str | None:
-    """The text of a run whose passages overlap or touch; None if blanks separate passages, because the passages lack
-    the blanks.
-    """
+    """The text of a run whose passages overlap or touch; None if blanks, which no passage has, separate them."""
     text = run[0].text
     for before, after in pairwise(run):
         overlap = before.end - after.start
@@ -87,10 +85,9 @@ def follows(first: Passage, second: Passage) -> bool:
 
 
 def ordinals_around(passages: Sequence[Passage], reach: int) -> list[tuple[Passage, int]]:
-    """The ordinals up to `reach` before and after each passage, without the passages themselves; each with the nearby
-    passage.
+    """The other ordinals up to `reach` before and after each passage, each with that passage.
 
-    The nearest ordinals come first, and at equal distance the ordinals of the best passage.
+    The nearest ordinals come first, and at equal distance those of the best passage.
     """
     taken = {place_of(passage) for passage in passages}
     ordinals = []

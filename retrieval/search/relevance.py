@@ -121,10 +121,9 @@ def rarest_idf(chunks: int) -> float:
 
 
 def score_scale(null: NullDistribution, sizes: Mapping[str, int], terms: Sequence[tuple[str, float]]) -> Scale:
-    """The scale for one query. sizes: tenant -> chunks of each searched tenant. terms: the (text, weight) pieces of the
-    query.
+    """The scale for one query, with its words in the language of the tenant with most chunks.
 
-    The query's words are counted in the language of the tenant with most chunks.
+    sizes: tenant -> chunks of each searched tenant. terms: the (text, weight) pieces of the query.
     """
     largest = max(sizes, key=sizes.__getitem__, default="")
     weights = query_vector(terms, language_of(largest)).values

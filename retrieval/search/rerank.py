@@ -47,11 +47,7 @@ class CrossEncoderReranker:
 
     @staticmethod
     def open(model: str) -> "CrossEncoderReranker":
-        """Load a model by name or path (imports torch: seconds), and run the model once, so that the first question is
-        not slow.
-
-        Raises RetrievalError if the model cannot be loaded.
-        """
+        """Load a model by name or path (imports torch: seconds), and run it once. Raises RetrievalError."""
         folder = Path(model).expanduser()
         if not folder.is_dir() and (folder.is_absolute() or model.startswith((".", "~"))):
             raise RetrievalError(
@@ -74,9 +70,7 @@ class CrossEncoderReranker:
         import torch
 
         scores = [0.0] * len(texts)
-        order = sorted(
-            range(len(texts)), key=lambda i: len(texts[i])
-        )  # similar lengths together: padding is wasted work
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # similar lengths: padding is wasted work
         for start in range(0, len(order), _BATCH):
             if time.perf_counter() >= until:
                 return None

@@ -41,9 +41,7 @@ def split_questions(question: str) -> tuple[str, ...]:
 
 
 def variants(query: Query) -> list[Query]:
-    """The queries to search: the whole query, and one query for each question, with the same history as the whole
-    query.
-    """
+    """The queries to search: the whole query, and one query for each question, with the same history."""
     return [query] + [
         Query(part, ((part, 1.0), *query.terms[1:]), ((part, 1.0), *query.vectors[1:]), query.reason)
         for part in query.parts
@@ -51,8 +49,7 @@ def variants(query: Query) -> list[Query]:
 
 
 def interleave(searches: Sequence[Mapping[str, Sequence[ScoredId]]]) -> Mapping[str, Sequence[ScoredId]]:
-    """The results of several searches as one result: per arm the first point of each search, then the second points,
-    and so on.
+    """The results of several searches as one: per arm the first point of each search, then the second points …
 
     A point found by several searches takes its best place and its best score.
     """

@@ -87,9 +87,7 @@ class EdgeStore(EngineStore):
         self._closed = False
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="edge-writer")
         self._without_graph = edge_shard.without_graph(opened)  # points without a graph
-        self._segment_points = edge_shard.segment_points(
-            opened
-        )  # at the last start or switch; graphs grow only at the next switch
+        self._segment_points = edge_shard.segment_points(opened)  # graphs grow only at a start or a switch
         self._indexed_fields = set()
         self._unflushed = 0
         self._written_s = time.monotonic()

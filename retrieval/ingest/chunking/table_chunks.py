@@ -65,9 +65,7 @@ def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def _delimiter(lines: Sequence[str]) -> str:
-    """The delimiter that gives the most rows the same number of cells; of several, the one that respects quotes and
-    gives more cells.
-    """
+    """The delimiter that gives most rows as many cells; of several, the one that respects quotes and gives more."""
 
     def agreement(delimiter: str) -> tuple[int, int, int]:
         rows = _rows(lines, delimiter)
