@@ -1,0 +1,14 @@
+"""All tables, made if missing: catalogs of earlier numbers, and from before there were numbers, lack the later tables.
+
+A migration that changes one of these tables puts the table as it is today into this file.
+"""
+
+from alembic import op
+
+from retrieval.catalog.catalog_tables import metadata
+
+
+def upgrade() -> None:
+    metadata.create_all(op.get_bind())
+    op.drop_index("ix_revisions_state", "revisions", if_exists=True)
+    op.create_index("revisions_by_state", "revisions", ["state", "document", "revision"], if_not_exists=True)
