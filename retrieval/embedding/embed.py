@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -100,14 +100,19 @@ MODEL_PROMPTS = EmbedderPrompts()
 GRAPH = "model.onnx"
 
 
-def prompted(card: ModelCard, prompts: EmbedderPrompts) -> ModelCard:
-    """Return the card with `prompts` in place of the model's own prompts."""
-    query = card.query_prompt if prompts.query is None else prompts.query
-    document = card.document_prompt if prompts.document is None else prompts.document
-    return replace(card, query_prompt=query, document_prompt=document)
+class _PreparedEmbedder:
+    """The properties of a prepared model, with `prompts` in place of the model's own prompts."""
+
+    def __init__(self, folder: Path, prompts: EmbedderPrompts) -> None:
+        card = ModelCard.read(folder)
+        self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
+        self.document_prompt = card.document_prompt if prompts.document is None else prompts.document
+        self.tokenizer_file = folder / "tokenizer.json"
+        self._query_prompt = card.query_prompt if prompts.query is None else prompts.query
+        self._inputs = card.inputs
 
 
-class OnnxEmbedder:
+class OnnxEmbedder(_PreparedEmbedder):
     """The prepared model in onnxruntime; releases the GIL while it computes."""
 
     def __init__(
@@ -116,14 +121,10 @@ class OnnxEmbedder:
         import onnxruntime
         from tokenizers import Tokenizer
 
-        card = prompted(ModelCard.read(folder), prompts)
-        self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
-        self.document_prompt = card.document_prompt
-        self.tokenizer_file = folder / "tokenizer.json"
-        self._card = card
+        super().__init__(folder, prompts)
         self._tokenizer = Tokenizer.from_file(str(self.tokenizer_file))
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(card.max_tokens)
+        self._tokenizer.enable_truncation(self.max_tokens)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -133,12 +134,10 @@ class OnnxEmbedder:
         )
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        return known_words_only(
-            texts, self, lambda known: self._embed([self._card.query_prompt + text for text in known])
-        )
+        return known_words_only(texts, self, lambda known: self._embed([self._query_prompt + text for text in known]))
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
-        return self._embed([self._card.document_prompt + text for text in texts])
+        return self._embed([self.document_prompt + text for text in texts])
 
     def _embed(self, texts: Sequence[str]) -> Matrix:
         if len(texts) == 1:  # a question: skip the thread pool of `encode_batch`
@@ -158,11 +157,11 @@ class OnnxEmbedder:
             padded[i, : len(row)] = row
             mask[i, : len(row)] = 1
         feed: dict[str, Any] = {"input_ids": padded, "attention_mask": mask}
-        (vectors,) = self._session.run(None, {name: feed[name] for name in self._card.inputs})
+        (vectors,) = self._session.run(None, {name: feed[name] for name in self._inputs})
         return np.asarray(vectors, np.float32)
 
 
-class TorchEmbedder:
+class TorchEmbedder(_PreparedEmbedder):
     """The model as sentence-transformers runs the model: for bf16, and where ONNX does not reproduce the model."""
 
     def __init__(
@@ -182,11 +181,7 @@ class TorchEmbedder:
         import torch
 
         torch.set_num_threads(threads)  # for the calling thread; each thread of the pool uses 1
-        card = prompted(ModelCard.read(folder), prompts)
-        self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
-        self.document_prompt = card.document_prompt
-        self.tokenizer_file = folder / "tokenizer.json"
-        self._query_prompt = card.query_prompt
+        super().__init__(folder, prompts)
         self._models = [model, *(copy.deepcopy(model) for _ in range(threads - 1))] if copy_per_thread else [model]
         self._pool = ThreadPoolExecutor(len(self._models), initializer=torch.set_num_threads, initargs=(1,))
 

@@ -7,6 +7,7 @@ dominate.
 """
 
 import time
+import timeit
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -80,9 +81,4 @@ class BulkEmbedder:
 
 
 def _best_s(embedder: Embedder) -> float:
-    best_s = float("inf")
-    for _ in range(_RUNS):
-        began = time.perf_counter()
-        embedder.embed_documents(_SAMPLE)
-        best_s = min(best_s, time.perf_counter() - began)
-    return best_s
+    return min(timeit.repeat(lambda: embedder.embed_documents(_SAMPLE), number=1, repeat=_RUNS))

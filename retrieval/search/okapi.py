@@ -12,7 +12,8 @@ import asyncio
 import sys
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,25 +23,25 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import collection_of
 from retrieval.lexical.terms import language_of, query_vectors, words
 from retrieval.records.documents import Passage, lexical_text
+from retrieval.records.filters import matches, parsed_filter
 from retrieval.records.points import Sparse
 from retrieval.records.search import ALL, ScoredId, View
 from retrieval.stores.base import Store
 from retrieval.stores.schema import best
 
-_MAX_VIEWS = 32  # remembered per collection
-
 
 class OkapiIndex:
-    """The documents and counts of each word, with rank-bm25's statistics; and the visible ids of recent views.
+    """The documents and counts of each word, with rank-bm25's statistics.
 
     `BM25Okapi.get_scores` reads every document for every query word. `search` computes the same scores to the last bit
     from the documents that hold a query word.
     """
 
-    def __init__(self, ids: Sequence[str], documents: Sequence[Sequence[str]]) -> None:
-        """documents: the words of the passage of each id."""
-        self.visible: dict[View, frozenset[str]] = {}
-        self._ids = ids
+    def __init__(
+        self, ids: Sequence[str], documents: Sequence[Sequence[str]], passages: Sequence[Passage] = ()
+    ) -> None:
+        """documents, passages: the words and the passage of each id; passages decide what a view shows."""
+        self._ids, self._passages = ids, passages
         self._postings: dict[str, tuple[array[int], array[int]]] = {}  # word -> rows of documents, counts
         for row, document in enumerate(documents):
             for word, count in Counter(document).items():
@@ -52,11 +53,10 @@ class OkapiIndex:
             self._idf, self._k1 = bm25.idf, bm25.k1
             self._norms = bm25.k1 * (1 - bm25.b + bm25.b * np.asarray(bm25.doc_len) / bm25.avgdl)
 
-    def search(self, query: Sequence[tuple[str, float]], k: int, among: Set[str] | None = None) -> list[ScoredId]:
+    def search(self, query: Sequence[tuple[str, float]], k: int, view: View = ALL) -> list[ScoredId]:
         """Return at least the k best documents that hold a query word, with all ties of the last, in no order.
 
         A document's score is the sum over (word, weight) of weight times rank-bm25's score of the word.
-        among: the ids that may be found; None: all ids.
         """
         known = [(word, weight) for word, weight in query if word in self._postings]
         if not known:
@@ -64,8 +64,8 @@ class OkapiIndex:
         rows = np.concatenate([self._postings[word][0] for word, _ in known])
         scores = np.bincount(rows, np.concatenate([weight * self._scores(word) for word, weight in known]))
         found = np.flatnonzero(np.bincount(rows))
-        if among is not None:
-            found = found[np.asarray([self._ids[row] in among for row in found.tolist()], bool)]
+        if view != ALL:
+            found = found[np.asarray([_shows(view, self._passages[row]) for row in found.tolist()], bool)]
         if len(found) > k:
             found = found[scores[found] >= np.partition(scores[found], -k)[-k]]
         return [
@@ -99,9 +99,8 @@ class OkapiArm:
             return []
         async with self._building[tenant]:
             index = await self._index(tenant)
-        visible = None if view == ALL else await self._visible_ids(index, tenant, view)
         weights = [(str(term), weight) for term, weight in zip(query.indices, query.values, strict=True)]
-        return index.search(weights, k, visible)
+        return index.search(weights, k, view)
 
     async def _index(self, tenant: str) -> OkapiIndex:
         collection = collection_of(tenant)
@@ -118,16 +117,15 @@ class OkapiArm:
             self._indexes[tenant] = changed_s, index
         return index
 
-    async def _visible_ids(self, index: OkapiIndex, tenant: str, view: View) -> frozenset[str]:
-        visible = index.visible.get(view)
-        if visible is None:
-            visible = frozenset([id for id, _ in await self._store.passages(tenant, view)])
-            if len(index.visible) >= _MAX_VIEWS:
-                index.visible.clear()
-            index.visible[view] = visible
-        return visible
-
 
 def _build(rows: Sequence[tuple[str, Passage]], language: str) -> OkapiIndex:
     texts = (lexical_text(passage.title, passage.headings, passage.text, passage.context) for _, passage in rows)
-    return OkapiIndex([id for id, _ in rows], [[*map(sys.intern, words(text, language))] for text in texts])
+    documents = [[*map(sys.intern, words(text, language))] for text in texts]
+    return OkapiIndex([id for id, _ in rows], documents, [replace(passage, text="") for _, passage in rows])
+
+
+def _shows(view: View, passage: Passage) -> bool:
+    if view.groups is not None and passage.groups and not set(passage.groups) & set(view.groups):
+        return False
+    of_document = passage.source, passage.modified_s, passage.attributes
+    return not view.filter or matches(parsed_filter(view.filter), *of_document)

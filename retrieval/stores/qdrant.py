@@ -55,9 +55,7 @@ if TYPE_CHECKING:
         CollectionInfo,
         Filter,
         PointStruct,
-        QueryRequest,
         Record,
-        SparseVector,
         VectorParams,
     )
 
@@ -148,13 +146,7 @@ class QdrantStore(EngineStore):
         ]
         where = ", ".join(map(_host_of, urls))
         store = cls(clients, collection=collection, vectors=vectors, where=where, timeout_s=timeout_s, layout=layout)
-        try:
-            await store._check_version()
-            await store._prepare(server=True)
-        except BaseException:  # also after a cancellation: leave no open connection
-            await store.close()
-            raise
-        return store
+        return await store._prepared(server=True)
 
     @classmethod
     async def local(cls, location: str, *, collection: str, vectors: Vectors) -> Self:
@@ -170,12 +162,7 @@ class QdrantStore(EngineStore):
             raise DataInUse(message) from error
         where = Path(location).name
         store = cls([client], collection=collection, vectors=vectors, where=where, timeout_s=None)
-        try:
-            await store._prepare(server=False)
-        except BaseException:  # release the folder's lock
-            await store.close()
-            raise
-        return store
+        return await store._prepared(server=False)
 
     async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
         from qdrant_client import models
@@ -192,6 +179,9 @@ class QdrantStore(EngineStore):
                 payload = payload_of(tenant, point)
                 batch.append(models.PointStruct(id=point.id, vector={**numbers, BM25: words}, payload=payload))
             await self._write(batch)
+
+    async def _write(self, batch: "list[PointStruct]") -> None:
+        await self._request("write", lambda client: client.upsert(self._collection, batch, wait=True))
 
     async def delete(self, tenant: str, ids: Sequence[str]) -> None:
         from qdrant_client import models
@@ -215,9 +205,6 @@ class QdrantStore(EngineStore):
             lambda client: client.count(self._collection, count_filter=_tenant_filter(tenant), exact=True),
         )
         return counted.count
-
-    async def _write(self, batch: "list[PointStruct]") -> None:
-        await self._request("write", lambda client: client.upsert(self._collection, batch, wait=True))
 
     async def _page(
         self, tenant: str, offset: Any, limit: int, view: View = ALL, *, vectors: bool = False
@@ -245,18 +232,26 @@ class QdrantStore(EngineStore):
         """All lists in one request."""
         from qdrant_client import models
 
-        requests, view = [], question.view
+        requests, view, oversampling = [], question.view, _OVERSAMPLING.get(self._layout.quantisation)
         for (arm, tenant), limit in question.lengths.items():
-            if arm != BM25:
-                query = _dense_query(
-                    arm, question.numbers[arm], _tenant_filter(tenant, view), limit, self._layout.quantisation
-                )
-                requests.append(query)
-            else:
+            query: Any
+            params: models.SearchParams | None = None
+            if arm == BM25:
                 sparse = question.sparse[tenant]
-                words = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
-                readable = _tenant_filter(tenant, replace(view, filter=""))
-                requests.append(_lexical_query(words, _tenant_filter(tenant, view), readable, limit))
+                query = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
+                readable = _tenant_filter(tenant, replace(view, filter=""))  # word rarity is measured among these
+                params = models.SearchParams(idf=models.IdfCorpusParams(corpus=readable))
+            else:
+                query = question.numbers[arm]
+                if oversampling:
+                    rescoring = models.QuantizationSearchParams(rescore=True, oversampling=oversampling)
+                    params = models.SearchParams(quantization=rescoring)
+            visible = _tenant_filter(tenant, view)
+            requests.append(
+                models.QueryRequest(
+                    query=query, using=arm, filter=visible, params=params, limit=limit, with_payload=False
+                )
+            )
         if not requests:
             return {}
         answers = await self._request(
@@ -269,6 +264,16 @@ class QdrantStore(EngineStore):
 
         selected = models.FilterSelector(filter=condition)
         await self._request("delete", lambda client: client.delete(self._collection, selected, wait=True))
+
+    async def _prepared(self, *, server: bool) -> Self:
+        try:
+            if server:
+                await self._check_version()
+            await self._prepare(server=server)
+        except BaseException:  # also after a cancellation: leave no open connection, and no lock of a folder
+            await self.close()
+            raise
+        return self
 
     async def _check_version(self) -> None:
         version = (await self._send("report the version", lambda client: client.info())).version
@@ -430,13 +435,13 @@ def _result_of(task: "asyncio.Task[Answer]", failure: str) -> Answer:
         if "CERTIFICATE_VERIFY_FAILED" in cause:
             check = "name the file with the authority's certificate in qdrant.ca_file"
         raise IndexDown(f"{failure} ({cause}): {check}") from error
-    except JSONDecodeError as error:
+    except (
+        JSONDecodeError,
+        AssertionError,
+    ) as error:  # AssertionError: by qdrant-client, without "result"
+        missing = "JSON" if isinstance(error, JSONDecodeError) else "result"
         raise IndexDown(
-            f"{failure} but sent no JSON: check that qdrant.url is the address of a Qdrant server"
-        ) from error
-    except AssertionError as error:  # from qdrant-client, for JSON without a "result"
-        raise IndexDown(
-            f"{failure} but sent no result: check that qdrant.url is the address of a Qdrant server"
+            f"{failure} but sent no {missing}: check that qdrant.url is the address of a Qdrant server"
         ) from error
     except ResourceExhaustedResponse as error:
         raise IndexDown(f"{failure}: too many requests, try again in {error.retry_after_s} s") from error
@@ -500,29 +505,3 @@ def _vector_params(dimension: int, quantisation: Quantisation) -> "VectorParams"
         quantization_config=quantization,
         on_disk=quantization is not None or None,
     )
-
-
-def _dense_query(
-    name: str, numbers: list[float], visible: "Filter", limit: int, quantisation: Quantisation
-) -> "QueryRequest":
-    """Return the query of a vector for one tenant's visible points."""
-    from qdrant_client import models
-
-    params = None
-    if quantisation != "none":
-        rescoring = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING[quantisation])
-        params = models.SearchParams(quantization=rescoring)
-    return models.QueryRequest(
-        query=numbers, using=name, filter=visible, params=params, limit=limit, with_payload=False
-    )
-
-
-def _lexical_query(words: "SparseVector", visible: "Filter", readable: "Filter", limit: int) -> "QueryRequest":
-    """Return the lexical arm's query for one tenant's visible points.
-
-    Word rarity is measured among all readable points.
-    """
-    from qdrant_client import models
-
-    params = models.SearchParams(idf=models.IdfCorpusParams(corpus=readable))
-    return models.QueryRequest(query=words, using=BM25, filter=visible, params=params, limit=limit, with_payload=False)

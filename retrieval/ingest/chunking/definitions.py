@@ -144,8 +144,8 @@ class _Cutter:
             yield self._section(at, end, level, path)
 
     def _section(self, line: int, end: int, level: int, path: tuple[str, ...]) -> Section:
-        start, deadline_s = self.starts[line], self._at(end)
-        return Section(start, start, deadline_s, level, path, (Block("code", start, deadline_s),))
+        start, until = self.starts[line], self._at(end)
+        return Section(start, start, until, level, path, (Block("code", start, until),))
 
     def _tail(self, line: int, end: int) -> int:
         """Return the line after `line` and the following lines without content: blank lines, closing brackets."""
