@@ -63,7 +63,7 @@ class DiskFull(RetrievalError):
 
 
 class IndexStarting(IndexDown):
-    """The index has not answered yet since the start of the gateway."""
+    """The index has not answered since the gateway started."""
 
 
 class IndexSilent(IndexDown):

@@ -24,7 +24,7 @@ from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 Backend = Literal["auto", "onnx", "torch", "remote"]
 Precision = Literal["auto", "fp32", "int8", "bf16"]
 Chunking = Literal["auto", "structure", "recursive", "fixed"]
-DETECTED = "auto"  # as a collection's language: the language of the first documents
+DETECTED = "auto"  # as a collection's language: its first documents'
 Arms = Literal["both", "dense", "bm25"]
 Mode = Literal["auto", "hybrid", "sequential", "whole", "dense", "bm25"]
 # Documents done, documents in all, chunks written so far, the source of the present document.
@@ -170,7 +170,7 @@ class Library(Protocol):
         ...
 
     async def collections_with(self, key: str) -> list[str]:
-        """Names of the collections with a document of the key, written or waiting."""
+        """Names of the collections with such a document, written or waiting."""
         ...
 
     async def job(self, id: str, groups: Groups = ()) -> Job:
@@ -232,11 +232,11 @@ class Writing(Protocol):
     async def pending_documents(
         self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
     ) -> tuple[PendingDocument, ...]:
-        """The documents which `ingest` of the paths would write; without paths, the documents of `rebuild`."""
+        """The documents that `ingest` would write; without paths, those of `rebuild`."""
         ...
 
     async def enrichment_plan(self, pending: PendingDocument, collection: str) -> EnrichmentPlan:
-        """The missing enrichments of the document's chunks. Raises Unreadable."""
+        """The enrichments that the document's chunks lack. Raises Unreadable."""
         ...
 
     async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
@@ -278,7 +278,7 @@ class Writing(Protocol):
         ...
 
     async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
-        """Store a file; spooled: the name of the content in the data folder's spool."""
+        """Store a file; spooled: its content's name in the data folder's spool."""
         ...
 
     async def delete_file(self, id: str, owner: str) -> None:

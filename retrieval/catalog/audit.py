@@ -111,7 +111,7 @@ async def check_there(catalog: Catalog, store: Store, collection: Collection) ->
 
 
 def _expected(catalog: Catalog, collection: Collection) -> tuple[int, list[str]]:
-    """The number of points due, and the ids of some points."""
+    """How many points are due, and the ids of some."""
     sample = [revision.last_point_id() for revision in current(catalog, collection, most=_SAMPLED)]
     return catalog.chunks(collection.name), sample
 

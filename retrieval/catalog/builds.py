@@ -62,14 +62,14 @@ class Builds:
                 sql.execute(set_state(row, state))
 
     def embedders(self) -> dict[str, str]:
-        """Return collection -> embedder of the current generation (JSON), where not the configured embedder."""
+        """Return collection -> its current generation's embedder (JSON), if not the configured one."""
         query = select(builds).join(
             collections, (collections.c.name == builds.c.collection) & (collections.c.generation == builds.c.generation)
         )
         return {row.collection: row.embedder for row in self._catalog.rows(query) if row.embedder}
 
     def embedder(self, collection: str) -> str:
-        """Return the embedder (JSON) of the unfinished build or the current generation; "": the configured embedder."""
+        """Return the unfinished build's embedder (JSON), or the current one; "": as configured."""
         return {**self.embedders(), **self.unfinished()}.get(collection, "")
 
     def unfinished(self) -> dict[str, str]:

@@ -107,7 +107,6 @@ class Catalog:
         return Catalog(engine, durable=durable)
 
     def writing(self) -> AbstractContextManager[Connection]:
-        """Begin a transaction."""
         return transaction(self.lockable)
 
     def close(self) -> None:
@@ -207,7 +206,7 @@ class Catalog:
     # Documents and their revisions
 
     def current_revisions(self, collection: str, keys: Sequence[str] | None = None) -> dict[str, RevisionRecord]:
-        """Return key -> current revision, of all documents of the collection or of the documents in `keys`."""
+        """Return key -> current revision, of the collection's documents or those in `keys`."""
         conditions: list[ColumnElement[bool]] = [revisions.c.state == "current"]
         if keys is not None:  # by the documents' ids: SQLite would look through all current revisions for many keys
             named = select(documents.c.id).where(documents.c.collection == collection, documents.c.key.in_(keys))
@@ -224,7 +223,6 @@ class Catalog:
         return {row.key: RevisionRecord(*row[1:]) for row in self.rows(query)}
 
     def collection_of(self, document: str) -> str | None:
-        """Return the name of a document's collection."""
         found: str | None = self.scalar(select(documents.c.collection).where(documents.c.id == document))
         return found
 
@@ -392,7 +390,7 @@ class Catalog:
             return name, sql.exec_driver_sql("PRAGMA user_version").scalar_one()
 
     def apply_changes(self, changes: Sequence[Change]) -> None:
-        """Apply the changes of other processes to the cache."""
+        """Apply other processes' changes to the cache."""
         for change in changes:
             if change.what != "document":
                 self._collections.clear()

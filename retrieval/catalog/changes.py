@@ -36,7 +36,7 @@ def record_change(sql: Connection, writer: str, change: Change) -> None:
 
 
 def last(sql: Connection) -> int:
-    """Return the number of the last change; 0 before the first change."""
+    """Return the last change's number; 0 before the first."""
     return sql.scalar(select(func.max(changes.c.number))) or 0
 
 

@@ -42,7 +42,6 @@ def readable_documents(engine: Engine, documents: Sequence[str], groups: Groups)
 
 
 def read(sql: Any, keys: Sequence[RevisionKey]) -> dict[RevisionKey, tuple[dict[str, Attribute], tuple[str, ...]]]:
-    """Return the attributes and groups of each revision."""
     unique = dict.fromkeys(keys)
     ids = list({id for id, _ in unique})
     values = {

@@ -158,7 +158,6 @@ class Jobs:
         self._update(jobs.c.id == id, jobs.c.interruptions > 0, interruptions=jobs.c.interruptions - 1)
 
     def done(self, id: str, place: int, placed: WriteResult) -> None:
-        """Record the result of a document."""
         condition = tasks.c.job == id, tasks.c.place == place
         with self._catalog.writing() as sql:
             values = {"state": placed.state, "document": placed.id, "reason": placed.reason, "content": None}

@@ -14,7 +14,7 @@ NAMESPACE = uuid.UUID("6f1d3c1e-7c0b-5b0e-9a55-3d1f5f6a2b10")  # of point ids; m
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A row of the catalog: a collection, and the embedder of the current generation."""
+    """A row of the catalog: a collection, and its current generation's embedder."""
 
     name: str
     generation: int
@@ -48,11 +48,11 @@ class Revision:
     chunks: int
 
     def point_ids(self) -> list[str]:
-        """Return the ids of the points: UUIDv5 of tenant, document, revision and ordinal."""
+        """Return the points' ids: UUIDv5 of tenant, document, revision and ordinal."""
         return [point_id(self.tenant, self.document, self.revision, i) for i in range(self.chunks)]
 
     def last_point_id(self) -> str:
-        """Return the id of the last point, without making the other ids."""
+        """Return the last point's id, without making the others."""
         return point_id(self.tenant, self.document, self.revision, self.chunks - 1)
 
 
@@ -62,7 +62,6 @@ def tenant_of(collection: str, generation: int, language: str = DEFAULT) -> str:
 
 
 def collection_of(tenant: str) -> str:
-    """Return the collection of a tenant."""
     return tenant.partition("@")[0]
 
 

@@ -33,7 +33,7 @@ _turn: ContextVar[Connection | None] = ContextVar("turn", default=None)  # the c
 
 
 class Writers:
-    """The write locks of this process and of the other processes."""
+    """The write locks of all processes."""
 
     def __init__(self, catalog: Catalog, replicas: Replicas) -> None:
         self._catalog = catalog

@@ -77,7 +77,7 @@ class QueryBatcher:
         call: asyncio.Future[Matrix]
         if len(texts) == 1 and len(texts[0]) <= _SHORT_CHARS and isinstance(self._embedder, OnnxEmbedder):
             call = asyncio.ensure_future(_embed_in_loop(embed, texts))
-        else:  # onnxruntime releases the GIL, so the rest of the process continues
+        else:  # onnxruntime releases the GIL, so the process continues
             call = asyncio.get_running_loop().run_in_executor(None, embed, texts)
         call.add_done_callback(self._on_result)
 

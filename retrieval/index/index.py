@@ -96,7 +96,7 @@ class Index:
         return index
 
     def _on_changes(self, changes: Sequence[Change]) -> None:
-        """Read the changes of another process from the catalog."""
+        """Read another process's changes from the catalog."""
         self._spaces.collections_changed()
         if any(change.what != "document" for change in changes):
             self.writing.go_on(self._spaces.open_pinned())
@@ -129,7 +129,7 @@ class Index:
         await cleared(self._spaces.of(name).store, self._catalog.collection(name), points)
 
     def choice(self, name: str) -> EmbedderChoice | None:
-        """The embedder of the unfinished build, or else the embedder in use; None: the configured embedder."""
+        """The unfinished build's embedder, or the one in use; None: as configured."""
         choice = Builds(self._catalog).embedder(name)
         return from_text(choice) if choice else None
 

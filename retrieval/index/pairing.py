@@ -17,7 +17,7 @@ _FILE = "pair.json"
 
 
 class Pairing:
-    """The SQLite catalog and the index of one data folder."""
+    """One data folder's SQLite catalog and index."""
 
     def __init__(self, data: Path) -> None:
         """To be made before the catalog is opened, since opening makes a missing catalog. Raises RetrievalError."""

@@ -39,7 +39,7 @@ log = logging.getLogger("ragway")
 class VectorSpace:
     """An embedder with a store, and the parts for writing and searching."""
 
-    key: str  # of the embedder: `as_text` of the choice
+    key: str  # the embedder's: `as_text` of its choice
     embedder: Embedder
     store: Store
     preparation: Preparation
@@ -97,7 +97,7 @@ class Opener:
 
 
 class VectorSpaces:
-    """The open vector spaces of an index, and the vector space of each collection."""
+    """An index's open vector spaces, and each collection's vector space."""
 
     def __init__(self, opener: Opener, catalog: Catalog, configured: VectorSpace, pairing: Pairing | None) -> None:
         """pairing: of a catalog in a file beside the index."""

@@ -187,7 +187,7 @@ class IndexWriting:
             self._spaces.collections_changed(name)
 
     async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """The result of the work, which goes on after the caller leaves."""
+        """The work's result; it goes on after the caller leaves."""
         return await asyncio.shield(self.go_on(work))
 
     def go_on(self, work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":

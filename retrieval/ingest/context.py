@@ -61,7 +61,6 @@ class Enriched:
 
 
 def key_of(enrichment: Enrichment, document: Document, chunk: Chunk) -> str:
-    """Return the key of this enrichment of this chunk of this document."""
     return _key(enrichment, _document_hash(document), chunk)
 
 

@@ -24,7 +24,7 @@ _DIGITS = 0.05  # of all characters, at least; base64 has .16, digits in hexadec
 
 
 def without_encoded_bytes(text: str) -> str:
-    """The text with "…" in the place of encoded bytes."""
+    """The text, with "…" for encoded bytes."""
     text = _DATA_URI.sub(rf"\1,{_CUT}", text) if "data:" in text else text
     text = _ARMOURED.sub(rf"\1{_CUT}\n", text) if "-----BEGIN " in text else text
     return _RUN.sub(lambda match: _CUT if _is_encoded(match[0]) else match[0], text)

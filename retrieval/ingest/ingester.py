@@ -159,7 +159,7 @@ class Ingester:
     async def _main_language(
         self, collection: str, samples: Sequence[FileCandidate | Document], source: Source | None = None
     ) -> str:
-        """Return the language for a new generation: the setting, or the main language of a sample of documents."""
+        """Return a new generation's language: the setting, or the main language of some documents."""
         if (language := self._language_of(collection)) != DETECTED:
             return language
         texts = []
@@ -196,7 +196,7 @@ class Ingester:
         return collection
 
     async def language(self, collection: Collection, samples: Sequence[Document]) -> str:
-        """Return the collection's language; before the first documents, the language of `samples`."""
+        """Return the collection's language; before its first documents, that of `samples`."""
         if self._language_known(collection.name):
             return collection.language
         return await self._main_language(collection.name, samples)

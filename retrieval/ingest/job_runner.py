@@ -61,7 +61,7 @@ class JobRunner:
             run.add_done_callback(lambda run: self._on_run_end(collection, run))
 
     async def wait_until_finished(self, id: str) -> Job:
-        """Wait for the end of the job and return the job. Raises UnknownJob if the job was deleted."""
+        """Wait until the job is over and return it. Raises UnknownJob if it was deleted."""
         while not (job := self._jobs.read(id, None)).over:
             await self._waiters.setdefault(id, asyncio.Event()).wait()
         return job

@@ -69,7 +69,7 @@ class Removal:
         await self.clear(self._catalog.leftovers(collection))
 
     async def clear(self, revisions: Sequence[Revision]) -> None:
-        """Delete the points of staged or retired revisions, then the rows."""
+        """Delete staged or retired revisions: first their points, then the rows."""
         for tenant, some in _portions(revisions):
             ids = [id for revision in some for id in revision.point_ids()]
             for store in self.stores:

@@ -28,7 +28,7 @@ _MIN_SHARE = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The engine's treatment of words: names of the stop words and of the stemmer; "": none."""
+    """How the engine treats words: names of its stop words and its stemmer; "": none."""
 
     stop_words: str
     stemmer: str

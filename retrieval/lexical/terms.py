@@ -29,7 +29,7 @@ from zlib import crc32
 from retrieval.lexical.language import DEFAULT, LANGUAGES, term_counts
 from retrieval.records.points import Sparse
 
-VERSION = 3  # part of the recipe of an indexed document: increase with every change of the terms
+VERSION = 3  # part of an indexed document's recipe: increase with every change of the terms
 
 # Okapi's usual saturation and length normalisation (Robertson & Zaragoza 2009); also the engine's defaults.
 K1 = 1.2

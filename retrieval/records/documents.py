@@ -101,7 +101,7 @@ class FullDocument:
 
 @dataclass(frozen=True, slots=True)
 class DocumentLocation:
-    """The collection and the revision of a document today."""
+    """A document's collection and revision today."""
 
     document: str
     collection: str

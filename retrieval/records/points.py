@@ -45,7 +45,7 @@ class PointPage:
 class PointFaults:
     """The faults of a collection's points in a store."""
 
-    missing: int  # points of the catalog that the store lacks
+    missing: int  # points that the catalog has and the store lacks
     orphaned: tuple[str, ...]  # ids of points of no current document
     damaged: int  # points with a text that is not the document's, or with an invalid vector
     tenants: tuple[str, ...]  # of unused generations that still have points

@@ -73,7 +73,7 @@ class Surrounding:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage found, with the score of the last stage and the rank and score of each arm."""
+    """A passage found, with the last stage's score and each arm's rank and score."""
 
     id: str
     score: float
@@ -94,11 +94,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The result of a search: the query as understood, the fused hits, the packed context."""
+    """A search's result: the query as understood, fused hits, packed context."""
 
     query: Query
     hits: tuple[Hit, ...]
     context: Context
-    timings_ms: Mapping[str, float]  # stage -> milliseconds, in the order of the stages
+    timings_ms: Mapping[str, float]  # stage -> milliseconds, in order
     relevance: float | None = None  # probability of a relevant hit; None where the setting is off
     trace: Trace | None = None  # only on request

@@ -16,7 +16,7 @@ Fate = Literal["kept", "duplicate", "budget", "gone", "irrelevant", "surplus"]
 
 @dataclass(frozen=True, slots=True)
 class SearchedCollection:
-    """A collection at the time of the search."""
+    """A collection as it was searched."""
 
     name: str
     generation: int

@@ -1,7 +1,7 @@
 """The protocol of the index process's socket: the operations of `Knowledge` as messages, and messages as frames.
 
-The operations are read from the method declarations of `Search`, `Library` and `Writing`. A call carries the name of
-the operation and the arguments in the order of the declaration; msgspec encodes the arguments and the answer as
+The operations are read from the method declarations of `Search`, `Library` and `Writing`. A call carries the
+operation's name and the arguments in the declaration's order; msgspec encodes the arguments and the answer as
 MessagePack by the type hints. Bytes travel as bytes. A passage in the hits and in the context travels twice: a search
 of eight passages sends 14.5 KB in place of 8.5 KB. Decoding the 14.5 KB takes 45 µs; decoding JSON with each passage
 once took 82 µs.
@@ -25,7 +25,7 @@ import msgspec
 from retrieval.knowledge import Library, Progress, Search, Writing
 
 PARTS = {"search": Search, "library": Library, "writing": Writing}  # attribute of `Knowledge` -> protocol
-_HEAD_BYTES = 4  # of a frame: the length of the message
+_HEAD_BYTES = 4  # the length of a frame's message
 _MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 PING = "ping"  # answered by the index process, not by the index
 
@@ -50,7 +50,7 @@ class Call(msgspec.Struct, array_like=True):
 
 
 class ProgressReport(msgspec.Struct, tag=True, array_like=True):
-    """From the server: the arguments of a `Progress` call."""
+    """From the server: a `Progress` call's arguments."""
 
     done: int
     total: int
@@ -59,13 +59,13 @@ class ProgressReport(msgspec.Struct, tag=True, array_like=True):
 
 
 class Answer(msgspec.Struct, tag=True, array_like=True):
-    """From the server, last: the return value of the operation."""
+    """From the server, last: the operation's return value."""
 
     value: msgspec.Raw
 
 
 class Failed(msgspec.Struct, tag=True, array_like=True):
-    """From the server, last: the RetrievalError of the operation."""
+    """From the server, last: the operation's RetrievalError."""
 
     kind: str  # name of the class in `retrieval.errors`
     text: str
@@ -93,7 +93,6 @@ decode_reply: Callable[[bytes], IndexReply] = msgspec.msgpack.Decoder(IndexReply
 
 
 def encode_raw(value: Any) -> msgspec.Raw:
-    """The value as a part of a message."""
     return msgspec.Raw(encode(value))
 
 
@@ -131,7 +130,6 @@ def remote(part: str, call: Callable[..., Awaitable[Any]]) -> Any:
 
 
 def framed(message: bytes) -> bytes:
-    """The message as a frame."""
     return len(message).to_bytes(_HEAD_BYTES, "big") + message
 
 

@@ -31,7 +31,7 @@ _AROUND = "([{\"'`*_“”„«»·•"  # the signs before a word that say noth
 _AFTER = _AROUND + ")]}.,;:!?。、،؛؟।"
 _INSIDE_HAN = re.compile(rf"(?<=[{HAN}{KANA}])\s+(?=[{HAN}{KANA}])")
 
-# The words of lines around the text of a page, in the languages of most pages.
+# The words around a page's text, in the languages of most pages.
 _NAVIGATION = frozenset(
     """about back contact content cookie cookies docs documentation edit faq footer header help home imprint index legal
     log login logout in main menu navigation next of on out page policy previous print privacy register search share
@@ -78,12 +78,11 @@ class Said:
     label: Sequence[str]  # of the title and the headings
     text: str
     lines: str  # the same words, each line between line feeds
-    menus: Sequence[frozenset[str]]  # the words of each line of links or names around the text
-    words: frozenset[str]  # all words, also of the source and of the lines around the text
+    menus: Sequence[frozenset[str]]  # the words of each line of links or names around it
+    words: frozenset[str]  # all words, also the source's and those of lines around the text
 
 
 def said_in(passage: Passage) -> Said:
-    """What this passage says."""
     label = [word for part in (passage.title, *passage.headings) for word in said_words(part)]
     lines = [(line, words) for line in _comparable(passage.text).split("\n") if (words := _words(line))]
     around = _around(lines)
@@ -102,7 +101,7 @@ def said_in(passage: Passage) -> Said:
 
 
 def repeats(later: Said, earlier: Said, asked: frozenset[str]) -> bool:
-    """Whether the later passage says nothing beyond the earlier passage. asked: the words of the question."""
+    """Whether the later passage says nothing beyond the earlier one. asked: the question's words."""
     if later.label != earlier.label or not (later.text == earlier.text or later.lines in earlier.lines):
         return False
     if (later.words & asked) - earlier.words:

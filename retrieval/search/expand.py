@@ -198,7 +198,6 @@ class Expander:
         return replace(context, passages=passages, tokens=used)
 
     def _tokens_of(self, passages: Sequence[Passage]) -> int:
-        """The tokens of the passages as shown."""
         if not self._options.merge_neighbours:
             return sum(passage.tokens for passage in passages)
         return tokens_of(sorted(passages, key=place_of))
@@ -230,7 +229,7 @@ class Texts:
         return [texts[span[:2]][span[2] : span[3]] if span[:2] in texts else pieces[span] for span in wanted]
 
     def _read(self, spans: Sequence[Span]) -> tuple[dict[Key, str], dict[Span, str]]:
-        """The texts of small documents, and the pieces of other documents."""
+        """Small documents' texts, and pieces of the others."""
         short = self._catalog.short_texts([document for document, *_ in spans], max_chars=_SMALL_CHARS)
         large = [span for span in spans if span[:2] not in short]
         return short, dict(zip(large, self._catalog.spans(large), strict=True))

@@ -14,7 +14,6 @@ Place = tuple[str, int, int]  # document, revision, ordinal
 
 
 def place_of(passage: Passage) -> Place:
-    """The place of a passage among all passages."""
     return passage.document, passage.revision, passage.ordinal
 
 

@@ -83,7 +83,7 @@ class NullDistribution:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The units for the scores of one question."""
+    """One question's units for scores."""
 
     null: NullDistribution
     chunks: int  # in all searched tenants
@@ -92,7 +92,7 @@ class Scale:
 
     @property
     def match(self) -> float:
-        """The unit of BM25 scores: the score of one match of a rarest word, times the norm of the query."""
+        """The unit of BM25 scores: one match of a rarest word, times the query's norm."""
         return (self.rarest_idf or 1.0) * self.query_norm or 1.0
 
 
@@ -152,7 +152,7 @@ def probabilities(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
 
 
 def _evidence(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
-    """The input of the logistic curve, for each candidate."""
+    """Each candidate's input to the logistic curve."""
     by_arm = [candidate.scores for candidate in candidates]
     floor = min([scores["dense"] for scores in by_arm if "dense" in scores], default=None)
     match = scale.match

@@ -238,7 +238,7 @@ class Retriever:
         return query, await self._candidates(query, scope, clock) if len(query.vectors) > 1 else relevant
 
     async def _candidates(self, query: Query, scope: "_Scope", clock: "_StageClock") -> RelevantCandidates:
-        """The fused candidates of both arms, and the probability that the best candidate answers the question."""
+        """Both arms' fused candidates, and the probability that the best one answers the question."""
         options = self._options
         arms = await self._search(query, scope, clock)
         scale = score_scale(await self._null_distribution(), scope.sizes, query.terms)
@@ -272,7 +272,7 @@ class Retriever:
     async def _search_arms(
         self, query: Query, vector: Vector | None, scope: "_Scope"
     ) -> Mapping[str, Sequence[ScoredId]]:
-        """The points found by each arm; in the mode `sequential` the dense arm sorts the points of the lexical arm."""
+        """Each arm's points; in the mode `sequential` the dense arm sorts the lexical arm's points."""
         options, tenants = self._options, list(scope.sizes)
         terms = query.terms if options.arms != "dense" else ()
         k, view, sequential = options.candidates, scope.view, options.mode == "sequential"
@@ -310,7 +310,7 @@ class Retriever:
     async def _in_reading_order(
         self, fused: Sequence[Candidate], reader: "_PassageReader", *, k: int
     ) -> Sequence[Candidate]:
-        """The candidates in the order of reading: the `k` candidates for the context come first."""
+        """The candidates in reading order: the context's `k` candidates first."""
         options, sequential = self._options, self._options.mode == "sequential"
         if sequential:
             fused = [replace(candidate, score=max(0.0, candidate.scores.get("dense", 0.0))) for candidate in fused]
@@ -423,7 +423,7 @@ class _Scope:
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """The context, and the hits and candidates behind the context."""
+    """A context, and the hits and candidates behind it."""
 
     hits: list[Hit]
     context: Context
@@ -448,7 +448,7 @@ class _PassageReader:
 
 
 class _StageClock:
-    """Milliseconds of each stage, in the order of the stages."""
+    """Milliseconds of each stage, in order."""
 
     def __init__(self) -> None:
         self.laps_ms: dict[str, float] = {}

@@ -27,7 +27,7 @@ from retrieval.search.split import SHORT_CHARS, length_chars, split_questions
 QUESTION_WEIGHT = 1.0
 EARLIER_QUESTION_WEIGHT = 0.3
 EARLIER_ANSWER_WEIGHT = 0.3
-FIRST_QUESTION_WEIGHT = 0.2  # the first question names the subject of the whole conversation
+FIRST_QUESTION_WEIGHT = 0.2  # it names the conversation's subject
 # A history text weighs more in the terms than in the vector, and less by the root of its length relative to the
 # question: a vector has unit length for any text, but eighty words of an answer drown a question of five words.
 _WORDS_PER_VECTOR = 1.5
@@ -94,7 +94,7 @@ def depends_on_history(question: str, similarity: float) -> bool:
 
 
 def query_as_asked(latest: LatestQuestion) -> Query:
-    """The query without history. The text of a short question shows the subject of the history to people."""
+    """The query without history. A short question's text shows people the history's subject."""
     if not latest.history:
         return _single_text_query(latest.question, "first question", split_questions(latest.question))
     query = _single_text_query(latest.question, "found as asked", split_questions(latest.question))
@@ -145,7 +145,7 @@ def _longest_sentence(text: str) -> str:
 
 
 def _clip(text: str) -> str:
-    """The head and the end of a long text."""
+    """A long text's head and end."""
     if len(text) <= _LONG_CHARS:
         return text
     half = _LONG_CHARS // 2

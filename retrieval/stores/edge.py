@@ -352,7 +352,7 @@ def _upsert_operation(tenant: str, points: Sequence[tuple[Point, dict[str, list[
 
 
 def _catch_up(old: "EdgeShard", new: "EdgeShard", journal: _Journal) -> None:
-    """Bring `new` to the state of `old`: the two shards differ only in the points of the journal."""
+    """Bring `new` to the state of `old`: they differ only in the journal's points."""
     from qdrant_edge import UpdateOperation
 
     for tenant in journal.dropped:

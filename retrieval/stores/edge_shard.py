@@ -108,12 +108,10 @@ def config(vectors: Vectors, *, points: int = 0, searchers: int = 1) -> "EdgeCon
 
 
 def segment_count(points: int) -> int:
-    """Return the number of segments for `points` points."""
     return max(1, min(cores(), ceil(points / SEGMENT)))
 
 
 def segment_size(points: int) -> int:
-    """Return the points per segment."""
     return ceil(points / segment_count(points))
 
 
@@ -226,7 +224,6 @@ def current_generation(home: Path) -> Path:
 
 
 def next_generation(home: Path, used: Path) -> Path:
-    """Return the folder for the next generation."""
     return home / f"{_GENERATION}{_number(used) + 1 if used != home else 1}"
 
 
@@ -236,7 +233,6 @@ def mark_complete(folder: Path) -> None:
 
 
 def remove_generation(home: Path, used: Path) -> None:
-    """Remove an unused generation."""
     for path in [used] if used != home else [home / part for part in _PARTS]:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -253,7 +249,6 @@ def _number(folder: Path) -> int:
 
 
 def point_count(opened: "EdgeShard") -> int:
-    """Return the number of points in the shard."""
     return opened.info().points_count
 
 

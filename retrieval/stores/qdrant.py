@@ -72,7 +72,7 @@ Quantisation = Literal["none", "int8", "binary"]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layout of a collection on the servers, fixed when the collection is made."""
+    """A collection's layout on the servers, fixed when it is made."""
 
     shards: int
     replicas: int

@@ -248,7 +248,7 @@ class EngineStore(ABC):
 
     @abstractmethod
     async def _records(self, ids: Sequence[str], *, vectors: Sequence[str] = ()) -> list[Any]:
-        """Return the records of the existing ids, with the payload, or with only the named vectors."""
+        """Return the existing records, with payloads, or with only the named vectors."""
 
     @abstractmethod
     async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], list[ScoredId]]:

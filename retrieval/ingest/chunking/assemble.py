@@ -49,7 +49,7 @@ class ChunkAssembler:
         self.groups: list[ChunkGroup] = []
         self._text, self._room, self._overlap_tokens = text, room, overlap_tokens
         self._size, self._reach, self._reach_back = token_index.between, token_index.reach, token_index.reach_back
-        self._body = 0  # where the text of the current section begins
+        self._body = 0  # where the current section's text begins
         self._separate = False  # whether the current section shares no chunk
 
     def add(self, section: Section, headings: Headings) -> None:

@@ -84,7 +84,7 @@ def split_at(text: str, block: Block, limit: int) -> tuple[Block, Block]:
 
 
 def _first_piece(block: Block, piece: Block) -> Block:
-    """Return the first piece of `block`: the first piece of an uncut table contains the table's head."""
+    """Return `block`'s first piece: an uncut table's first piece contains its head."""
     return piece if block.cut else replace(piece, heading="")
 
 

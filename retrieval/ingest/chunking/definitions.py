@@ -21,7 +21,7 @@ from retrieval.records.documents import Document
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-# Extension -> module of the grammar, and the function in the module.
+# Extension -> the grammar's module, and its function.
 GRAMMARS: dict[str, tuple[str, str]] = {
     extension: (f"tree_sitter_{module}", function)
     for extensions, module, function in (

@@ -91,7 +91,7 @@ def pairs_from_json(text: str, *, rights: bool = True) -> str:
 
 
 def _values(text: str) -> Iterator[object]:
-    """Yield the JSON document, or the document of each line. Raises Unreadable with the place of the error."""
+    """Yield the JSON document, or each line's document. Raises Unreadable with the error's place."""
     try:
         yield json.loads(text)
         return

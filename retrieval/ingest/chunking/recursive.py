@@ -55,7 +55,7 @@ def _cut_at(text: str, start: int, end: int, separator: str) -> list[Span]:
 def _join(pieces: list[Span], token_index: TokenIndex, limit_tokens: int, overlap_tokens: int) -> list[Span]:
     """Join neighbours while the neighbours fit; an oversized piece stays alone."""
     spans: list[Span] = []
-    first = 0  # index of the first piece of the current span
+    first = 0  # index of the current span's first piece
     for index, (_, end) in enumerate(pieces):
         if index == first or token_index.between(pieces[first][0], end) <= limit_tokens:
             continue

@@ -60,7 +60,6 @@ def table_sections(document: Document) -> list[Section]:
 
 
 def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    """The cells of the first rows."""
     return [[cell.strip() for cell in cells] for cells, _ in islice(_parsed(lines, delimiter), _SAMPLE_ROWS)]
 
 

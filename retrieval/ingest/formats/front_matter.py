@@ -272,7 +272,6 @@ def _groups(fields: Mapping[Any, Any], block: str) -> tuple[str, ...]:
 
 
 def _all_names(fields: object) -> Iterator[str]:
-    """Yield the names at every depth."""
     waiting = [fields]
     while waiting:
         match waiting.pop():
