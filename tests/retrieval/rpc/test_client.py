@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.errors import IndexDown, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
-from retrieval.knowledge import EmbedderChoice, HitOptions, Knowledge, Plan, Progress
+from retrieval.knowledge import EmbedderChoice, HitOptions, Knowledge, Plan, Progress, SearchRequest
 from retrieval.records.documents import (
     Attribute,
     CollectionInfo,
@@ -110,9 +110,9 @@ RECORDS: dict[Any, Any] = {
     Sequence[DocumentInput]: [DocumentInput("k", "s", b"\xff\x00", attributes={"n": 1}, groups=None, writer=("a",))],
     PendingDocument: PendingDocument("k", "s"),
     EmbedderChoice | None: EmbedderChoice("m", "onnx", "fp32", None, "p", "", 0),
-    Sequence[Turn]: [Turn("user", "q")],
-    HitOptions | None: HitOptions("bm25"),
-    View: View(("a",), "year > 2020"),
+    SearchRequest: SearchRequest(
+        [Turn("user", "q")], ["a", "b"], 7, 7, View(("a",), "year > 2020"), HitOptions("bm25"), True
+    ),
     Groups: ["a"],
     Sequence[str]: ["a", "b"],
     str: "text", str | None: None, int: 7, int | None: 7, bool: True, type(None): None, bytes: b"\x00\xff",
