@@ -67,17 +67,12 @@ class Timeouts:
 class ClientConnection(asyncio.Protocol):
     """One client's connection; the requests run one after the other."""
 
-    def __init__(
-        self, app: App, timeouts: Timeouts, *, connections: "set[ClientConnection]", tasks: set[asyncio.Task[None]]
-    ) -> None:
-        """connections, tasks: the sets of all connections and tasks; the connection adds itself and its tasks."""
-        self._app = app
-        self._timeouts = timeouts
-        self._connections = connections
-        self._tasks = tasks
+    def __init__(self, server: "Connections") -> None:
+        self._server = server
+        self._timeouts = server.timeouts
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._arriving: Request | None = None  # the head has arrived, the end has not
         self._running: Request | None = None  # in the app
         self._queued: deque[Request] = deque()  # pipelined, not started
@@ -87,7 +82,7 @@ class ClientConnection(asyncio.Protocol):
         self._left = False  # the client has disconnected
         self._stopping = False  # no further request
         self._read_paused = False
-        self._drained: asyncio.Future[None] | None = None  # set while the client does not keep up with the reply
+        self.drained: asyncio.Future[None] | None = None  # set while the client does not keep up with the reply
         self._timer: asyncio.TimerHandle | None = None
         self._watch_timer: asyncio.TimerHandle | None = None  # set while reading is paused
         self._since_s = 0.0  # start of the period that `_deadline_s` limits
@@ -99,13 +94,13 @@ class ClientConnection(asyncio.Protocol):
     # --- called by the event loop, and by `Connections` -------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._connections.add(self)
+        self.transport = cast(asyncio.Transport, transport)
+        self._server.open.add(self)
         self._since_s = self._loop.time()
         self._timer = self._loop.call_later(self._timeouts.receive_s, self._check_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._connections.discard(self)
+        self._server.closed(self)
         self._client_left()
 
     def eof_received(self) -> None:
@@ -120,10 +115,10 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._since_s = self._loop.time()
-        self._drained = self._loop.create_future()
+        self.drained = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        drained, self._drained = self._drained, None
+        drained, self.drained = self.drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
 
@@ -239,11 +234,11 @@ class ClientConnection(asyncio.Protocol):
         if self._running is None and self._queued:
             self._running = request = self._queued.popleft()
             request.task = task = self._loop.create_task(self._run(request))
-            self._tasks.add(task)
+            self._server.tasks.add(task)
 
     async def _run(self, request: "Request") -> None:
         try:
-            await self._app(request.scope, request.receive, request.send)
+            await self._server.answer(request.scope, request.receive, request.send)
         except asyncio.CancelledError:
             pass  # the client disconnected or the server stops
         finally:
@@ -251,18 +246,18 @@ class ClientConnection(asyncio.Protocol):
 
     def _ended(self, request: "Request") -> None:
         if request.task is not None:
-            self._tasks.discard(request.task)
+            self._server.tasks.discard(request.task)
         self._running = None
         self._answered = True
         request.flush()
         if not self._receiving:
             self._since_s = self._loop.time()
         if request.until_eof and not request.whole and self.open:  # a plain close would mark the end: reset instead
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         if not request.whole or not request.keep_alive or request is self._arriving or self._stopping:
             self._close()
         else:
-            self._resume_reading()
+            self.resume_reading()
             self._start_next()
 
     def _client_left(self) -> None:
@@ -299,7 +294,7 @@ class ClientConnection(asyncio.Protocol):
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         in_head = self._receiving and arriving is None
         interim = _CONTINUE if in_head and _waits_for_continue(self._headers) else b""
-        self._transport.write(interim + head_of(error.status, [*headers, (b"connection", b"close")]) + body)
+        self.transport.write(interim + head_of(error.status, [*headers, (b"connection", b"close")]) + body)
         if running is not None and running.task is not None:
             running.whole = True  # the error was the reply
             running.task.cancel(error.code)
@@ -308,15 +303,15 @@ class ClientConnection(asyncio.Protocol):
     def _close(self) -> None:
         """Close after sending all data; while a request is still arriving, read on for a moment."""
         self._ignoring_input = True
-        if self._transport.is_closing():
+        if self.transport.is_closing():
             return
         if not self._receiving:
-            self._transport.close()
+            self.transport.close()
         elif self._timer is not None:
             self._timer.cancel()
-            self._timer = self._loop.call_later(LINGER_S, self._transport.abort)
-            self._transport.write_eof()
-            self._resume_reading()
+            self._timer = self._loop.call_later(LINGER_S, self.transport.abort)
+            self.transport.write_eof()
+            self.resume_reading()
 
     # --- the clock: one timer, set again only when the timer fires
     # ------------------------------------------------------
@@ -325,8 +320,8 @@ class ClientConnection(asyncio.Protocol):
         now_s, deadline_s = self._loop.time(), self._deadline_s()
         if now_s < deadline_s:  # checked often enough to notice a new period with an earlier deadline
             self._timer = self._loop.call_at(min(deadline_s, now_s + self._timeouts.receive_s), self._check_deadline)
-        elif self._drained is not None:
-            self._transport.abort()
+        elif self.drained is not None:
+            self.transport.abort()
         elif self._receiving:
             text = f"The request did not arrive within {self._timeouts.receive_s:g} s (server.receive_timeout_s)."
             self._refuse(ApiError(408, text, code="request_timeout"))
@@ -336,7 +331,7 @@ class ClientConnection(asyncio.Protocol):
     def _deadline_s(self) -> float:
         """The time when the server loses patience with the client."""
         timeouts, running = self._timeouts, self._running
-        if self._drained is not None:
+        if self.drained is not None:
             return self._since_s + timeouts.send_s
         if self._read_paused or (running is not None and running is not self._arriving):
             return self._loop.time() + timeouts.receive_s  # the client waits for the server
@@ -349,47 +344,35 @@ class ClientConnection(asyncio.Protocol):
     @property
     def open(self) -> bool:
         """Whether the client is still connected."""
-        return not self._transport.is_closing()
-
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-        self._transport.write(data)
-
-    @property
-    def drained(self) -> asyncio.Future[None] | None:
-        """Done when the client has caught up with the reply; None while the client keeps up."""
-        return self._drained
-
-    def resume_body(self) -> None:
-        """The app wants more of the body."""
-        self._resume_reading()
+        return not self.transport.is_closing()
 
     def _pause_reading(self) -> None:
         if not self._read_paused:
             self._read_paused = True
-            self._transport.pause_reading()
+            self.transport.pause_reading()
             if self._watch_timer is None and CLIENT_CLOSED:
                 self._watch_timer = self._loop.call_later(WATCH_S, self._watch)
 
     def _watch(self) -> None:
         """While reading is paused the event loop does not notice a disconnect: ask the kernel."""
         self._watch_timer = None
-        if not self._read_paused or self._transport.is_closing():
+        if not self._read_paused or self.transport.is_closing():
             return
         poll = select.poll()
-        poll.register(self._transport.get_extra_info("socket").fileno(), CLIENT_CLOSED)
+        poll.register(self.transport.get_extra_info("socket").fileno(), CLIENT_CLOSED)
         if poll.poll(0):
             self._client_left()
-            self._transport.abort()
+            self.transport.abort()
         else:
             self._watch_timer = self._loop.call_later(WATCH_S, self._watch)
 
-    def _resume_reading(self) -> None:
+    def resume_reading(self) -> None:
+        """Read on, unless too many requests wait."""
         if self._read_paused and len(self._queued) <= PIPELINE_LIMIT:
             self._read_paused = False
             self._since_s = self._loop.time()
-            if not self._transport.is_closing():
-                self._transport.resume_reading()
+            if not self.transport.is_closing():
+                self.transport.resume_reading()
 
 
 def _target(method: bytes, url: bytes) -> tuple[str, bytes]:
@@ -435,27 +418,6 @@ def _too_large(name: str, limit_bytes: int, status: int, *, code: str) -> ApiErr
 class Request:
     """The received part of one request, and the sent part of the reply."""
 
-    __slots__ = (
-        "_chunked",
-        "_client",
-        "_end_received",
-        "_ended",
-        "_expects_continue",
-        "_head",
-        "_head_only",
-        "_left_bytes",
-        "_parts",
-        "_waiter",
-        "body_bytes",
-        "keep_alive",
-        "scope",
-        "started",
-        "task",
-        "unread_bytes",
-        "until_eof",
-        "whole",
-    )
-
     def __init__(self, client: ClientConnection, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         self._client = client
         self.scope = scope
@@ -500,8 +462,8 @@ class Request:
         """The body in pieces. After the end the call never returns: a client disconnect cancels the task."""
         while not self._parts and (self._end_received or not self._ended) and not self.whole:
             if not self.started and (interim := self._interim()):
-                self._client.write(interim)
-            self._client.resume_body()
+                self._client.transport.write(interim)
+            self._client.resume_reading()
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         if self.whole:
@@ -557,7 +519,7 @@ class Request:
         """Write the head if not yet written: a reply that breaks off right after the head has shown the head."""
         head, self._head = self._head, b""
         if head and self._client.open:
-            self._client.write(head)
+            self._client.transport.write(head)
 
     def _send_body(self, body: bytes, more: bool) -> None:
         if not self.started or self.whole:
@@ -573,7 +535,7 @@ class Request:
             if self._left_bytes < 0 and not self.until_eof:
                 raise RuntimeError("a body longer than the content-length")
         if head or body:
-            self._client.write(head + body)
+            self._client.transport.write(head + body)
         if not more:
             if self._left_bytes > 0:
                 raise RuntimeError("a body shorter than the content-length")
@@ -593,15 +555,30 @@ def head_of(status: int, headers: Headers) -> bytes:
     return head + b"\r\n\r\n"
 
 
-class DrainGuard:
-    """Passes requests on; once `stopping` is set, refuses requests and closes their connections."""
+class Connections:
+    """The connections of one process."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, timeouts: Timeouts, on_close: Callable[[], None] = lambda: None) -> None:
+        """on_close: called for each closed connection."""
         self._app = app
-        self.stopping = False
+        self.timeouts = timeouts
+        self._listening: asyncio.Server | None = None
+        self._on_close = on_close
+        self._stopping = False
+        self._all_closed = asyncio.Event()
+        self.open: set[ClientConnection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()  # of running requests
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return (self._refuse if self.stopping else self._app)(scope, receive, send)
+    def closed(self, connection: ClientConnection) -> None:
+        """Forget a closed connection."""
+        self.open.discard(connection)
+        self._on_close()
+        if not self.open:
+            self._all_closed.set()
+
+    def answer(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Answer a request by the app; during the drain, refuse it and close the connection."""
+        return (self._refuse if self._stopping else self._app)(scope, receive, send)
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_last(message: Message) -> None:
@@ -617,65 +594,30 @@ class DrainGuard:
         text = "The gateway is stopping and takes no new requests: send the request again, on a new connection."
         await send_error(send_last, ApiError(503, text, code="stopping", type="server_error"))
 
-
-class _OpenConnections(set[ClientConnection]):
-    """The set of open connections; calls `on_close` for each closed connection."""
-
-    def __init__(self, on_close: Callable[[], None]) -> None:
-        super().__init__()
-        self._on_close = on_close
-
-    def discard(self, connection: object) -> None:
-        if connection in self:
-            super().discard(cast(ClientConnection, connection))
-            self._on_close()
-
-
-class Connections:
-    """The connections of one process."""
-
-    def __init__(self, app: App, timeouts: Timeouts, on_close: Callable[[], None] = lambda: None) -> None:
-        """on_close: called for each closed connection."""
-        self._guard = DrainGuard(app)
-        self._timeouts = timeouts
-        self._server: asyncio.Server | None = None
-        self._on_close = on_close
-        self._all_closed = asyncio.Event()
-        self.connections: set[ClientConnection] = _OpenConnections(self._connection_closed)
-        self.tasks: set[asyncio.Task[None]] = set()
-
-    def _new_connection(self) -> ClientConnection:
-        return ClientConnection(self._guard, self._timeouts, connections=self.connections, tasks=self.tasks)
-
-    def _connection_closed(self) -> None:
-        self._on_close()
-        if not self.connections:
-            self._all_closed.set()
-
     async def listen(self, listener: socket.socket, backlog: int) -> None:
         """Accept connections from a bound socket."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._new_connection, sock=listener, backlog=backlog)
+        self._listening = await loop.create_server(lambda: ClientConnection(self), sock=listener, backlog=backlog)
 
     async def take(self, accepted: socket.socket) -> None:
         """Serve a connection accepted by another process. Raises OSError if the connection is already closed."""
-        await asyncio.get_running_loop().connect_accepted_socket(self._new_connection, accepted)
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: ClientConnection(self), accepted)
 
     async def drain(self, patience_s: float) -> None:
         """Let running requests finish; cut requests after `patience_s` or when cancelled. Returns with no connection
         left.
         """
-        self._guard.stopping = True
-        if self._server is not None:
-            self._server.close()
+        self._stopping = True
+        if self._listening is not None:
+            self._listening.close()
         try:
             async with asyncio.timeout(patience_s):
                 while self.tasks:
                     await asyncio.wait(set(self.tasks))  # new tasks may have started: refusals
-                for connection in list(self.connections):
+                for connection in list(self.open):
                     connection.shutdown()
                 self._all_closed.clear()
-                if self.connections:  # sent bytes may still be on their way
+                if self.open:  # sent bytes may still be on their way
                     await self._all_closed.wait()
         except TimeoutError:
             pass
@@ -686,7 +628,7 @@ class Connections:
         tasks = set(self.tasks)
         for task in tasks:
             task.cancel()
-        for connection in list(self.connections):
+        for connection in list(self.open):
             connection.shutdown()
         if tasks:
             log.warning("stopping: %d replies were cut before their end", len(tasks))

@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import read_body
-from proxy.server.http1 import ClientConnection, Timeouts
+from proxy.server.http1 import ClientConnection, Connections, Timeouts
 
 PATIENT = Timeouts(receive_s=60.0, keepalive_s=60.0, send_s=60.0)
 
@@ -17,8 +18,8 @@ class Listening:
     """A server with its connections."""
 
     port: int
-    connections: set[ClientConnection] = field(default_factory=set)
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    connections: set[ClientConnection]
+    tasks: set[asyncio.Task[None]]
 
     async def until_empty(self) -> None:
         """Return when every connection and task is gone."""
@@ -70,22 +71,15 @@ class RawClient:
 @contextlib.asynccontextmanager
 async def listening(app: App, limits: Timeouts = PATIENT) -> AsyncIterator[Listening]:
     """Serve `app` while the context lasts."""
-    server = Listening(0)
-
-    def connection() -> ClientConnection:
-        return ClientConnection(app, limits, connections=server.connections, tasks=server.tasks)
-
-    listener = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
-    server.port = listener.sockets[0].getsockname()[1]
-    try:
-        yield server
-    finally:
-        listener.close()
-        for one in list(server.connections):
-            one.shutdown()
-        for task in list(server.tasks):
-            task.cancel()
-        await server.until_empty()
+    served = Connections(app, limits)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        await served.listen(listener, 100)
+        server = Listening(listener.getsockname()[1], served.open, served.tasks)
+        try:
+            yield server
+        finally:
+            await served.drain(0)
+            await server.until_empty()
 
 
 @dataclass(slots=True)
