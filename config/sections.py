@@ -77,7 +77,7 @@ class Model:
     position: Literal["lead", "merge", "tail"] | None = None
     window_tokens: Count | None = None
     dialects: tuple[Literal["chat", "responses", "messages"], ...] = ()
-    tools: Literal["native", "json_schema", "text", "none"] | None = None
+    tools: Literal["native", "text", "none"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,6 @@ def covers(listed: str, path: str) -> bool:
     return path == listed or path.startswith(listed + "/")
 
 
-def is_event_stream(start: Message) -> bool:
-    """Whether the head of a reply announces an event stream."""
-    return bool(dict(start.get("headers", ())).get(b"content-type", b"").startswith(b"text/event-stream"))
-
-
 def with_length(start: Message, length: int | None) -> Message:
     """The head of a reply whose body has another length; None: not known yet."""
     headers = [pair for pair in start.get("headers", ()) if pair[0].lower() != b"content-length"]

@@ -40,7 +40,6 @@ ACTION_QUESTION = "Return all organizations. Which ids do the organizations have
 SETTINGS = """
 models:
   {model}: {{api_base: "{url}/v1"}}
-  {model}-json_schema: {{api_base: "{url}/v1", tools: json_schema}}
   {model}-text: {{api_base: "{url}/v1", tools: text}}
 actions: {{atlas: {{auth: digest, user_env: ATLAS_USER, secret_env: ATLAS_PASSWORD, networks: ["127.0.0.0/8"]}}}}
 """
@@ -213,7 +212,7 @@ def main(python: str, file: list[str]) -> int:
             assert ORG in ragway.run("actions", "run", "atlas", "listOrganizations")
         url = stack.enter_context(serving(folder / "data", folder, settings, **ENVIRONMENT)).url
         check_chats(checks, url)
-        for model, way in ((MODEL, "what works"), (f"{MODEL}-json_schema", "a JSON schema"), (f"{MODEL}-text", "text")):
+        for model, way in ((MODEL, "what works"), (f"{MODEL}-text", "text")):
             check_action(checks, url, model, way)
         with checks.check("`ragway bench` asks two questions raw and with passages"):
             check_bench(ragway, url)

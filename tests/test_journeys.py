@@ -41,7 +41,7 @@ AT_MOST = {
     "A chat passed through": 19,
     "An augmented chat": 52,
     "A follow-up question": 52,
-    "A chat with an action": 99,
+    "A chat with an action": 96,
     "An ingested document": 29,
 }
 _INTRODUCTION = """# The map: files that a request passes

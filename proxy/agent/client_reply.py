@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import orjson
 
 from proxy.agent.events import Envelope, Event, Json, first_choice, usage_in
-from proxy.asgi import Message, Send, is_event_stream, send_error, with_length
+from proxy.asgi import Message, Send, send_error, with_length
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT
@@ -20,7 +20,6 @@ from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import member_span, unescaped
 from proxy.dialects.replies import content_text, json_bytes
 from proxy.dialects.token_counts import Tokens
-from retrieval.records.filters import is_number
 
 NOTHING = Tokens(0, 0)
 _T = TypeVar("_T")
@@ -75,7 +74,7 @@ class ClientReply:
     @property
     def streams(self) -> bool:
         """Whether the reply is a stream: some upstreams send a whole reply although a stream was asked for."""
-        return self._request.streamed and is_event_stream(self.start)
+        return self._request.streamed and sse.announced_by(self.start.get("headers", ()))
 
     async def begin(self, start: Message | None = None, length: int | None = None) -> None:
         """Send the head of the reply, once. length: of a body that is not the upstream's."""
@@ -217,7 +216,7 @@ def summed(usage: Json, earlier: Json) -> Json:
 def _plus(name: str, value: Any, earlier: Any) -> Any:
     if isinstance(value, dict) and isinstance(earlier, dict):
         return summed(value, earlier)
-    counts = isinstance(value, int) and isinstance(earlier, int)  # other numbers are times and rates
-    if is_number(value) and is_number(earlier) and (counts or "cost" in name):
+    kinds = {type(value), type(earlier)}
+    if kinds == {int} or ("cost" in name and kinds <= {int, float}):  # other numbers are times and rates
         return value + earlier
     return earlier if value is None else value

@@ -12,17 +12,18 @@ from typing import Any
 
 from proxy.agent.action_trace import ActionCall, ActionTrace
 from proxy.agent.grounding.known_texts import without_marks
-from proxy.agent.result_budget import CallShare, ResultBudget
 from proxy.agent.text_calls.quotes import stands_in
 from proxy.agent.text_calls.spelled_calls import example
 from proxy.agent.toolbox import (
     PREFIX,
     ActionLimits,
     Calling,
+    CallShare,
     ChatState,
     Done,
     NeedsPerson,
     Refused,
+    ResultBudget,
     Tool,
     Toolbox,
     ToolResult,

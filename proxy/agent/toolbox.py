@@ -7,26 +7,29 @@ The entries of the body's `tools` follow the client's own tools, so the client's
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import orjson
 
 from proxy.agent.action_trace import ActionCall, ActionTrace, CallOutcome
 from proxy.agent.conversation import NEW, Conversation, edits_of
-from proxy.agent.result_budget import CallShare, ResultBudget
 from proxy.agent.text_calls.spelled_calls import typed
 from proxy.agent.tools.result_store import ResultStore
 from proxy.apis.call import CallLimits
+from proxy.apis.results import cut_middle
 from proxy.apis.schema_check import problems
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
 from proxy.dialects.replies import ToolCall
 from proxy.dialects.target import ToolProtocol
+from proxy.dialects.token_counts import BYTES_PER_TOKEN, estimated_tokens
 from proxy.exchange import Exchange
 
 PREFIX = "act_"  # of the name of an operation
 _MOST_NAME_CHARS = 64  # OpenAI's limit
+_LEAST_CHARS = 400  # of a result: enough for the shape of a list
+_LEAST_BYTES = 1 << 16  # of a response
 Effect = Literal["reads", "changes"]
 Owner = Literal["gateway", "client", "nobody"]  # nobody: the gateway answers that there is no such tool
 
@@ -236,6 +239,41 @@ class ActionLimits:
     result_tokens: int = sys.maxsize  # of all results that the model reads
     total_bytes: int = sys.maxsize  # of all responses
     tools: Sequence[Tool] = ()  # of every chat, also of a chat without a set
+
+
+@dataclass(frozen=True, slots=True)
+class CallShare:
+    """The share of one call."""
+
+    call: CallLimits
+    text_bytes: int  # of the result's text
+    short: bool  # the remaining budget allows less than a whole result
+
+    def fitted(self, text: str) -> str:
+        """The text within the share: letters outside ASCII take several bytes."""
+        size = len(text.encode("utf-8", "replace"))
+        return text if size <= self.text_bytes else cut_middle(text, len(text) * self.text_bytes // size)
+
+
+@dataclass(slots=True)
+class ResultBudget:
+    """The remaining budget of one chat."""
+
+    tokens: int
+    size_bytes: int
+
+    def share(self, calls: int, limits: CallLimits) -> CallShare:
+        """The share of each call, if so many run together."""
+        text_bytes = max(_LEAST_CHARS, self.tokens * BYTES_PER_TOKEN // calls)
+        max_bytes = max(_LEAST_BYTES, self.size_bytes // calls)
+        limited = replace(
+            limits, max_chars=min(limits.max_chars, text_bytes), max_bytes=min(limits.max_bytes, max_bytes)
+        )
+        return CallShare(limited, text_bytes, text_bytes < limits.max_chars)
+
+    def spend(self, text: str) -> None:
+        """Count a text that the model reads."""
+        self.tokens = max(0, self.tokens - estimated_tokens(text.encode("utf-8", "replace")))
 
 
 @dataclass(slots=True)

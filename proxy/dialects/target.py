@@ -6,7 +6,7 @@ from typing import Literal
 from proxy.dialects.base import Position
 
 Lane = Literal["relay", "translated", "echo"]
-ToolProtocol = Literal["native", "json_schema", "text", "none"]  # proxy.agent.ask.tool_protocols
+ToolProtocol = Literal["native", "text", "none"]  # proxy.agent.ask.tool_protocols
 
 
 @dataclass(frozen=True, slots=True)

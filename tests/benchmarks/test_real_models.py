@@ -42,14 +42,10 @@ def written(name: str, way: str, **arguments: str) -> Json:
     return says(json.dumps({"name": name, "arguments": arguments}))
 
 
-def answered(text: str, way: str) -> Json:
-    return says(json.dumps({"say": text}) if way == "json_schema" else text)
-
-
 @pytest.mark.parametrize("way", LEARNED)
 def test_a_right_call_and_a_right_answer_count_in_each_way(running: Trial, recorder: Recorder, way: str) -> None:
     call = written("act_airQuality", way, city="Madrid")
-    outcome = played(running, recorder, AIR, way, call, answered("Good: the index is 37.", way))
+    outcome = played(running, recorder, AIR, way, call, says("Good: the index is 37."))
     assert outcome.right, outcome
     assert outcome.answers == ["Good: the index is 37."]
 

@@ -25,7 +25,6 @@ models:
   gpt-x: {{api_base: "{model}/v1"}}
   gpt-without-*: {{api_base: "{model}/v1"}}
   gpt-native: {{api_base: "{model}/v1", tools: native}}
-  gpt-schema: {{api_base: "{model}/v1", tools: json_schema}}
   gpt-text: {{api_base: "{model}/v1", tools: text}}
   gpt-none: {{api_base: "{model}/v1", tools: none}}
   claude-x: {{api_base: "{model}/v1"}}

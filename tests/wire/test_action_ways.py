@@ -15,11 +15,7 @@ from tests.support.scripted_model import USAGE, calls, says
 
 CALL_ORGS = '{"name": "act_listOrganizations", "arguments": {}}'
 CALL_USERS = f'{{"name": "act_listUsers", "arguments": {{"orgId": "{ORG}"}}}}'
-SAID = json.dumps({"say": ANSWER})
 NO_TOOLS = {"error": {"message": "this model does not support tools"}}
-NO_SCHEMA = {"error": {"message": "response_format is not supported"}}
-FORMS = {"json_schema": SAID, "text": ANSWER}
-MODELS = {"json_schema": "gpt-schema", "text": "gpt-text"}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +31,7 @@ def way(asked: dict[str, Any]) -> str:
     )
     if "tools" in asked:
         return "native"
-    return "json_schema" if "response_format" in asked else "text" if listed else "none"
+    return "text" if listed else "none"
 
 
 def answer(team: Team, model: str, *, stream: bool, one_byte: bool = False) -> str:
@@ -55,13 +51,12 @@ def answer(team: Team, model: str, *, stream: bool, one_byte: bool = False) -> s
     return "".join(choice.delta.content or "" for choice in choices)
 
 
-@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_chat_finds_the_users_without_tools(team: Team, asked_by: str, stream: bool) -> None:
-    team.script(says(CALL_ORGS), says(CALL_USERS), says(FORMS[asked_by]), one_byte=stream)
-    assert answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=stream) == ANSWER
+def test_a_chat_finds_the_users_without_tools(team: Team, stream: bool) -> None:
+    team.script(says(CALL_ORGS), says(CALL_USERS), says(ANSWER), one_byte=stream)
+    assert answer(team, "rage/atlas/gpt-text", stream=stream) == ANSWER
     assert team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"]
-    assert [way(asked) for asked in team.model.received] == [asked_by] * 3
+    assert [way(asked) for asked in team.model.received] == ["text"] * 3
     messages = team.model.received[2]["messages"]
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert messages[2]["content"] == CALL_ORGS, "as the model wrote the call"
@@ -80,11 +75,11 @@ def test_a_later_round_that_is_refused_ends_the_reply_with_an_error(team: Team, 
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_model_is_asked_by_schema_and_then_by_text_where_the_server_refuses(team: Team, stream: bool) -> None:
+def test_a_model_is_asked_by_text_where_the_server_refuses_tools(team: Team, stream: bool) -> None:
     model = f"rage/atlas/gpt-without-all-{stream}"
-    team.script(NO_TOOLS, NO_SCHEMA, says(CALL_ORGS), says("One."), says("Hm."))
+    team.script(NO_TOOLS, says(CALL_ORGS), says("One."), says("Hm."))
     assert answer_after_refusals(team, model, stream=stream) == "One."
-    assert [way(asked) for asked in team.model.received] == ["native", "json_schema", "text", "text"]
+    assert [way(asked) for asked in team.model.received] == ["native", "text", "text"]
     team.ask(model=model)
     assert way(team.model.received[-1]) == "text", "the next chat is asked in the way that works"
 
@@ -97,7 +92,7 @@ def test_an_error_that_no_way_mends_teaches_nothing_about_the_model(team: Team) 
     with pytest.raises(openai.BadRequestError, match="must be followed by tool messages"):
         team.ask(model=name)
     assert answer_after_refusals(team, name, stream=False) == ANSWER
-    assert [way(asked) for asked in team.model.received] == ["native", "json_schema", "native"]
+    assert [way(asked) for asked in team.model.received] == ["native", "text", "native"]
 
 
 NO_JINJA: dict[str, Any] = {
@@ -107,21 +102,21 @@ NO_JINJA: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_server_that_refuses_tools_with_500_is_asked_by_schema(team: Team, stream: bool) -> None:
+def test_a_server_that_refuses_tools_with_500_is_asked_by_text(team: Team, stream: bool) -> None:
     """The server of llama.cpp, without --jinja."""
     model = f"rage/atlas/gpt-without-jinja-{stream}"
-    team.script(NO_JINJA, says(CALL_ORGS), says(SAID))
+    team.script(NO_JINJA, says(CALL_ORGS), says(ANSWER))
     assert answer_after_refusals(team, model, stream=stream) == ANSWER
-    assert [way(asked) for asked in team.model.received] == ["native", "json_schema", "json_schema"]
+    assert [way(asked) for asked in team.model.received] == ["native", "text", "text"]
 
 
 def test_a_chat_with_calls_goes_on_with_a_server_that_refuses_tools_with_500(team: Team) -> None:
     chat = CompletionsChat(team.served.url)
-    team.script(calls(ORGS), says(ANSWER), NO_JINJA, NO_JINJA, says(SAID))
+    team.script(calls(ORGS), says(ANSWER), NO_JINJA, NO_JINJA, says(ANSWER))
     chat.ask(QUESTION)
     chat.model = "rage/atlas/gpt-without-jinja-later"
     assert chat.ask("Again?").text == ANSWER
-    assert [way(asked) for asked in team.model.received[2:]] == ["native", "native", "json_schema"]
+    assert [way(asked) for asked in team.model.received[2:]] == ["native", "native", "text"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -139,20 +134,20 @@ def answer_after_refusals(team: Team, model: str, *, stream: bool) -> str:
 
 
 @pytest.mark.parametrize("fenced", ["```json\n{}\n```", "{}", "<tool_call>\n{}\n</tool_call>"])
-def test_a_model_that_writes_calls_in_place_of_tool_calls_is_asked_by_schema(team: Team, fenced: str) -> None:
+def test_a_model_that_writes_calls_in_place_of_tool_calls_is_asked_by_text(team: Team, fenced: str) -> None:
     name = f"rage/atlas/gpt-without-calls-{len(fenced)}"
-    team.script(says(fenced.replace("{}", CALL_ORGS)), says(SAID))
+    team.script(says(fenced.replace("{}", CALL_ORGS)), says(ANSWER))
     assert answer(team, name, stream=True) == ANSWER
-    assert [way(asked) for asked in team.model.received] == ["native", "json_schema"]
+    assert [way(asked) for asked in team.model.received] == ["native", "text"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_written_call_of_a_made_up_name_is_not_shown(team: Team, stream: bool) -> None:
     """Qwen2.5-Coder 0.5B, asked by tools, makes up names in 2 of 20 first answers."""
     made_up = '{"name": "act_findOrganizations", "arguments": {}}'  # with the prefix of the gateway's tools
-    team.script(says(f"```json\n{made_up}\n```"), says(SAID), one_byte=stream)
+    team.script(says(f"```json\n{made_up}\n```"), says(ANSWER), one_byte=stream)
     assert answer(team, f"rage/atlas/gpt-without-names-{stream}", stream=stream) == ANSWER
-    assert [way(asked) for asked in team.model.received] == ["native", "json_schema"]
+    assert [way(asked) for asked in team.model.received] == ["native", "text"]
 
 
 @pytest.mark.parametrize("one_byte", [False, True])
@@ -160,17 +155,17 @@ def test_a_written_call_of_a_made_up_name_is_not_shown(team: Team, stream: bool)
 def test_a_call_that_a_model_writes_after_words_is_made_and_not_shown(team: Team, written: str, one_byte: bool) -> None:
     """A model without tool calls often says what the model does before the model writes the call."""
     name = f"rage/atlas/gpt-without-words-{len(written)}-{one_byte}"
-    team.script(says(f"Let me look.\n{written.replace('{}', CALL_ORGS)}"), says(SAID), one_byte=one_byte)
+    team.script(says(f"Let me look.\n{written.replace('{}', CALL_ORGS)}"), says(ANSWER), one_byte=one_byte)
     assert answer(team, name, stream=True) == f"Let me look.\n{ANSWER}"
     assert team.api.seen == ["GET /orgs"]
-    assert [way(asked) for asked in team.model.received] == ["native", "json_schema"]
+    assert [way(asked) for asked in team.model.received] == ["native", "text"]
 
 
 def test_a_call_that_a_model_writes_after_words_in_a_whole_reply_is_made(team: Team) -> None:
     whole = {"role": "assistant", "content": f"I look.\n```json\n{CALL_ORGS}\n```"}
-    team.script({**whole, "deltas": [{"content": whole["content"]}]}, says(SAID), says(SAID))
+    team.script({**whole, "deltas": [{"content": whole["content"]}]}, says(ANSWER), says(ANSWER))
     assert answer(team, "rage/atlas/gpt-without-words-in-one-piece", stream=True) == f"I look.\n{ANSWER}"
-    team.script(whole, says(SAID))
+    team.script(whole, says(ANSWER))
     assert answer(team, "rage/atlas/gpt-without-words-whole", stream=False) == f"I look.\n{ANSWER}"
     assert team.api.seen == ["GET /orgs"]
 
@@ -188,18 +183,18 @@ def test_a_written_call_of_a_tool_of_the_client_is_shown(team: Team, stream: boo
 def test_a_model_with_calls_by_tools_is_asked_by_tools_after_a_slip(team: Team) -> None:
     name = "rage/atlas/gpt-without-slips"
     slip: dict[str, Any] = {"error": {"message": "tools are busy"}}
-    team.script(calls(ORGS), says("One."), *[slip, says(SAID)] * 4, says(SAID))
+    team.script(calls(ORGS), says("One."), *[slip, says(ANSWER)] * 4, says(ANSWER))
     for _ in range(6):
         team.ask(model=name)
     ways = [way(asked) for asked in team.model.received]
-    assert ways == ["native", "native", *["native", "json_schema"] * 4, "json_schema"]
+    assert ways == ["native", "native", *["native", "text"] * 4, "text"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_model_with_calls_by_tools_writes_no_call(team: Team, stream: bool) -> None:
     """The JSON is the answer, in another chat, too: a person may ask for the JSON."""
     name = f"rage/atlas/gpt-without-json-{stream}"
-    team.script(calls(ORGS), says(CALL_USERS), says(f"```json\n{CALL_ORGS}\n```"), says(SAID))
+    team.script(calls(ORGS), says(CALL_USERS), says(f"```json\n{CALL_ORGS}\n```"), says(ANSWER))
     assert answer(team, name, stream=stream) == CALL_USERS
     assert answer(team, name, stream=False) == f"```json\n{CALL_ORGS}\n```"
     assert team.api.seen == ["GET /orgs"]
@@ -218,12 +213,11 @@ def test_the_marks_of_a_template_reach_no_person_although_the_model_has_calls_by
     assert team.api.seen == ["GET /orgs"]
 
 
-@pytest.mark.parametrize("model", ["gpt-without-quotes", "gpt-schema", "gpt-text"])
+@pytest.mark.parametrize("model", ["gpt-without-quotes", "gpt-text"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_that_stands_in_the_conversation_is_shown_and_not_made(team: Team, model: str, stream: bool) -> None:
     quote = f"The second line is:\n{CALL_USERS}"
-    said = json.dumps({"say": quote}) if model == "gpt-schema" else quote
-    for text in {said, CALL_USERS}:
+    for text in (quote, CALL_USERS):
         model_reply = team.script(says(text))
         body = {
             "model": f"rage/atlas/{model}",
@@ -259,14 +253,6 @@ def test_a_model_with_results_answers_after_calls_of_tools_that_do_not_exist(tea
     assert team.model.received[3]["tool_choice"] == "none"
 
 
-def test_a_server_that_ignores_the_schema_is_asked_by_text(team: Team) -> None:
-    name = "rage/atlas/gpt-without-schema"
-    team.script(NO_TOOLS, says("Hello there."), says("Hello again."))
-    assert answer_after_refusals(team, name, stream=True) == "Hello there."
-    assert answer_after_refusals(team, name, stream=True) == "Hello again."
-    assert [way(asked) for asked in team.model.received] == ["native", "json_schema", "text"]
-
-
 def test_a_chat_with_tools_of_the_client_goes_on_without_a_change_where_the_model_takes_no_tools(team: Team) -> None:
     team.script(says("Hm."))
     body = {"messages": [{"role": "user", "content": QUESTION}], "tools": [CLIENT_TOOL]}
@@ -277,7 +263,7 @@ def test_a_chat_with_tools_of_the_client_goes_on_without_a_change_where_the_mode
 
 def test_a_model_without_written_tool_calls_still_gets_tools_beside_the_clients(team: Team) -> None:
     name = "rage/atlas/gpt-without-native"
-    team.script(says(CALL_ORGS), says(SAID), says("Hm."))
+    team.script(says(CALL_ORGS), says(ANSWER), says("Hm."))
     answer(team, name, stream=False)
     team.ask(model=name, tools=[CLIENT_TOOL])
     assert way(team.model.received[2]) == "native"
@@ -288,8 +274,8 @@ def test_a_request_that_the_protocol_could_change_goes_on_without_a_change(team:
     team.script(says("Hm."))
     body = {"messages": [{"role": "user", "content": QUESTION}], **more}
     url = f"{team.served.url}/v1/chat/completions"
-    assert httpx.post(url, json={"model": "rage/atlas/gpt-schema", **body}, timeout=60).status_code == 200
-    assert team.model.received == [{"model": "gpt-schema", **body}]
+    assert httpx.post(url, json={"model": "rage/atlas/gpt-text", **body}, timeout=60).status_code == 200
+    assert team.model.received == [{"model": "gpt-text", **body}]
 
 
 def test_a_model_with_the_setting_none_is_offered_nothing(team: Team) -> None:
@@ -326,18 +312,10 @@ def test_a_call_between_other_words_is_made_and_not_shown(team: Team, text: str)
     assert team.api.seen == ["GET /orgs"]
 
 
-@pytest.mark.parametrize("text", IN_PROSE)
-def test_what_a_model_says_in_the_object_of_an_answer_is_no_call(team: Team, text: str) -> None:
-    team.script(says(json.dumps({"say": text})), one_byte=True)
-    assert answer(team, "rage/atlas/gpt-schema", stream=True) == text
-    assert team.api.seen == []
-
-
-@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
 @pytest.mark.parametrize("text", BROKEN)
-def test_broken_json_of_a_call_never_reaches_the_client(team: Team, text: str, asked_by: str) -> None:
-    team.script(says(text), says(FORMS[asked_by]), one_byte=True)
-    got = answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=True)
+def test_broken_json_of_a_call_never_reaches_the_client(team: Team, text: str) -> None:
+    team.script(says(text), says(ANSWER), one_byte=True)
+    got = answer(team, "rage/atlas/gpt-text", stream=True)
     assert got == (ANSWER if "arguments" in text else "")
     if "arguments" in text:
         assert "not a JSON object" in team.model.received[1]["messages"][-1]["content"]
@@ -383,11 +361,10 @@ def test_other_json_is_an_answer_byte_for_byte(team: Team, text: str, stream: bo
         assert reply.content == model.sent[0]
 
 
-@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
-def test_a_call_that_has_brought_a_result_is_not_made_twice(team: Team, asked_by: str) -> None:
+def test_a_call_that_has_brought_a_result_is_not_made_twice(team: Team) -> None:
     """The model must answer from the results: small models repeat a call for ever."""
     team.script(says(CALL_ORGS), says(CALL_ORGS), says("One."))
-    assert answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=False) == "One."
+    assert answer(team, "rage/atlas/gpt-text", stream=False) == "One."
     assert team.api.seen == ["GET /orgs"]
     (question,) = team.model.received[2]["messages"]
     assert question["content"].startswith(QUESTION)
@@ -418,24 +395,22 @@ def test_the_next_question_finds_the_earlier_rounds_in_the_way_of_the_model(team
 
 def test_the_clients_bytes_stay(team: Team) -> None:
     team.script(says("Hm."))
-    body = '{"model":"rage/atlas/gpt-schema", "top_p" : 1.50,"messages":[ {"role":"user","content":"%s \\u00e9"}]}'
+    body = '{"model":"rage/atlas/gpt-text", "top_p" : 1.50,"messages":[ {"role":"user","content":"%s \\u00e9"}]}'
     headers = {"content-type": "application/json"}
     httpx.post(f"{team.served.url}/v1/chat/completions", content=body % QUESTION, headers=headers, timeout=60)
     assert b'"top_p" : 1.50,"messages":[' in team.asked[0]
     assert b' {"role":"user","content":"' + QUESTION.encode() + b' \\u00e9"}]' in team.asked[0]
 
 
-@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
-def test_a_call_without_the_prefix_of_the_name_is_made(team: Team, asked_by: str) -> None:
-    team.script(says('{"name": "listOrganizations", "arguments": {}}'), says(FORMS[asked_by]))
-    assert answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=True) == ANSWER
+def test_a_call_without_the_prefix_of_the_name_is_made(team: Team) -> None:
+    team.script(says('{"name": "listOrganizations", "arguments": {}}'), says(ANSWER))
+    assert answer(team, "rage/atlas/gpt-text", stream=True) == ANSWER
     assert team.api.seen == ["GET /orgs"]
 
 
-@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
-def test_the_instructions_list_the_operations_and_not_the_search_for_operations(team: Team, asked_by: str) -> None:
-    team.script(says(FORMS[asked_by]))
-    answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=False)
+def test_the_instructions_list_the_operations_and_not_the_search_for_operations(team: Team) -> None:
+    team.script(says(ANSWER))
+    answer(team, "rage/atlas/gpt-text", stream=False)
     asked = json.dumps(team.model.received[0])
     assert "act_listOrganizations" in asked
     assert "find_actions" not in asked
@@ -456,7 +431,7 @@ def test_the_model_reads_the_call_that_a_wrong_call_may_mean(team: Team, wrong: 
     assert team.api.seen == ["GET /orgs"]
 
 
-@pytest.mark.parametrize("asked_by", ["native", "json_schema", "text"])
+@pytest.mark.parametrize("asked_by", ["native", "text"])
 @pytest.mark.parametrize(("value", "sent"), [("vienna", True), ("5f0c99", False), ("your_id", False)])
 def test_a_word_may_be_the_answer_of_the_person_to_the_gateways_question(
     team: Team, asked_by: str, value: str, sent: bool
@@ -464,9 +439,9 @@ def test_a_word_may_be_the_answer_of_the_person_to_the_gateways_question(
     """The person answers "Wien", and the model calls with "vienna": the gateway does not ask for ever."""
     written = json.dumps({"name": "act_listUsers", "arguments": {"orgId": value}})
     call = calls(("act_listUsers", {"orgId": value})) if asked_by == "native" else says(written)
-    answered = says(SAID if asked_by == "json_schema" else ANSWER)
+    answered = says(ANSWER)
     team.script(call, call, call, answered, answered)
-    model = f"rage/atlas/{ {**MODELS, 'native': 'gpt-native'}[asked_by] }"
+    model = f"rage/atlas/gpt-{asked_by}"
     said: list[Any] = [{"role": "user", "content": "Who are the users of the organization of Wien?"}]
     with team.client() as client:
         question = client.chat.completions.create(model=model, messages=said).choices[0].message
@@ -506,13 +481,13 @@ def test_a_call_that_the_model_wrote_wrongly_is_no_refusal_of_tools(
 
 @pytest.mark.parametrize("value", ['"caf\\ud83d"', "9" * 30, "[" * 300 + "]" * 300], ids=["half-pair", "large", "deep"])
 @pytest.mark.parametrize("tool", ["find_actions", "act_listUsers", "read_result", "act_unknown"])
-@pytest.mark.parametrize("model", ["native", "schema", "text"])
+@pytest.mark.parametrize("model", ["native", "text"])
 def test_an_argument_that_cannot_be_written_ends_no_chat(team: Team, model: str, tool: str, value: str) -> None:
     arguments = f'{{"query": {value}}}'
     call = calls((tool, {}))
     call["tool_calls"][0]["function"]["arguments"] = arguments
     wrong = call if model == "native" else says(f'{{"name": "{tool}", "arguments": {arguments}}}')
-    team.script(wrong, says(SAID if model == "schema" else ANSWER))
+    team.script(wrong, says(ANSWER))
     assert answer(team, f"rage/atlas/gpt-{model}", stream=False) == ANSWER
     assert team.api.seen == []
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from proxy.agent.action_trace import ActionTrace, ModelRound
-from proxy.agent.ask.protocol_replies import ProtocolReader, ProtocolText
-from proxy.agent.ask.tool_protocols import FORM_REFUSED, REFUSED, ToolProtocols, refused_function
+from proxy.agent.ask.protocol_replies import ProtocolReader
+from proxy.agent.ask.tool_protocols import FORM_REFUSED, TOOLS_REFUSED, ToolProtocols, refused_function
 from proxy.agent.ask.turn import ModelTurn, is_own_id
 from proxy.agent.client_reply import ClientReply, summed
 from proxy.agent.events import Event, Json
@@ -89,14 +89,11 @@ class ChatModel:
         exchange.body = body = await by_size(self._raw, lambda: self._api.body(*self._transcript.parts(last=last)))
         client.next_round()
         traced = ModelRound(exchange.elapsed_ms(), tool_protocol=protocol)
-        text = None
-        if protocol != "native":
-            text = ProtocolText(self._toolbox.claims, says=protocol == "json_schema" and not last, stands=self._stands)
         turn = ModelTurn(
             self._toolbox,
             client.envelope,
             self._refusals(),
-            protocol=None if text is None else ProtocolReader(text),
+            protocol=None if protocol == "native" else ProtocolReader(self._toolbox.claims, self._stands),
             stands=self._stands,
             by_tools=self.calls_by_tools,
         )
@@ -118,8 +115,6 @@ class ChatModel:
             self._trace.rounds.append(traced)
             asking = self._api.app(scope, receive, take)
             await (asking if first and not self._toolbox.structured_output else client.kept_alive(asking))
-            if text is not None and text.says and text.unwrapped:  # the server does not enforce the schema
-                self._lower(refused=False)
             if not turn.refuses_protocol:
                 await self._end(turn, client)
         except ApiError as error:
@@ -249,10 +244,10 @@ class ChatModel:
 
     def _refusals(self) -> Sequence[bytes]:
         """The words of an error that refuses the form in which the model is asked."""
-        protocol = self._toolbox.tool_protocol
+        native = self._toolbox.tool_protocol == "native"
         any_error = [b""] if self._transcript.may_flatten else []
-        functions = [name.lower().encode() for name in self._toolbox.tools] if protocol == "native" else []
-        words = FORM_REFUSED if self._toolbox.structured_output else REFUSED[protocol]
+        functions = [name.lower().encode() for name in self._toolbox.tools] if native else []
+        words = FORM_REFUSED if self._toolbox.structured_output else TOOLS_REFUSED if native else ()
         return [*any_error, *self._field_words(), *functions, *words]
 
     def _field_words(self) -> Sequence[bytes]:

@@ -1,11 +1,9 @@
 """Replies of models that write calls as text: the events that a model with tool calls of its own would give.
 
-The answer's text passes as it comes, out of its JSON if the answer is JSON. A call becomes a piece of a call, and the
-text after it is left out: small models go on with results that they make up. A thought before the answer passes as
-text.
+The answer's text passes as it comes. A call becomes a piece of a call, and the text after it is left out: small models
+go on with results that they make up. A thought before the answer passes as text.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,23 +13,13 @@ from proxy.agent.text_calls.spelled_calls import PLACES, after_marks, begins_cal
 from proxy.agent.text_calls.written_calls import Stands, is_quote, stands_nowhere
 from proxy.dialects.replies import ToolCall
 
-_FENCE = r"\s*(?:```\w*\s*)?"
-_SAY = re.compile(_FENCE + r'\{\s*"say"\s*:\s*"')
 # After no mark or one of these marks, an object of a call with a name of no tool is a call, too.
 _PLAIN_CALL = re.compile(
     r"\s*(?:```(?:json)?|<tool_call>|<function_call>|\[TOOL_CALLS\])?\s*"
     r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"\s*,\s*"(?:arguments|parameters)"\s*:'
 )
-_SAY_BEGINNING = '{"say":"'
 _THOUGHT, _THOUGHT_END = "<think>", "</think>"  # some templates write the beginning, and the model only the end
 _CALL_BEGINNINGS = ('"name":"', '","arguments":', '","parameters":', '"}')
-# A part of a JSON text: characters, a pair of surrogates, or an escape. Half an escape at the end of a piece waits.
-_HEX = "[0-9a-fA-F]"
-_PART = re.compile(
-    rf'[^"\\]+|\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|\\u{_HEX}{{4}}|\\[^u]|\\u(?={_HEX}{{0,3}}[^0-9a-fA-F])'
-)
-_HIGH = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}")
-_MAY_BE_LOW = re.compile(rf"(?:\\(?:u{_HEX}{{0,3}})?)?")
 _MOST_NAME_CHARS = 200
 _MOST_QUOTES = 20  # of calls in one answer; what follows is text
 _MOST_BEGINNING_CHARS = 1_000  # of a text, that show whether a call begins
@@ -42,16 +30,15 @@ Claims = Callable[..., bool]  # as `Toolbox.claims`
 class ProtocolText:
     """The text of one answer, in pieces."""
 
-    def __init__(self, claims: Claims, *, says: bool, stands: Stands = stands_nowhere) -> None:
+    def __init__(self, claims: Claims, stands: Stands = stands_nowhere) -> None:
         """claims: whether a tool of the gateway has this name, or a name with this beginning (`begun`).
 
-        says: an answer is a JSON object with the member `say`, whose text makes no call. stands: as in `written_calls`.
+        stands: as in `written_calls`.
         """
         self._owns = claims
         self._owns_beginning = partial(claims, begun=True)
-        self.says = says
         self._stands = stands
-        self._state = "begins"  # -> says, call, said or prose
+        self._state = "begins"  # -> call or prose
         self._held = ""
         self._last = ""  # the last character of the text for the client: a call does not begin in a word
         self._before: list[str] = []  # the text for the client
@@ -59,7 +46,6 @@ class ProtocolText:
         self._after: list[str] = []  # the text from the beginning of the call on
         self._thinks = False  # the text is a thought, which makes no call
         self._thought = False  # a thought has ended
-        self.unwrapped = False  # an answer came without the JSON object of the protocol
 
     def feed(self, piece: str) -> str:
         """The text for the client, after one more piece."""
@@ -68,14 +54,12 @@ class ProtocolText:
         return shown
 
     def _fed(self, piece: str) -> str:
-        if self._state in ("call", "said"):
+        if self._state == "call":
             self._after.append(piece)
             return ""
         self._held += piece
         if self._state == "begins":
             self._begin()
-        if self._state == "says":
-            return self._spoken()
         return self._prose() if self._state == "prose" else ""
 
     def end(self) -> tuple[str, ToolCall | None]:
@@ -109,8 +93,6 @@ class ProtocolText:
     def _end_text(self) -> tuple[str, ToolCall | None]:
         """The rest of an answer in which no call has begun for certain."""
         held, self._held = self._held, ""
-        if self._state in ("says", "said"):
-            return "", None
         if not held.strip():
             return held if self._thought else "", None
         if self._state == "begins":
@@ -118,18 +100,16 @@ class ProtocolText:
             alone = ToolCall("", held.strip(), "{}") if self._owns(held.strip()) else None
             if (call := found.call if found is not None else alone) is not None:
                 return (held, None) if self._stands(call) else ("", call)
-        if cut_call(held, self._owns_beginning) or (self.says and self._state == "begins"):
-            return "", None  # the beginning of the protocol's JSON
+        if cut_call(held, self._owns_beginning):
+            return "", None
         return held, None
 
     def _begin(self) -> None:
         """Find the form of the answer, once the form is clear."""
-        if self.says and (said := _SAY.match(self._held)):
-            self._state, self._held = "says", self._held[said.end() :]
-        elif _PLAIN_CALL.match(self._held) or begins_call(self._held, self._owns, self._owns_beginning):
+        if _PLAIN_CALL.match(self._held) or begins_call(self._held, self._owns, self._owns_beginning):
             self._state = "call"
         elif not self._may_begin():
-            self._state, self.unwrapped = "prose", True
+            self._state = "prose"
             self._thinks = not self._thought and self._held.lstrip().startswith(_THOUGHT)
 
     def _may_begin(self) -> bool:
@@ -137,17 +117,7 @@ class ProtocolText:
         rest = "".join(after_marks(self._held).split())
         if self._owns_beginning(self._held.strip()) or _THOUGHT.startswith(self._held.strip()):
             return True
-        if self.says and _SAY_BEGINNING.startswith(rest):
-            return True
         return "{".startswith(rest) or (rest.startswith("{") and _may_be_call(rest[1:]))
-
-    def _spoken(self) -> str:
-        """The text of the member `say`, as far as the text has come."""
-        text, used = read_text(self._held)
-        self._held = self._held[used:]
-        if self._held.startswith('"'):
-            self._state, self._held = "said", ""
-        return text
 
     def _prose(self) -> str:
         """The text up to a place where a call of the gateway's tools may begin."""
@@ -157,7 +127,7 @@ class ProtocolText:
             beginning = text[place.start() : place.start() + _MOST_BEGINNING_CHARS]
             if not self._thought and beginning.startswith(_THOUGHT_END):
                 end = place.start() + len(_THOUGHT_END)
-                self._state, self._thinks, self._thought, self.unwrapped = "begins", False, True, False
+                self._state, self._thinks, self._thought = "begins", False, True
                 self._last = ">"
                 self._ended_thought = True
                 return text[begin:end] + self._fed(text[end:])
@@ -174,30 +144,6 @@ class ProtocolText:
         return text[begin:]
 
 
-def read_text(raw: str) -> tuple[str, int]:
-    """The characters of a JSON text up to the quote at the end, and how many characters of `raw` are read.
-
-    An escape that JSON does not know stays as written.
-    """
-    parts, at = [], 0
-    while (part := _PART.match(raw, at)) is not None:
-        if _HIGH.fullmatch(part[0]) and _MAY_BE_LOW.fullmatch(raw, part.end()):
-            break
-        parts.append(_decoded(part[0]))
-        at = part.end()
-    return "".join(parts), at
-
-
-def _decoded(part: str) -> str:
-    if not part.startswith("\\"):
-        return part
-    try:
-        text: str = json.loads(f'"{part}"')
-    except ValueError:
-        return part
-    return text
-
-
 def _may_be_call(rest: str) -> bool:
     """Whether compact JSON after the brace may be a call: of any name, because models shorten names."""
     first, *others = _CALL_BEGINNINGS
@@ -212,8 +158,9 @@ def _may_be_call(rest: str) -> bool:
 class ProtocolReader:
     """Reads the events of a model that writes its answers and calls as text: events as of a model with tool calls."""
 
-    def __init__(self, text: ProtocolText) -> None:
-        self.text = text
+    def __init__(self, claims: Claims, stands: Stands) -> None:
+        """claims, stands: as in `ProtocolText`."""
+        self._text = ProtocolText(claims, stands)
         self._newest: Json = {}  # the newest event with a choice
         self._ended = False  # the text has ended
         self._called = False  # by a call
@@ -229,7 +176,7 @@ class ProtocolReader:
         self._newest = event.body
         delta, finish = choice["delta"], choice.get("finish_reason")
         content = delta.get("content")
-        text = self.text.feed(content) if isinstance(content, str) else content
+        text = self._text.feed(content) if isinstance(content, str) else content
         if finish is not None and not self._ended:
             yield from self.end(text or "")
             delta.pop("content", None)
@@ -249,7 +196,7 @@ class ProtocolReader:
         if self._ended:
             return
         self._ended = True
-        rest, call = self.text.end()
+        rest, call = self._text.end()
         self._called = call is not None
         if text + rest:
             yield self._event({"content": text + rest})
@@ -262,8 +209,8 @@ class ProtocolReader:
         message = choice.get("message")
         if not isinstance(message, dict) or not isinstance(message.get("content"), str):
             return
-        text = self.text.feed(message["content"])
-        rest, call = self.text.end()
+        text = self._text.feed(message["content"])
+        rest, call = self._text.end()
         if call is not None:
             message["tool_calls"] = [_tool_call(call)]
             choice["finish_reason"] = "tool_calls"

@@ -19,10 +19,8 @@ from proxy.dialects.json_body import Edit
 from proxy.dialects.replies import called_tool, json_bytes, tool_name
 from proxy.dialects.target import ToolProtocol
 
-SAY = "say"  # the member with the answer, in the protocol json_schema
 # Members of a request that the text of a call would meet: the client's tools, stop words, the odds of each token.
 _UNSUITED = ("tools", "stop", "logprobs", "top_logprobs")
-_KEPT = ("type", "enum", "const", "description", "items", "properties", "required", "additionalProperties", "anyOf")
 _MOST_SCHEMA_CHARS = 1_500
 
 _INTRODUCTION = "You can call these operations to look up facts:"
@@ -32,13 +30,8 @@ _HOW = """To call an operation, answer with one JSON object alone, in this form:
 
 The next message has the result. Ids come from the results of other operations: call these operations first. \
 Never invent a value: where only the user knows a value, ask the user. \
-The user does not see the operations: make each call yourself. """
-_ANSWER = {
-    "text": "When you know enough, or no operation helps, answer the user in plain words, without JSON.",
-    # An example of an answer is no help: Qwen2.5-Coder 1.5B repeats the words of the example.
-    "json_schema": "When you know enough, or no operation helps, answer the user in plain words, in the member `say` "
-    "of a JSON object.",
-}
+The user does not see the operations: make each call yourself. \
+When you know enough, or no operation helps, answer the user in plain words, without JSON."""
 # Without the sentence, a model calls an operation for a question that a passage answers.
 _PASSAGES = "\nThe passages may answer the question, too: then answer from the passages, without a call."
 _CHANGING = (
@@ -72,15 +65,13 @@ def request_parts(
         results = "\n\n".join(_result_texts(_messages(b",".join(hidden))))
         final = request.insertion(f"{results}\n\n{_FINAL}", "tail") if results else ()
         return [*edits_of(request, before, []), *final], ""
-    edits = list(edits_of(request, before, [json_bytes(one) for one in as_texts(_messages(b",".join(hidden)))]))
+    texts = edits_of(request, before, [json_bytes(one) for one in as_texts(_messages(b",".join(hidden)))])
     functions = [orjson.loads(one.definition(name))["function"] for name, one in _shown(toolbox)]
-    if toolbox.tool_protocol == "json_schema":
-        edits.append(member_edit(request, "response_format", response_format(functions)))
     listed = "\n".join(_listed(one, toolbox.tools[one["name"]].asked) for one in functions)
     notes = (_PASSAGES if toolbox.passages else "") + (_CHANGING.format(toolbox.changing) if toolbox.changing else "")
     if toolbox.go_on and not hidden:
         notes += f"\n{toolbox.go_on}"
-    return edits, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{_ANSWER[toolbox.tool_protocol]}{notes}"
+    return texts, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{notes}"
 
 
 def _shown(toolbox: Toolbox) -> Iterator[tuple[str, Tool]]:
@@ -186,31 +177,3 @@ def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(values := made.get("enum"), list):
         made["enum"] = [one for one in values if one is not None]
     return made
-
-
-def response_format(functions: Sequence[Mapping[str, Any]]) -> bytes:
-    """The `response_format`: an answer, or a call of one of the functions."""
-    calls = [_object({"name": {"const": one["name"]}, "arguments": _plain(one["parameters"])}) for one in functions]
-    schema = {"name": "reply", "schema": {"anyOf": [_object({SAY: {"type": "string"}}), *calls]}}
-    return orjson.dumps({"type": "json_schema", "json_schema": schema})
-
-
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    required = list(properties)
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _plain(schema: Any) -> Any:
-    """The schema in the words that most servers can enforce. The gateway checks the arguments by the whole schema."""
-    if not isinstance(schema, dict):
-        return schema
-    plain = {name: value for name, value in schema.items() if name in _KEPT}
-    if not plain.keys() & {"type", "enum", "const", "anyOf"}:
-        return {}
-    if isinstance(plain.get("properties"), dict):
-        plain["properties"] = {name: _plain(one) for name, one in plain["properties"].items()}
-    if "items" in plain:
-        plain["items"] = _plain(plain["items"])
-    if isinstance(plain.get("anyOf"), list):
-        plain["anyOf"] = [_plain(one) for one in plain["anyOf"]]
-    return plain

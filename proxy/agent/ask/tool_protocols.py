@@ -1,7 +1,6 @@
 """The protocols to ask a model for calls, and which one each model takes, learned from refusals and replies.
 
 native       the operations are the request's `tools`
-json_schema  instructions list the operations; a `response_format` makes the answer a JSON object: a text, or a call
 text         instructions list the operations; the model writes a call as JSON
 none         no operation is offered: by the setting `models.NAME.tools`, or beside structured output that the model
              refuses with tools
@@ -14,12 +13,9 @@ from typing import Any
 from proxy.dialects.target import Target, ToolProtocol
 from proxy.dialects.unsupported_features import UnsupportedFeatures
 
-LEARNED: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
-# Protocol -> what a model lacks that is not asked by this protocol, and what the gateway does in place, for the log.
-_LACKS: dict[ToolProtocol, tuple[str, str]] = {
-    "native": ("tool calls", "operations are offered by a JSON schema of the answer"),
-    "json_schema": ("JSON schema of the answer", "operations are offered by text"),
-}
+LEARNED: tuple[ToolProtocol, ...] = ("native", "text")
+# What a model lacks that is asked by text, and what the gateway does in place, for the log.
+_NO_CALLS = ("tool calls", "operations are offered by text")
 _MOST_TEXT_CALLS = 3  # in a row, of a model that has made calls by tools, before the model counts as a model without
 _MOST_MODELS = 1000
 _NO_TOOLS = ("tools", "no operation is offered beside tools of a client")
@@ -28,13 +24,7 @@ _SCHEMA = "way to read the schema of "
 _NO_PROVIDER_FIELDS = ("thoughts in a request", "calls go back without thoughts")
 # Words by which tools beside structured output are refused.
 FORM_REFUSED = (b"tool", b"function call", b"response_format", b"response mime", b"json", b"schema", b"grammar")
-# Words of a refusal -> the refused part of the request.
-REFUSED: dict[ToolProtocol, tuple[bytes, ...]] = {
-    "native": (b"tool",),
-    "json_schema": (b"response_format", b"json_schema", b"json schema", b"grammar", b"structured output"),
-    "text": (),
-    "none": (),
-}
+TOOLS_REFUSED = (b"tool",)  # words by which tools alone are refused
 
 
 def wants_structured_output(fields: Mapping[str, Any]) -> bool:
@@ -77,15 +67,8 @@ class ToolProtocols:
         """
         if wants_structured_output(fields) and self._unsupported.knows(target, _NO_FORM[0], model=target.model):
             return "none"
-        return target.tools or self._learned(target, client_tools=bool(fields.get("tools")))
-
-    def _learned(self, target: Target, *, client_tools: bool = False) -> ToolProtocol:
-        if client_tools and not self._unsupported.knows(target, _NO_TOOLS[0], model=target.model):
-            return "native"
-        return self._first(target, LEARNED)
-
-    def _first(self, target: Target, protocols: Sequence[ToolProtocol]) -> ToolProtocol:
-        return next((one for one in protocols[:-1] if not self._lacks(target, one)), protocols[-1])
+        lacked = _NO_TOOLS if fields.get("tools") else _NO_CALLS
+        return target.tools or ("text" if self._unsupported.knows(target, lacked[0], model=target.model) else "native")
 
     def calls_by_tools(self, target: Target) -> bool:
         """Whether the model has made a call by tools."""
@@ -108,22 +91,22 @@ class ToolProtocols:
     def after(self, target: Target, protocol: ToolProtocol, *, refused: bool) -> ToolProtocol:
         """The protocol of this chat after one that does not suit the model.
 
-        refused: by an error, not by a reply without the protocol's form. A protocol of the setting stays; a refusal of
-        it, or of the last protocol, gives "none".
+        refused: by an error, not by a call as text. A protocol of the setting stays; a refusal of it, or of the last
+        protocol, gives "none".
         """
-        if target.tools or protocol not in _LACKS:
+        if target.tools or protocol != "native":
             return "none" if refused else protocol
-        return self._first(target, LEARNED[LEARNED.index(protocol) + refused :])
+        return "text" if refused or self._unsupported.knows(target, _NO_CALLS[0], model=target.model) else "native"
 
     def learn(self, target: Target, protocol: ToolProtocol, *, refused: bool, structured_output: bool = False) -> None:
         """Learn that a protocol does not suit the model. refused: as in `after`; structured_output: wanted, too."""
         if structured_output:
             self._learn(target, *_NO_FORM)
         # A call as text may be the refused schema of one operation, or the JSON of a call that a person asks for.
-        elif not target.tools and protocol in _LACKS and not (protocol == "native" and self._counts_as_native(target)):
-            if refused and protocol == "native":
+        elif not target.tools and protocol == "native" and not self._counts_as_native(target):
+            if refused:
                 self._learn(target, *_NO_TOOLS)
-            self._learn(target, *_LACKS[protocol])
+            self._learn(target, *_NO_CALLS)
 
     def refuses(self, target: Target, operation: str) -> bool:
         """Whether the model refuses the definition of an operation (SET/OPERATION)."""
@@ -145,9 +128,6 @@ class ToolProtocols:
     def refuse_provider_fields(self, target: Target) -> None:
         """Learn that the model refuses the provider fields of its messages."""
         self._learn(target, *_NO_PROVIDER_FIELDS)
-
-    def _lacks(self, target: Target, protocol: ToolProtocol) -> bool:
-        return self._unsupported.knows(target, _LACKS[protocol][0], model=target.model)
 
     def _learn(self, target: Target, name: str, instead: str) -> None:
         if not self._unsupported.knows(target, name, model=target.model):

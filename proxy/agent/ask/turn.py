@@ -14,7 +14,7 @@ from proxy.agent.ask.protocol_replies import ProtocolReader
 from proxy.agent.events import Envelope, Event, Json, first_choice, usage_in
 from proxy.agent.text_calls.written_calls import Stands, last_lines, names_call, stands_nowhere, written_call
 from proxy.agent.toolbox import Toolbox
-from proxy.asgi import Message, is_event_stream
+from proxy.asgi import Message
 from proxy.dialects import sse
 from proxy.dialects.chat_reply import ChatReplyReader
 from proxy.dialects.errors import upstream_error
@@ -90,7 +90,7 @@ class ModelTurn:
 
     def begin(self, start: Message) -> None:
         """Take the head of the reply."""
-        self.start, self.streamed = start, is_event_stream(start)
+        self.start, self.streamed = start, sse.announced_by(start.get("headers", ()))
         encoding = dict(start.get("headers", ())).get(b"content-encoding", b"identity")
         self.readable = start["status"] == 200 and encoding == b"identity"
         self._reader = ChatReplyReader(streamed=self.streamed, max_bytes=sys.maxsize)

@@ -229,7 +229,6 @@ async def test_an_operation_of_an_api_that_fits_better_comes_before_an_equal_ope
     [
         ("native", 0.03, True), ("native", None, True),
         ("text", 0.19, False), ("text", 0.2, True),
-        ("json_schema", 0.19, False), ("json_schema", 0.2, True),
     ],
 )  # fmt: skip
 async def test_a_model_that_is_not_asked_by_tools_is_offered_what_the_search_is_sure_of(

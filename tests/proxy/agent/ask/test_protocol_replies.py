@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.agent.ask.protocol_replies import ProtocolText, read_text
+from proxy.agent.ask.protocol_replies import ProtocolText
 from proxy.dialects.replies import ToolCall
 from tests.support.call_spellings import ANSWERS, SPELLINGS, WITHOUT_ARGUMENTS
 
@@ -18,9 +18,9 @@ def claims(name: str, *, begun: bool = False) -> bool:
     return any(tool.startswith(name) for tool in TOOLS) if begun else name in TOOLS
 
 
-def read(text: str, size: int, *, says: bool) -> Read:
+def read(text: str, size: int) -> Read:
     """The text for the client and the call, of pieces of this size."""
-    reader = ProtocolText(claims, says=says)
+    reader = ProtocolText(claims)
     shown = "".join(reader.feed(text[at : at + size]) for at in range(0, len(text), size))
     rest, call = reader.end()
     return shown + rest, call
@@ -92,25 +92,8 @@ pieces = (
 )
 
 
-@given(st.text(), st.booleans(), st.integers(1, 9))
-@example("\U0001f600\ud800 é", True, 1)
-def test_the_text_of_an_answer_object_is_the_same_in_all_pieces(said: str, ascii: bool, size: int) -> None:
-    text = json.dumps({"say": said}, ensure_ascii=ascii)
-    assert read(text, size, says=True) == (said, None)
-
-
-@given(st.text(), st.integers(1, 9))
-def test_a_cut_answer_object_shows_a_beginning_of_the_answer(said: str, cut: int) -> None:
-    text = json.dumps({"say": said})
-    shown, call = read(text[:-cut], 3, says=True)
-    assert call is None
-    assert said.startswith(shown)
-
-
-@given(st.sampled_from(TOOLS), st.dictionaries(st.text(), json_values, max_size=3), st.integers(1, 9), st.booleans())
-def test_a_call_is_read_in_all_pieces_and_never_shown(
-    name: str, arguments: dict[str, object], size: int, says: bool
-) -> None:
+@given(st.sampled_from(TOOLS), st.dictionaries(st.text(), json_values, max_size=3), st.integers(1, 9))
+def test_a_call_is_read_in_all_pieces_and_never_shown(name: str, arguments: dict[str, object], size: int) -> None:
     written = json.dumps({"name": name, "arguments": arguments})
     for text in (
         written,
@@ -118,7 +101,7 @@ def test_a_call_is_read_in_all_pieces_and_never_shown(
         f"<tool_call>{written}</tool_call>",
         written + "\n\nThe result is 3.",
     ):
-        shown, call = read(text, size, says=says)
+        shown, call = read(text, size)
         assert shown == ""
         assert call is not None
         assert (call.name, json.loads(call.arguments)) == (name, arguments)
@@ -132,23 +115,23 @@ def test_a_call_is_read_in_all_pieces_and_never_shown(
 def test_text_before_a_call_is_shown(name: str, before: str, size: int) -> None:
     call = json.dumps({"name": name, "arguments": {}})
     for block in (call, f"```json\n{call}\n```", f"```{call}```"):
-        shown, made = read(f"Well. {before}\n{block}", size, says=False)
+        shown, made = read(f"Well. {before}\n{block}", size)
         assert made == ToolCall("", name, "{}")
         assert f"Well. {before}\n".startswith(shown)
         assert shown.rstrip("`<\n ") == f"Well. {before}".rstrip("`<\n ")
 
 
-@example("```\nx\n```</think>" + '{"name": "act_a", "arguments": {"x": 1}}', 1, False)
-@given(st.lists(pieces | st.text(max_size=4)).map("".join), st.integers(1, 9), st.booleans())
-def test_the_pieces_of_any_text_do_not_matter(text: str, size: int, says: bool) -> None:
-    whole = read(text, max(1, len(text)), says=says)
-    assert read(text, size, says=says) == whole
+@example("```\nx\n```</think>" + '{"name": "act_a", "arguments": {"x": 1}}', 1)
+@given(st.lists(pieces | st.text(max_size=4)).map("".join), st.integers(1, 9))
+def test_the_pieces_of_any_text_do_not_matter(text: str, size: int) -> None:
+    whole = read(text, max(1, len(text)))
+    assert read(text, size) == whole
 
 
 @given(st.text(), st.integers(1, 9))
 def test_a_text_without_a_brace_is_shown_as_written(text: str, size: int) -> None:
     said = "a" + text.replace("{", "(")
-    assert read(said, size, says=False) == (said, None)
+    assert read(said, size) == (said, None)
 
 
 OTHER = [
@@ -166,48 +149,31 @@ OTHER = [
 @pytest.mark.parametrize("text", OTHER)
 def test_other_json_is_an_answer(text: str) -> None:
     for size in (1, 100):
-        assert read(text, size, says=False) == (text, None)
+        assert read(text, size) == (text, None)
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize("thought", ['<think>\nI could call act_a({"x": 1}).\n</think>', "Hm, <b>.\n</think>"])
 def test_a_thought_before_the_answer_or_the_call_is_shown_as_written(thought: str, size: int) -> None:
-    for text in ('\n\n{"say": "Ann."}', '```json\n{"say": "Ann."}\n```'):
-        assert read(thought + text, size, says=True) == (f"{thought}Ann.", None)
-    assert read(f"{thought}\n\nAnn.\n", size, says=False) == (f"{thought}\n\nAnn.\n", None)
-    for says in (False, True):
-        call = f'{thought}\n\n{{"name": "act_a", "arguments": {{}}}}'
-        assert read(call, size, says=says) == (thought, ToolCall("", "act_a", "{}"))
-
-
-def test_an_answer_object_after_a_thought_is_no_answer_without_the_object() -> None:
-    reader = ProtocolText(lambda *_, **__: False, says=True)
-    assert reader.feed('<think>Hm.</think>{"say": "Ann."}') == "<think>Hm.</think>Ann."
-    assert not reader.unwrapped
+    assert read(f"{thought}\n\nAnn.\n", size) == (f"{thought}\n\nAnn.\n", None)
+    call = f'{thought}\n\n{{"name": "act_a", "arguments": {{}}}}'
+    assert read(call, size) == (thought, ToolCall("", "act_a", "{}"))
 
 
 @pytest.mark.parametrize("text", ["act_a", " act_a\n", '{"name": "act_a"}'])
 def test_a_name_alone_is_a_call_without_arguments(text: str) -> None:
-    assert read(text, 1, says=False) == ("", ToolCall("", "act_a", "{}"))
+    assert read(text, 1) == ("", ToolCall("", "act_a", "{}"))
 
 
 def test_a_call_of_an_unknown_name_counts_as_a_call() -> None:
-    assert read('{"name": "listUsers", "arguments": {}}', 1, says=False) == ("", ToolCall("", "listUsers", "{}"))
-
-
-@pytest.mark.parametrize("text", ["a\\qb", "a\\uZZ", "\\ud800x"])
-def test_an_unknown_escape_stays_as_written(text: str) -> None:
-    shown, used = read_text(text + '"')
-    assert used == len(text)
-    assert shown == (text if "d800" not in text else "\ud800x")
+    assert read('{"name": "listUsers", "arguments": {}}', 1) == ("", ToolCall("", "listUsers", "{}"))
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize("call", CALLS)
 def test_a_call_between_the_words_of_an_answer_is_made_and_not_shown(call: str, size: int) -> None:
     text = f"I will look this up. {call}\n\nThe result is {{'made': 'up'}}."
-    assert read(json.dumps({"say": text}), size, says=True) == (text, None), "the model chose to say this"
-    shown, made = read(text, size, says=False)
+    shown, made = read(text, size)
     assert made is not None
     assert (made.name, json.loads(made.arguments)) == ("act_a", {"x": 1})
     assert shown in (
@@ -219,9 +185,8 @@ def test_a_call_between_the_words_of_an_answer_is_made_and_not_shown(call: str, 
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("says", [False, True])
-def test_a_call_at_the_beginning_of_an_answer_is_made_and_not_shown(call: str, says: bool) -> None:
-    shown, made = read(call, 1, says=says)
+def test_a_call_at_the_beginning_of_an_answer_is_made_and_not_shown(call: str) -> None:
+    shown, made = read(call, 1)
     assert made is not None
     assert (made.name, json.loads(made.arguments)) == ("act_a", {"x": 1})
     assert shown in ("", "Action: ", "`", "**")
@@ -230,14 +195,13 @@ def test_a_call_at_the_beginning_of_an_answer_is_made_and_not_shown(call: str, s
 @pytest.mark.parametrize("text", [text for text in NO_CALLS if text != "find_actions"])
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_names_and_objects_of_an_answer_are_shown_as_written(text: str, size: int) -> None:
-    assert read(text, size, says=False) == (text, None)
-    assert read(json.dumps({"say": text}), size, says=True) == (text, None)
+    assert read(text, size) == (text, None)
 
 
 @pytest.mark.parametrize("text", ["act_a(x=y)", "act_a(x=1, *y)", "{'name': 'act_a', 'arguments': {'x': y}}"])
 def test_arguments_that_are_no_json_stay_as_written(text: str) -> None:
     """The model reads the fault."""
-    shown, made = read(f"So: {text}", 1, says=False)
+    shown, made = read(f"So: {text}", 1)
     assert (shown, made is not None and made.name) == ("So: ", "act_a")
     assert made is not None
     assert made.arguments.startswith(("x=", "{'x'"))
@@ -248,7 +212,7 @@ def test_arguments_that_are_no_json_stay_as_written(text: str) -> None:
 def test_a_call_in_the_spelling_of_another_model_is_made_and_not_shown(kind: str, size: int) -> None:
     for before in ("", "I will look this up.\n"):
         for after in ("", "\n", "\nThe result is made up."):
-            shown, made = read(before + SPELLINGS[kind] + after, size, says=False)
+            shown, made = read(before + SPELLINGS[kind] + after, size)
             assert shown in (before, f"{before}Action: ")
             assert made is not None
             assert (made.name, json.loads(made.arguments)) in [("act_a", {"x": 1}), ("act_a", {"x": "1"})]
@@ -257,16 +221,16 @@ def test_a_call_in_the_spelling_of_another_model_is_made_and_not_shown(kind: str
 @pytest.mark.parametrize("kind", WITHOUT_ARGUMENTS)
 def test_a_call_without_arguments_in_the_spelling_of_another_model_is_made(kind: str) -> None:
     for size in (1, 1000):
-        assert read(WITHOUT_ARGUMENTS[kind], size, says=False) == ("", ToolCall("", "act_a", "{}"))
+        assert read(WITHOUT_ARGUMENTS[kind], size) == ("", ToolCall("", "act_a", "{}"))
 
 
 @pytest.mark.parametrize("text", ANSWERS)
 def test_answers_with_marks_of_templates_are_shown_as_written(text: str) -> None:
     for size in (1, 3, 1000):
         for whole in (text, f"Well.\n{text}", f"{text}\n\nThat is all."):
-            assert read(whole, size, says=False) == (whole, None)
+            assert read(whole, size) == (whole, None)
 
 
 @pytest.mark.parametrize("text", ['{"function": "act_', '{"type": "function", "function": {"name": "act_a'])
 def test_a_cut_call_is_not_shown(text: str) -> None:
-    assert read(f"So: {text}", 1, says=False) == ("So: ", None)
+    assert read(f"So: {text}", 1) == ("So: ", None)

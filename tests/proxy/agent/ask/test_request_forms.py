@@ -9,7 +9,6 @@ from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api
 from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.chat import ChatRequest
-from proxy.dialects.target import ToolProtocol
 from tests.support.action_offers import empty_toolbox
 
 
@@ -31,12 +30,11 @@ def test_a_call_of_a_custom_tool_becomes_a_text() -> None:
     assert results["content"] == "Result of act_a:\none\n\nResult of apply_patch:\nSuccess."
 
 
-@pytest.mark.parametrize("way", ["text", "json_schema"])
-def test_an_argument_whose_schema_is_true_is_listed(way: ToolProtocol) -> None:
+def test_an_argument_whose_schema_is_true_is_listed() -> None:
     row = {"name": "q", "in": "query", "schema": True}
     (one,), _ = operations_of({"paths": {"/rows": {"get": {"operationId": "rows", "parameters": [row]}}}})
     toolbox = empty_toolbox()
-    toolbox.tool_protocol = way
+    toolbox.tool_protocol = "text"
     toolbox.add([OperationTool(one, Api("atlas", "https://x.example"))])
     request = ChatRequest.parse(b'{"model": "m", "messages": [{"role": "user", "content": "rows?"}]}')
     _, instructions = request_parts(toolbox, request, (), (), last=False)

@@ -86,7 +86,7 @@ def asks(running: Execution, summary: str, *rows: str) -> bool:
 SIZE = "size: Size of the person; one of S, M, L"
 
 
-@pytest.mark.parametrize("way", ["native", "json_schema", "text"])
+@pytest.mark.parametrize("way", ["native", "text"])
 @pytest.mark.parametrize("given", [{"size": "M"}, {"size": None}, {"size": ""}, {"size": "<size>"}, {}])
 async def test_a_value_that_only_the_person_knows_is_asked_for_at_once(
     way: ToolProtocol, given: dict[str, Any]
@@ -99,7 +99,7 @@ async def test_a_value_that_only_the_person_knows_is_asked_for_at_once(
     assert server.requests == []
 
 
-@pytest.mark.parametrize("way", ["native", "json_schema", "text"])
+@pytest.mark.parametrize("way", ["native", "text"])
 @pytest.mark.parametrize("said", ["I wear M.", "medium, please", "In m?"])
 async def test_a_value_that_the_person_said_is_sent(way: ToolProtocol, said: str) -> None:
     async with served_api(answers) as (server, api):
@@ -231,10 +231,9 @@ async def test_a_list_without_filter_is_called_for_an_identifier() -> None:
     assert asks(running, "One ward", "which one")
 
 
-@pytest.mark.parametrize("way", ["json_schema", "text"])
-async def test_a_row_that_the_person_has_not_named_makes_the_gateway_ask(way: ToolProtocol) -> None:
+async def test_a_row_that_the_person_has_not_named_makes_the_gateway_ask() -> None:
     async with served_api(answers) as (server, api):
-        running = chat(toolbox(api, way), "Which visits do I have?")
+        running = chat(toolbox(api, "text"), "Which visits do I have?")
         await call(running, "patients")
         await call(running, "visits", patient_id=71)
     assert asks(running, "The visits of a patient", "which one: name")

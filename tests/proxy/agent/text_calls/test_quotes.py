@@ -27,13 +27,13 @@ def owns_beginning(letters: str) -> bool:
     return any(tool.startswith(letters) for tool in TOOLS)
 
 
-def shown_by_text(answer: str, texts: list[str], size: int, *, says: bool = False) -> tuple[str, ToolCall | None]:
+def shown_by_text(answer: str, texts: list[str], size: int) -> tuple[str, ToolCall | None]:
     """What a person sees of an answer, and the call, of a model that is asked by text."""
 
     def claims(name: str, *, begun: bool = False) -> bool:
         return owns_beginning(name) if begun else owns(name)
 
-    text = ProtocolText(claims, says=says, stands=lambda call: stands_in(call, texts))
+    text = ProtocolText(claims, lambda call: stands_in(call, texts))
     shown = "".join(text.feed(answer[at : at + size]) for at in range(0, len(answer), size))
     rest, call = text.end()
     return shown + rest, call
@@ -195,12 +195,6 @@ def test_a_call_behind_a_quote_is_made() -> None:
     shown, made = shown_by_text(f"The note says: {quote}\n\nI will look this up.\n{call}", [quote], 3)
     assert shown == f"The note says: {quote}\n\nI will look this up.\n"
     assert made == ToolCall("", "act_a", '{"x": 1}')
-
-
-@given(st.sampled_from(sorted(SPELLINGS)), st.integers(1, 9))
-def test_what_a_model_says_makes_no_call(kind: str, size: int) -> None:
-    said = f"Well. {SPELLINGS[kind]}\nThat is all."
-    assert shown_by_text(json.dumps({"say": said}), [], size, says=True) == (said, None)
 
 
 def test_many_quotes_end_at_all() -> None:
