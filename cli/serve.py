@@ -29,7 +29,7 @@ from config.settings import SettingsError
 from proxy.access.auth import is_loopback
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts
-from proxy.server.child import ends_first
+from proxy.server.child import ends_first, kill
 from proxy.server.index_process import IndexProcess
 from proxy.server.workers import WorkerFailed, Workers
 from proxy.upstream.routes import Routes
@@ -114,7 +114,7 @@ async def _serve(settings: Settings) -> int:
                 await stop.asked.wait()
                 if settings.server.drain_s:
                     front.set_status("stopping")
-                    await stop.soon(settings.server.drain_s)
+                    await ends_first(stop.at_once.wait(), asyncio.sleep(settings.server.drain_s))
         except WorkerFailed as error:
             raise click.ClickException(str(error)) from error
         finally:
@@ -144,9 +144,7 @@ async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
         if process.returncode is not None and process.returncode < 0:  # other ends have a line in the log
             log.error("signal %d ended the reading of the documents of actions.NAME.spec", -process.returncode)
     finally:
-        if process.returncode is None:  # the gateway ends: the next start reads the documents
-            process.kill()
-            await process.wait()
+        await kill(process)  # where the gateway ends: the next start reads the documents
 
 
 async def _warm_up(index: IndexProcess | None, front: Workers, listener: socket.socket) -> None:
@@ -175,15 +173,7 @@ async def _end(settings: Settings, front: Workers, index: IndexProcess | None, s
     if index is not None:
         patience_s = min(_INDEX_STOP_S, max(_SOON_S, until_s + _SOON_S - clock()))
         ends.append(asyncio.ensure_future(index.stop(patience_s)))
-    for end in ends:
-        await asyncio.wait({hurry, end}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (hurry, *ends):
-        if not task.done():
-            task.cancel()
-    await asyncio.wait({hurry, *ends})
-    for end in ends:
-        if not end.cancelled():
-            end.result()
+    await ends_first(asyncio.gather(*ends), hurry)
 
 
 class _Warnings:
@@ -236,12 +226,6 @@ class _Stop:
         else:
             click.echo("stopping; running replies may finish (again: stop at once)", err=True)
             self.asked.set()
-
-    async def soon(self, patience_s: float) -> None:
-        """Return after the patience, or with the second signal."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                await self.at_once.wait()
 
     async def unless_asked(self, work: Coroutine[Any, Any, None]) -> bool:
         """Run the work, or cancel the work if a signal comes first. Returns whether the work finished."""

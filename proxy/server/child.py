@@ -21,7 +21,7 @@ async def ends_first(work: Awaitable[Any], other: Awaitable[Any]) -> bool:
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
     if tasks[0] in done:
         tasks[0].result()
     return tasks[0] in done

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -81,29 +81,32 @@ def plots_of(report: BenchReport) -> list[Plot]:
 def _differences(caption: str, comparisons: Sequence[tuple[str, ScoreComparison]]) -> Plot:
     """Means with their intervals, and 0 in the middle."""
     changes = [(label, each.change, _TONES[each.word]) for label, each in comparisons]
-    edge = max(0.1, *(abs(end) for _, change, _ in changes for end in (change.low, change.high))) * _MARGIN
-
-    def at(value: float) -> float:
-        return round(50 + 50 * value / edge, 2)
-
+    edge = max(0.1, *(abs(end) for _, change, _ in changes for end in (change.low, change.high)))
     rows = [
-        Row(label, interval(change, "+z.2f"), tone, at(change.low), at(change.mean), at(change.high))
+        Row(label, interval(change, "+z.2f"), tone, change.low, change.mean, change.high)
         for label, change, tone in changes
     ]
-    return Plot(
-        caption, "worse  ←  difference  →  better", rows, [(at(tick), text) for tick, text in _ticks(-edge, edge)]
-    )
+    return _over_axis(caption, "worse  ←  difference  →  better", rows, -edge, edge)
 
 
 def _times(caption: str, times: Sequence[tuple[str, float, float]]) -> Plot:
     """Label, median and 95th percentile in ms: a dot at the median and a line to the percentile."""
-    edge = max(p95 for *_, p95 in times) * _MARGIN or 1.0
+    rows = [Row(label, f"{p50:,.0f} / {p95:,.0f}", "flat", p50, p50, p95) for label, p50, p95 in times]
+    return _over_axis(caption, "ms", rows, 0, max(p95 for *_, p95 in times) or 1)
+
+
+def _over_axis(caption: str, axis: str, rows: Sequence[Row], low: float, high: float) -> Plot:
+    """Rows in units of the axis -> in percent, with ticks."""
+    low, high = low * _MARGIN, high * _MARGIN
 
     def at(value: float) -> float:
-        return round(100 * value / edge, 2)
+        return round(100 * (value - low) / (high - low), 2)
 
-    rows = [Row(label, f"{p50:,.0f} / {p95:,.0f}", "flat", at(p50), at(p50), at(p95)) for label, p50, p95 in times]
-    return Plot(caption, "ms", rows, [(at(tick), text) for tick, text in _ticks(0, edge)])
+    rows = [replace(row, low=at(row.low), dot=at(row.dot), high=at(row.high)) for row in rows]
+    step = 10.0 ** math.floor(math.log10((high - low) / _MOST_TICKS))
+    step *= next(times for times in (1, 2, 5, 10) if (high - low) / (step * times) <= _MOST_TICKS)
+    ticks = [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return Plot(caption, axis, rows, [(at(tick), f"{tick:,.6g}") for tick in ticks])
 
 
 def _changes(caption: str, comparison: ScoreComparison) -> Plot:
@@ -113,21 +116,7 @@ def _changes(caption: str, comparison: ScoreComparison) -> Plot:
         count = len(list(questions))
         tone: Tone = "bad" if change < -SAME else "good" if change > SAME else "flat"
         height = max(abs(50 * change), _LEAST_HEIGHT)
-        bars.append(
-            Bar(
-                tone,
-                left=round(100 * seen / total, 2),
-                width=round(100 * count / total, 2),
-                top=50 if tone == "bad" else 50 - height,
-                height=height,
-            )
-        )
+        top = 50 if tone == "bad" else 50 - height
+        bars.append(Bar(tone, round(100 * seen / total, 2), round(100 * count / total, 2), top, height))
         seen += count
     return Plot(caption, "questions, from the worst to the best", bars=bars)
-
-
-def _ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Round values within the limits, with their text."""
-    step = 10.0 ** math.floor(math.log10((high - low) / _MOST_TICKS))
-    step *= next(times for times in (1, 2, 5, 10) if (high - low) / (step * times) <= _MOST_TICKS)
-    return [(tick * step, f"{tick * step:,.6g}") for tick in range(math.ceil(low / step), math.floor(high / step) + 1)]
