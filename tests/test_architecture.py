@@ -168,6 +168,11 @@ def test_the_agent_knows_no_http_server() -> None:
     assert [str(i) for i in seen] == []
 
 
+def test_the_augmentation_knows_neither_the_loop_nor_its_observers() -> None:
+    above = ("proxy.access", "proxy.answer", "proxy.api", "proxy.observe", "proxy.server", "proxy.upstream")
+    assert offending(("proxy.augment",), above) == []
+
+
 def test_the_ways_to_a_model_know_no_keys_and_no_passages() -> None:
     above = (
         "proxy.access",
@@ -310,7 +315,7 @@ def test_faults_of_any_kind_are_caught_in_three_places_only() -> None:
     An API's bytes may cause such a fault, and it ends no chat. Elsewhere a broad handler must end by raising.
     """
     broad = {module.name for module in MODULES for node in ast.walk(module.tree) if _catches_all(node)}
-    assert broad == {"proxy.agent.execution", "proxy.augment.middleware", "proxy.observe.middleware"}
+    assert broad == {"proxy.agent.execution", "proxy.augment.passages", "proxy.observe.middleware"}
 
 
 def _catches_all(node: ast.AST) -> bool:

@@ -1,20 +1,20 @@
 """Settings to the chats that get passages: the texts around passages, rewriting, shadow comparisons."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cli.assembly.models import upstreams
+from cli.assembly.models import Upstreams, upstreams
 from cli.assembly.stores import record_store
 from config.sections import Settings
 from config.settings import PROMPTS, SMALL_TALK, UTILITY_REQUESTS, SettingsError
 from proxy.access.ledger import Ledger
-from proxy.asgi import App
 from proxy.augment.history import Histories
 from proxy.augment.inject import Template, TemplateError
-from proxy.augment.middleware import AugmentOptions, Shadow
+from proxy.augment.middleware import Augment
+from proxy.augment.passages import Passages
 from proxy.augment.rewrite import Prompt, PromptError, Rewriter
 from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import PromptsError, UtilityPrompts
@@ -27,9 +27,6 @@ from proxy.observe.shadow.comparison import COMPARISONS, serialize_comparison
 from proxy.observe.shadow.middleware import ShadowComparison
 from proxy.upstream.routes import Routes
 from runtime.write_behind import WriteBehindQueue
-
-if TYPE_CHECKING:
-    from proxy.agent.actions import Actions
 
 # The settings in a receipt: those that decide about the passages, without paths, names and addresses.
 _RECEIPT_SETTINGS = {
@@ -55,28 +52,28 @@ def versions(settings: Settings) -> Versions:
     return Versions(version("ragway"), sha256_of(template(settings).text), settings.inject.order, values)
 
 
-def augment_options(
+def augment(
     settings: Settings,
+    ways: Upstreams,
+    routes: Routes,
+    passages: Passages,
     receipts: Receipts,
     histories: Histories,
     shadow: ShadowComparison,
-    actions: "Actions | None",
-    begun: Callable[[], Awaitable[None]],
-) -> AugmentOptions:
-    """The options of the chats that get passages. Raises SettingsError."""
-    retrieval, bench = settings.retrieval, settings.bench
-    return AugmentOptions(
-        retrieval=retrieval,
-        inject=settings.inject,
+) -> Augment:
+    """The route of chats that get passages, without actions. Raises SettingsError."""
+    bench = settings.bench
+    return Augment(
+        upstream=ways.app,
+        resolve=routes.resolve,
+        passages=passages,
         max_body_bytes=settings.server.max_body_bytes,
         utility_prompts=utility_prompts(settings),
-        small_talk=SmallTalk.read(SMALL_TALK) if retrieval.skip_housekeeping else SmallTalk(),
-        receipts=receipts if settings.receipts.keep_hours else None,
+        small_talk=SmallTalk.read(SMALL_TALK) if settings.retrieval.skip_housekeeping else SmallTalk(),
+        keep_receipt=receipts.keep if settings.receipts.keep_hours else None,
         histories=histories if settings.history.keep_hours else None,
-        shadow=Shadow(shadow, bench.shadow) if bench.shadow > 0 or bench.compare != "off" else None,
-        action_sets=actions is not None,
-        actions=actions,
-        begun=begun,
+        draws=bench.shadow > 0,
+        compared=shadow.middleware if bench.shadow > 0 or bench.compare != "off" else None,
     )
 
 
@@ -141,14 +138,13 @@ def rewrite_prompt(settings: Settings) -> Prompt:
 
 
 def shadow_comparison(
-    settings: Settings, upstream: App, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str]
+    settings: Settings, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str]
 ) -> ShadowComparison:
     """The shadow comparison, which also deletes old comparisons where no new comparisons are made."""
     bench = settings.bench
     # Connections of their own: a chat never waits for a connection that a comparison uses.
     ways, _ = upstreams(replace(settings, upstream=replace(settings.upstream, max_connections=bench.at_once)), environ)
     return ShadowComparison(
-        upstream,
         ModelCalls(ways.app, ledger, settings.usage.record),
         ways.close,
         WriteBehindQueue(record_store(settings, COMPARISONS), serialize_comparison, metrics.comparisons),

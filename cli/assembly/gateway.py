@@ -1,6 +1,5 @@
 """Settings to the gateway: all parts together."""
 
-import functools
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.assembly.chats import (
-    augment_options,
+    augment,
     rewriter,
     shadow_comparison,
     template,
@@ -30,7 +29,8 @@ from proxy.api.passthrough import Passthrough
 from proxy.app import Parts, application
 from proxy.asgi import App
 from proxy.augment.history import Histories
-from proxy.augment.middleware import Augment, AugmentOptions, already
+from proxy.augment.middleware import Augment
+from proxy.augment.passages import Passages, already
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Receipts
@@ -78,17 +78,30 @@ def gateway(
     ways, routes = upstreams(settings, environ)
     metrics, keys = metrics or metrics_of(settings, environ), accounts(settings)
     keyring, ledger = Keyring(keys, required=settings.auth.required), ledger_of(settings, keys, metrics)
-    receipts = Receipts(record_store(settings), versions(settings), metrics)
+    receipts = Receipts(record_store(settings), versions(settings), metrics.receipts)
     histories = Histories(record_store(settings, Histories.KIND), metrics.histories)
-    shadow = shadow_comparison(settings, ways.app, ledger, metrics, environ)
+    shadow = shadow_comparison(settings, ledger, metrics, environ)
     credentials = key_credentials(keys, environ)
     actions = _actions(settings, knowledge, credentials, metrics, environ)
     mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=settings.server.max_body_bytes)
-    options = augment_options(settings, receipts, histories, shadow, actions, begun)
-    augment = _augment(settings, knowledge, ways, routes, ledger)
+    passages = Passages(
+        knowledge,
+        template(settings),
+        settings.retrieval,
+        settings.inject,
+        rewriter(settings, ModelCalls(ways.app, ledger, settings.usage.record), routes),
+        None if ways.translated is None else ways.translated.window_tokens,
+        traced=settings.receipts.keep_hours > 0,
+        begun=begun,
+    )
+    chat = augment(settings, ways, routes, passages, receipts, histories, shadow)
+    if actions is not None:
+        from proxy.answer.offers import Offers  # as in `_actions`
+
+        chat = replace(chat, action_sets=True, offered=Offers(ways.app, actions, passages).call_of)
     parts = Parts(
-        chat=augment(options=options),
-        count=_count(settings, augment, options),
+        chat=chat,
+        count=_count(chat, with_passages=settings.inject.augment_count),
         knowledge=_knowledge_api(settings, knowledge, receipts, actions),
         mcp=mcp,
         admin=Admin(keys, keyring, credentials, max_body_bytes=settings.server.max_body_bytes),
@@ -122,27 +135,13 @@ def _actions(
     return chat_actions(settings, knowledge, credentials, metrics, environ)
 
 
-def _augment(
-    settings: Settings, knowledge: Knowledge, ways: Upstreams, routes: Routes, ledger: Ledger
-) -> Callable[..., Augment]:
-    """Makes `Augment` with given options. Raises SettingsError."""
-    return functools.partial(
-        Augment,
-        ways.app,
-        knowledge=knowledge,
-        resolve=routes.resolve,
-        template=template(settings),
-        translated_window=ways.translated.window_tokens if ways.translated is not None else None,
-        rewriter=rewriter(settings, ModelCalls(ways.app, ledger, settings.usage.record), routes),
-    )
-
-
-def _count(settings: Settings, augment: Callable[..., Augment], options: AugmentOptions) -> CountTokens:
-    """The route that counts tokens, with the passages of a chat if the settings want passages."""
-    with_passages = settings.inject.augment_count
-    retrieval = replace(settings.retrieval, enabled=settings.retrieval.enabled and with_passages)
-    without = replace(options, retrieval=retrieval, receipts=None, shadow=None, actions=None)
-    return CountTokens(augment(options=without), with_passages=with_passages)
+def _count(chat: Augment, *, with_passages: bool) -> CountTokens:
+    """The route that counts tokens, as of a chat without actions, which leaves no receipt."""
+    retrieval = chat.passages.retrieval
+    retrieval = replace(retrieval, enabled=retrieval.enabled and with_passages)
+    passages = replace(chat.passages, retrieval=retrieval, traced=False)
+    prepared = replace(chat, passages=passages, keep_receipt=None, compared=None, offered=None)
+    return CountTokens(prepared, with_passages=with_passages)
 
 
 def _knowledge_api(

@@ -20,8 +20,10 @@ from proxy.augment.utility_requests import UtilityPrompts
 from proxy.caller import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.dialects.base import ConversationMessage, ModelRequest, without_program_text
 from proxy.dialects.errors import ApiError, Headers
-from proxy.exchange import RagStatus
-from retrieval.records.search import Turn
+from proxy.dialects.json_body import Edit
+from proxy.dialects.target import Target
+from proxy.exchange import Exchange, RagStatus
+from retrieval.records.search import Retrieved, Turn
 
 _MAX_TURNS = 12  # of the conversation's end: rewriting uses no more
 _MAX_TURN_CHARS = 20_000
@@ -50,6 +52,45 @@ class Decision:
     action_sets: tuple[str, ...] | None = None  # that the client names; None: the client names no set, () switches off
     keeps_sets: bool = False  # the sets of the settings stay with retrieval off
     most_tokens: int = 0  # of all calls of the model in a chat with operations; 0: no ceiling
+
+
+@dataclass(slots=True)
+class Chat:
+    """A chat between the client's request and the call of the model."""
+
+    exchange: Exchange
+    request: ModelRequest  # as the client sent it
+    target: Target
+    decision: Decision
+    budget_tokens: int = 0  # of the passages
+    found: Retrieved | None = None  # None: no result of a search
+    injected: str = ""  # the passages, and the text around them
+
+    @property
+    def searched(self) -> bool:
+        """Whether the gateway searched for passages or operations."""
+        trace = self.exchange.action_trace
+        return self.decision.status == "augmented" or (trace is not None and trace.searched)
+
+    def forwarded(
+        self,
+        request: ModelRequest | None = None,
+        target: Target | None = None,
+        edits: Sequence[Edit] = (),
+        instructions: str = "",
+    ) -> bytes:
+        """The bytes for the upstream. A request without edits stays identical, byte for byte.
+
+        request, target: the chat as a chat completion; None: as the client sent it. instructions: before the passages.
+        """
+        target = target or self.target
+        return (request or self.request).edited(
+            context="\n\n".join(filter(None, (instructions, self.injected))),
+            position=target.position,
+            model=target.model or self.decision.model,
+            without_rag=True,
+            edits=edits,
+        )
 
 
 def decide(

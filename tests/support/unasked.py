@@ -13,7 +13,7 @@ from runtime.record_store import RecordStore
 def no_receipts() -> Receipts:
     """Receipts that are never kept."""
     shelf = RecordStore(Path("nowhere"), keep_s=0, max_bytes=1)
-    return Receipts(shelf, Versions("0", "", "best_first", {}), Metrics())
+    return Receipts(shelf, Versions("0", "", "best_first", {}), Metrics().receipts)
 
 
 class Unasked:

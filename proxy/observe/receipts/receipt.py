@@ -3,25 +3,23 @@
 A request makes a `Receipt` of references, in microseconds; `serialize_receipt` reads the references later, in a thread.
 """
 
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import time
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from proxy.agent.action_trace import ActionTrace
-from proxy.augment.gate import Decision
+from proxy.augment.gate import Chat, Decision, turns_of
 from proxy.augment.inject import Order, in_order
-from proxy.caller import Rights
-from proxy.dialects.base import Position
-from proxy.dialects.target import Target
 from proxy.exchange import Exchange, durations_ms
 from retrieval.records.documents import Groups
 from retrieval.records.search import Hit, Retrieved
 from runtime.record_store import RecordStore
-from runtime.write_behind import WriteBehindQueue
+from runtime.write_behind import Count, WriteBehindQueue
 
 _MOST_CHARS = 100  # of the client's name of a model
 
@@ -32,20 +30,11 @@ class Receipt:
 
     id: str
     at_s: float
-    key: str
-    owner: str
-    rights: Rights
-    model: str
-    status: str
-    reason: str
-    position: Position
+    exchange: Exchange  # before the call of the model, without the client's body
     decision: Decision
     budget_tokens: int
     found: Retrieved | None
     injected: str  # "": no text
-    injected_tokens: int
-    timings_ms: Mapping[str, float]
-    actions: ActionTrace | None  # None: the chat has no action sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,43 +47,29 @@ class Versions:
     settings: Mapping[str, Any]  # by dotted key: the settings of search and injection
 
 
-def receipt_of(
-    exchange: Exchange, target: Target, decision: Decision, budget_tokens: int, found: Retrieved | None, injected: str
-) -> Receipt:
-    """The receipt of a chat before the call of the model, without the exchange and the client's body."""
-    return Receipt(
-        exchange.id,
-        time(),
-        exchange.key,
-        exchange.owner,
-        exchange.rights,
-        exchange.model[:_MOST_CHARS],
-        exchange.rag_status,
-        exchange.rag_reason,
-        target.position,
-        decision,
-        budget_tokens,
-        found,
-        injected,
-        exchange.injected_tokens,
-        durations_ms(exchange.steps),
-        exchange.action_trace,
-    )
+def receipt_of(chat: Chat) -> Receipt:
+    """The receipt of a chat before the call of the model, without the client's body."""
+    decision, steps = chat.decision, [*chat.exchange.steps]
+    if not decision.turns:
+        decision = replace(decision, turns=turns_of(chat.request.messages()))
+    exchange = replace(chat.exchange, body=None, fields=None, granted_mb=0, after_reply=[], steps=steps)
+    return Receipt(exchange.id, time(), exchange, decision, chat.budget_tokens, chat.found, chat.injected)
 
 
 def serialize_receipt(receipt: Receipt, versions: Versions) -> bytes:
     """The receipt as JSON. Only `shown`, which makes the reader's version, reads members that begin with _."""
-    decision, found = receipt.decision, receipt.found
-    searched_for = receipt.status not in ("off", "skipped")
+    exchange, decision, found = receipt.exchange, receipt.decision, receipt.found
+    searched_for = exchange.rag_status not in ("off", "skipped")
+    model = exchange.model[:_MOST_CHARS].encode("utf-8", "replace").decode()  # no half a surrogate pair
     searched = _NOT_SEARCHED if found is None else _searched(found)
     return orjson.dumps(
         {
             "object": "knowledge.receipt",
             "id": receipt.id,
             "created_at": int(receipt.at_s),
-            "model": receipt.model.encode("utf-8", "replace").decode(),  # JSON cannot hold half a surrogate pair
-            "status": receipt.status,
-            "reason": receipt.reason,
+            "model": model,
+            "status": exchange.rag_status,
+            "reason": exchange.rag_reason,
             "question": decision.turns[-1].text,
             "turns": decision.turns,
             **searched,
@@ -103,15 +78,15 @@ def serialize_receipt(receipt: Receipt, versions: Versions) -> bytes:
             "passages": in_order(found.context.passages, versions.order) if found and receipt.injected else [],
             "injected": receipt.injected,
             "sha256": sha256_of(receipt.injected),
-            "injected_tokens": receipt.injected_tokens,
-            "position": receipt.position,
+            "injected_tokens": exchange.injected_tokens,
+            "position": exchange.target and exchange.target.position,
             "versions": {"gateway": versions.gateway, "template": versions.template, "settings": versions.settings},
-            "timings_ms": receipt.timings_ms,
-            "actions": None if receipt.actions is None else _actions(receipt.actions),
-            "_key": receipt.key,
-            "_owner": receipt.owner,
-            "_groups": receipt.rights.groups,
-            "_asked": [name for name in decision.collections if name in receipt.rights.read] if searched_for else [],
+            "timings_ms": durations_ms(exchange.steps),
+            "actions": None if exchange.action_trace is None else _actions(exchange.action_trace),
+            "_key": exchange.key,
+            "_owner": exchange.owner,
+            "_groups": exchange.rights.groups,
+            "_asked": [name for name in decision.collections if name in exchange.rights.read] if searched_for else [],
         }
     )
 
@@ -190,17 +165,19 @@ def allowed(groups: Sequence[str], reader: Groups) -> bool:
     return not groups or reader is None or not set(groups).isdisjoint(reader)
 
 
-class ReceiptCounts(Protocol):
-    """Counts receipts."""
-
-    def receipts(self, *, written: int = 0, lost: int = 0) -> None: ...
-
-
 class Receipts(WriteBehindQueue[Receipt]):
     """The unwritten receipts of this process, and access to all stored receipts."""
 
-    def __init__(self, store: RecordStore, versions: Versions, metrics: "ReceiptCounts") -> None:
-        super().__init__(store, lambda one: serialize_receipt(one, versions), metrics.receipts)
+    def __init__(self, store: RecordStore, versions: Versions, count: Count) -> None:
+        super().__init__(store, lambda one: serialize_receipt(one, versions), count)
+
+    def keep(self, chat: Chat) -> None:
+        """Keep the receipt of a searched chat: at once, or after a reply that may take several rounds."""
+        receipt, trace = receipt_of(chat), chat.exchange.action_trace
+        if trace is not None and trace.offer == "offered":
+            chat.exchange.after_reply.append(functools.partial(self.add, receipt))
+        else:
+            self.add(receipt)
 
     async def find(self, id: str) -> dict[str, Any] | None:
         """The receipt as JSON; None: no receipt of this id. Raises RetrievalError."""

@@ -1,6 +1,6 @@
 """Shadow comparison: the same question to the same model without passages, after a chat was answered with passages.
 
-The middleware stands only in front of the upstream of selected chats: chats whose client asks for a comparison
+The middleware stands only in front of the model of selected chats: chats whose client asks for a comparison
 (`x-rag: compare`), and a sample of the other chats (`bench.shadow`). The chat is answered as usual, and the middleware
 records the bytes of the reply in transit. After the last byte, a separate task asks the model without passages, over
 separate connections: a comparison can neither delay nor fail a reply, and makes no request if the client left.
@@ -11,7 +11,9 @@ like the limits of a key.
 """
 
 import asyncio
+import functools
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -19,10 +21,10 @@ from dataclasses import replace
 from config.sections import BenchSettings
 from proxy.access.usage import COMPARISONS
 from proxy.asgi import App, Message, Receive, Scope, Send
-from proxy.augment.middleware import CHAT, Chat
+from proxy.augment.gate import Chat
 from proxy.caller import Limits
 from proxy.dialects.errors import ApiError, Headers
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import Exchange
 from proxy.model_calls import ModelCalls, Owner
 from proxy.observe.metrics import Metrics
 from proxy.observe.shadow.comparison import Comparison, Side
@@ -48,20 +50,20 @@ class ShadowComparison:
 
     def __init__(
         self,
-        app: App,
         models: ModelCalls,
         disconnect: Callable[[], Awaitable[None]],
         keeper: WriteBehindQueue[Comparison],
         metrics: Metrics,
         settings: BenchSettings,
+        draw: Callable[[], float] = random.random,
     ) -> None:
-        """models: over connections without chats; disconnect: closes the connections."""
-        self._app = app
+        """models: over connections without chats; disconnect: closes the connections. draw: from 0 to 1."""
         self._models = models
         self._disconnect = disconnect
         self.keeper = keeper
         self._metrics = metrics
         self._settings = settings
+        self._draw = draw
         self._owner = Owner(
             COMPARISONS, Limits(tokens_per_day=settings.tokens_per_day, usd_per_day=settings.usd_per_day)
         )
@@ -70,23 +72,29 @@ class ShadowComparison:
         self._spent_until_s = 0.0
         self._logged_s: dict[str, float] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def middleware(self, chat: Chat) -> Callable[[App], App] | None:
+        """The middleware, if the client asks for a comparison or the chat is drawn. chat: asking, or searched for."""
+        if chat.decision.compare or self._draw() < self._settings.shadow:
+            return lambda app: functools.partial(self._answer, chat, app)
+        return None
+
+    async def _answer(self, chat: Chat, app: App, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat; then compare the answer, if allowed and possible."""
-        exchange, chat = exchange_of(scope), scope[CHAT]
+        exchange = chat.exchange
         why_not = self._why_not(chat, exchange)
         if chat.decision.compare:
             exchange.comparison = why_not or TAKEN
         if why_not:
             self._dropped(why_not)
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         recorder = ReplyRecorder(send, exchange.started, exchange.dialect)
         self.under_way += 1
         begun = False
         try:
-            await self._app(scope, receive, recorder.send)
+            await app(scope, receive, recorder.send)
             if recorder.whole and recorder.status in _WORTH_COMPARING:
-                task = asyncio.create_task(self._compare(chat, exchange, recorder, scope))
+                task = asyncio.create_task(self._compare(chat, recorder, scope))
                 self._tasks.add(task)
                 task.add_done_callback(self._over)
                 begun = True
@@ -117,15 +125,14 @@ class ShadowComparison:
             return "budget"
         return "busy" if self.under_way >= self._settings.at_once else ""
 
-    async def _compare(self, chat: Chat, exchange: Exchange, recorder: ReplyRecorder, scope: Scope) -> None:
+    async def _compare(self, chat: Chat, recorder: ReplyRecorder, scope: Scope) -> None:
         """Ask the model without passages, and keep both answers."""
-        outcome = "unfinished"
-        model = chat.target.model
+        exchange, outcome = chat.exchange, "unfinished"
         try:
-            rag = await asyncio.to_thread(recorder.side, exchange.body or b"", model)
-            raw = await self._raw(chat, exchange, scope)
+            rag = await asyncio.to_thread(recorder.side, exchange.body or b"", chat.target.model)
+            raw = await self._raw(chat, scope)
             outcome = ""
-            self.keeper.add(_comparison(chat, exchange, rag, raw))
+            self.keeper.add(_comparison(chat, rag, raw))
         except UnreadableReply as why:
             outcome = "unreadable"
             log.info("%s is not compared: %s", exchange.id, why)
@@ -137,8 +144,9 @@ class ShadowComparison:
             if outcome:
                 self._dropped(outcome)
 
-    async def _raw(self, chat: Chat, exchange: Exchange, scope: Scope) -> Side:
+    async def _raw(self, chat: Chat, scope: Scope) -> Side:
         """The model's answer without passages, or the error. Raises _BudgetSpent, UnreadableReply."""
+        exchange = chat.exchange
         body = chat.request.edited(model=chat.target.model or chat.decision.model, without_rag=True)
         owner = replace(self._owner, request=exchange.id)
         call = self._models.call_of(
@@ -198,8 +206,8 @@ def _headers(headers: Headers) -> Headers:
     return [pair for pair in headers if pair[0] not in _ONCE and pair[0] != b"accept-encoding"]
 
 
-def _comparison(chat: Chat, exchange: Exchange, rag: Side, raw: Side) -> Comparison:
-    decision = chat.decision
+def _comparison(chat: Chat, rag: Side, raw: Side) -> Comparison:
+    exchange, decision = chat.exchange, chat.decision
     return Comparison(
         id=exchange.id,
         at_s=time.time(),

@@ -15,7 +15,8 @@ from config.settings import SMALL_TALK, load
 from proxy.asgi import Receive, Scope, Send
 from proxy.augment.history import Histories, row_id
 from proxy.augment.inject import Order, Template
-from proxy.augment.middleware import Augment, AugmentOptions, already
+from proxy.augment.middleware import Augment
+from proxy.augment.passages import Passages, already
 from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.caller import EVERYTHING
@@ -63,25 +64,24 @@ async def asked(
     tapped: bool = False,
 ) -> tuple[Exchange, Five]:
     knowledge, exchange = Five(), Exchange(rights=EVERYTHING, path=dialect.path, dialect=dialect)
-    options = AugmentOptions(
-        retrieval=replace(DEFAULTS.retrieval, collections=("docs",), deadline_s=deadline_s),
-        inject=replace(DEFAULTS.inject, budget_tokens=BUDGET_TOKENS, window_share=0.5, order=order),
-        max_body_bytes=10**7,
-        utility_prompts=UtilityPrompts(),
-        small_talk=SmallTalk.read(SMALL_TALK),
-        histories=histories,
-        begun=begun,
-    )
 
     async def upstream(scope: Scope, receive: Receive, send: Send) -> None:
         raise AssertionError("the route prepares the call and does not make the call")
 
     app = Augment(
-        upstream,
-        knowledge=knowledge,
-        template=Template("{passages}"),
-        options=options,
+        upstream=upstream,
         resolve=lambda name, rights: Target(name, lane, "", "", window_tokens=window_tokens),
+        passages=Passages(
+            knowledge,
+            Template("{passages}"),
+            replace(DEFAULTS.retrieval, collections=("docs",), deadline_s=deadline_s),
+            replace(DEFAULTS.inject, budget_tokens=BUDGET_TOKENS, window_share=0.5, order=order),
+            begun=begun,
+        ),
+        max_body_bytes=10**7,
+        utility_prompts=UtilityPrompts(),
+        small_talk=SmallTalk.read(SMALL_TALK),
+        histories=histories,
     )
     call = Call([orjson.dumps(body)])
     prepared = await app(scope_of(exchange=exchange), call.receive, call.send)

@@ -8,8 +8,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from proxy.augment.gate import Decision
+from proxy.augment.gate import Chat, Decision
 from proxy.caller import EVERYTHING
+from proxy.dialects.chat import CHAT
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
@@ -47,7 +48,8 @@ class Written:
 def made(question: str = "What?", model: str = "echo") -> Receipt:
     decision = Decision("echo", "augmented", "", (Turn("user", question),), ("docs",), False, None)
     exchange = Exchange(rights=EVERYTHING, model=model, rag_status="empty", rag_reason="nothing relevant found")
-    return receipt_of(exchange, Target("", "echo", "", ""), decision, 100, None, "")
+    request, exchange.target = CHAT.parse(b'{"model": "echo", "messages": []}'), Target("", "echo", "", "")
+    return receipt_of(Chat(exchange, request, exchange.target, decision, 100))
 
 
 @pytest.fixture
@@ -126,7 +128,7 @@ def test_the_same_again_changes_nothing(shelved: Callable[..., RecordStore]) -> 
 
 async def test_a_receipt_can_be_read_before_and_after_it_is_written(tmp_path: Path) -> None:
     shelf, metrics = RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20), Metrics()
-    receipts, one = Receipts(shelf, VERSIONS, metrics), made("How?")
+    receipts, one = Receipts(shelf, VERSIONS, metrics.receipts), made("How?")
     receipts.add(one)
     before = await receipts.find(one.id)
     assert before is not None
@@ -145,7 +147,7 @@ async def test_where_nothing_can_be_written_they_wait_and_too_many_are_counted(
     folder = tmp_path / "data"
     folder.write_text("no folder")
     metrics = Metrics()
-    receipts = Receipts(RecordStore(folder / "deeper", keep_s=3600, max_bytes=1 << 20), VERSIONS, metrics)
+    receipts = Receipts(RecordStore(folder / "deeper", keep_s=3600, max_bytes=1 << 20), VERSIONS, metrics.receipts)
     many = [made(f"CNRY {i}") for i in range(1005)]
     for one in many:
         receipts.add(one)
@@ -164,7 +166,7 @@ async def test_what_could_not_be_written_is_tried_again_by_itself(
     blocked = tmp_path / "data"
     blocked.write_text("no folder")
     shelf, counts = RecordStore(blocked, keep_s=3600, max_bytes=1 << 20), Written()
-    receipts = Receipts(shelf, VERSIONS, counts)
+    receipts = Receipts(shelf, VERSIONS, counts.receipts)
     receipts.add(one := made())
     keeping = asyncio.create_task(receipts.run())
     await counts.told.wait()
@@ -181,7 +183,7 @@ async def test_what_could_not_be_written_is_tried_again_by_itself(
 async def test_a_model_that_is_no_text_spoils_no_receipt(tmp_path: Path) -> None:
     """Half a surrogate pair, as JSON allows it."""
     shelf, metrics = RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20), Metrics()
-    receipts = Receipts(shelf, VERSIONS, metrics)
+    receipts = Receipts(shelf, VERSIONS, metrics.receipts)
     receipts.add(odd := made(model="echo \ud800" + "o" * 1000))
     receipts.add(other := made())
     receipts.stop()
@@ -194,7 +196,7 @@ async def test_a_model_that_is_no_text_spoils_no_receipt(tmp_path: Path) -> None
 
 
 async def test_leaving_writes_what_waits_at_once(tmp_path: Path) -> None:
-    receipts = Receipts(RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20), VERSIONS, Metrics())
+    receipts = Receipts(RecordStore(tmp_path, keep_s=3600, max_bytes=1 << 20), VERSIONS, Metrics().receipts)
     keeping = asyncio.create_task(receipts.run())
     await asyncio.sleep(0)
     receipts.add(one := made())

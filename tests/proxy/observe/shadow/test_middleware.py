@@ -14,9 +14,7 @@ from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, usage_query
 from proxy.asgi import App, Receive, Scope, Send, send_json
-from proxy.augment.gate import decide
-from proxy.augment.middleware import CHAT as CHAT_KEY
-from proxy.augment.middleware import Chat, Shadow
+from proxy.augment.gate import Chat, decide
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.caller import EVERYTHING, NOTHING, Limits, Names, Rights
 from proxy.dialects.chat import CHAT
@@ -58,7 +56,6 @@ class House:
         self.keeping = asyncio.gather(self.ledger.run(), self.keeper.run())
         self.comparing: ShadowComparison | None = None
         self.raw: list[bytes] = []
-        self.app: App = answers
 
     def comparisons(
         self,
@@ -78,16 +75,15 @@ class House:
             pass
 
         self.comparing = ShadowComparison(
-            self._answer,
             ModelCalls(asked, self.ledger, "with_keys"),
             nothing,
             self.keeper,
             self.metrics,
             BenchSettings(
-                0.0, who, limits.usd_per_day or 0.0, limits.tokens_per_day or 0, at_once, keep_days=1, max_mb=1
+                share, who, limits.usd_per_day or 0.0, limits.tokens_per_day or 0, at_once, keep_days=1, max_mb=1
             ),
+            iter(draws).__next__,
         )
-        self.selection = Shadow(self.comparing, share, iter(draws).__next__)
         return self.comparing
 
     async def chat(
@@ -107,19 +103,13 @@ class House:
         exchange = Exchange(rights=rights, model="echo", rag_status=status, body=b'{"with": "passages"}')
         scope = scope_of(headers=headers, exchange=exchange)
         decision = decide(request, scope, enabled=True, collections=("docs",), utility_prompts=UtilityPrompts())
-        self.app = app
-        if self.selection.selects(decision):
-            scope[CHAT_KEY] = Chat(decision, request, target or Target("echo", "echo", "", ""))
-            app_in_front = self.selection.app
-        else:
-            app_in_front = app
-        call = await Call().to(app_in_front, scope)
+        one = Chat(exchange, request, target or Target("echo", "echo", "", ""), decision)
+        may_be_drawn = decision.compare or decision.status == "augmented"
+        middleware = self.comparing.middleware(one) if may_be_drawn else None
+        call = await Call().to(app if middleware is None else middleware(app), scope)
         if app is answers:
             assert call.sent[-1]["body"] == ANSWER
         return exchange
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app(scope, receive, send)
 
     async def done(self) -> list[Comparison]:
         """All that was compared, once nothing is under way any more."""

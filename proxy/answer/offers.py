@@ -1,0 +1,96 @@
+"""Which chats are offered operations, and the call that answers such a chat."""
+
+import asyncio
+import functools
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proxy.agent.action_trace import ActionTrace
+from proxy.agent.actions import Actions, unsuited
+from proxy.agent.ask.request_forms import suits
+from proxy.agent.toolbox import Toolbox
+from proxy.agent.tools.document_search import SearchDocuments
+from proxy.answer.bridged import ClientChat, app_of, client_chat
+from proxy.asgi import App
+from proxy.augment.gate import HOUSEKEEPING, Chat, turns_of
+from proxy.augment.passages import Passages
+from proxy.dialects.base import ModelRequest
+from proxy.dialects.json_body import Edit, by_size
+from proxy.exchange import ModelCall
+from retrieval.errors import RetrievalError
+
+log = logging.getLogger("ragway")
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """Prepares the calls of chats with action sets, or with tools of the gateway."""
+
+    upstream: App
+    actions: Actions
+    passages: Passages
+
+    async def call_of(self, chat: Chat) -> ModelCall | None:
+        """The call that answers a chat with an offer, or a chat that continues a response of the gateway.
+
+        None: another chat. Raises ApiError 404 for an unknown set.
+        """
+        exchange, decision, actions = chat.exchange, chat.decision, self.actions
+        off = decision.action_sets is None and decision.status == "off" and not decision.keeps_sets
+        sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
+        exchange.action_trace = ActionTrace(sets) if sets or (actions.limits.tools and not off) else None
+        completion = await client_chat(chat.request, decision.model, chat.target, exchange, actions)
+        if completion is None:
+            return None
+        toolbox = await self._toolbox(chat, completion, sets)
+        if toolbox is None and not completion.continues:
+            return None
+
+        def forwarded(request: ModelRequest, edits: Sequence[Edit], instructions: str = "") -> bytes:
+            return chat.forwarded(request, completion.target, edits, instructions)
+
+        if toolbox is not None and chat.found is not None and chat.injected:
+            toolbox.passages = [one.text for one in chat.found.context.passages]
+        call = app_of(completion, self.upstream, forwarded, toolbox, exchange, actions)
+        edits = [] if toolbox is None else toolbox.edits(completion.request)
+        exchange.body = await by_size(chat.request.raw, functools.partial(forwarded, completion.request, edits))
+        exchange.most_tokens = decision.most_tokens
+        return call
+
+    async def _toolbox(self, chat: Chat, completion: ClientChat, sets: Sequence[str]) -> Toolbox | None:
+        """The tools that the model may call; None: none."""
+        exchange, decision, actions = chat.exchange, chat.decision, self.actions
+        request, trace = completion.request, exchange.action_trace
+        if trace is None:
+            return None
+        messages = request.messages()
+        turns = decision.turns or turns_of(messages)
+        why = "the request chooses the tool" if completion.narrowed else unsuited(request, messages)
+        if decision.reason == HOUSEKEEPING or not turns:
+            why = HOUSEKEEPING if turns else "the request has no question"
+        if why:
+            log.info("%s no operation is offered: %s", exchange.id, why)
+            return None
+        protocol = actions.tool_protocols.of(chat.target, request.fields)
+        if protocol == "none":
+            trace.offer = "model refuses tools"
+        if protocol == "none" or not suits(protocol, request):
+            return None
+        own, passages, deadline_s = [], self.passages, self.passages.retrieval.deadline_s
+        if sets and exchange.searched and actions.limits.search_documents:
+            own.append(
+                SearchDocuments(passages.knowledge, explicit=decision.explicit, k=decision.k, deadline_s=deadline_s)
+            )
+        began = time.perf_counter()
+        await passages.begun()
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await actions.offer(request, turns, sets, exchange, chat.target, own)
+        except (RetrievalError, TimeoutError) as error:
+            trace.offer = "search failed"
+            log.warning("%s no operation is offered: %s", exchange.id, str(error) or "the search takes too long")
+            return None
+        finally:
+            exchange.ended_step("action_search", began)
