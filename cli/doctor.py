@@ -156,7 +156,7 @@ async def _specs(seen: Examination) -> None:
     for name, spec in specs.items():
         try:
             raw = await document_of(seen.settings, name, spec)
-            rows = await reader.read(Spec(name, raw, configured_address(seen.settings, name), spec))
+            rows = await reader.run(Spec(name, raw, configured_address(seen.settings, name), spec))
             if row := row_to_write(seen.settings, name, rows.credentials):
                 seen.found(f"actions.{name}.auth", "the document asks for credentials", row)
         except UnreadableSpec as error:

@@ -23,10 +23,7 @@ _FURTHER_MODELS = re.compile(r"(.*_)?(models?|fallbacks?)(_.*)?")
 
 @dataclass(frozen=True)
 class Names:
-    """Granted names: exact names, and patterns that end with * ("team-*", "*").
-
-    No pattern stands for a reserved collection.
-    """
+    """Granted names: exact ones, and patterns that end with * ("team-*"), which stand for no reserved collection."""
 
     granted: Sequence[str] = ()
     exact: frozenset[str] = field(init=False, compare=False, repr=False)

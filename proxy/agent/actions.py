@@ -9,6 +9,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -59,37 +60,26 @@ class Apis(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class Actions:
     """The action sets that chats can use."""
 
-    def __init__(
-        self,
-        library: ActionLibrary,
-        apis: Apis,
-        configured: Mapping[str, bool],
-        limits: ActionLimits,
-        hidden_rounds: HiddenRounds | None,
-        unsupported: UnsupportedFeatures,
-        stored: StoredResults | None = None,
-    ) -> None:
-        """configured: name of each set -> whether every chat is offered the operations.
+    library: ActionLibrary
+    apis: Apis
+    configured: Mapping[str, bool]  # name of each set -> whether every chat is offered the operations
+    limits: ActionLimits
+    hidden_rounds: HiddenRounds | None  # None keeps no round
+    unsupported: UnsupportedFeatures  # by upstreams, for chats of other dialects
+    stored: StoredResults | None = None  # None keeps no result for later questions
+    tool_protocols: ToolProtocols = field(init=False)
+    _keeping: list[asyncio.Task[None]] = field(default_factory=list, init=False)
+    _sets: Mapping[str, ActionSet] = field(default_factory=dict, init=False)
+    _baked_in: Mapping[str, Sequence[Operation]] = field(default_factory=dict, init=False)
+    _faults: Sequence[BakedInFault] = field(default=(), init=False)
+    _read_s: float = field(default=-_SETS_S, init=False)
 
-        hidden_rounds: None keeps no round. unsupported: by upstreams, for other dialects' chats. stored: None keeps no
-        result for later questions.
-        """
-        self.library = library
-        self.apis = apis
-        self._configured = configured
-        self.limits = limits
-        self.hidden_rounds = hidden_rounds
-        self.unsupported = unsupported
-        self.tool_protocols = ToolProtocols(unsupported)
-        self._stored = stored
-        self._keeping: list[asyncio.Task[None]] = []
-        self._sets: Mapping[str, ActionSet] = {}
-        self._baked_in: Mapping[str, Sequence[Operation]] = {}
-        self._faults: Sequence[BakedInFault] = ()
-        self._read_s = -_SETS_S
+    def __post_init__(self) -> None:
+        self.tool_protocols = ToolProtocols(self.unsupported)
 
     async def start(self) -> None:
         """Start to write the memory and the results; log what is wrong with baked-in operations."""
@@ -109,7 +99,7 @@ class Actions:
 
     @property
     def _queues(self) -> list[HiddenRounds | StoredResults]:
-        return [queue for queue in (self.hidden_rounds, self._stored) if queue is not None]
+        return [queue for queue in (self.hidden_rounds, self.stored) if queue is not None]
 
     def forget(self, key: str, id: str) -> None:
         """Forget the conversation of a stored response that the client deletes."""
@@ -125,9 +115,9 @@ class Actions:
 
         Raises ApiError 404, the same error for an unknown set and for a set that the caller may not read.
         """
-        readable = [name for name in self._configured if collection_of(name) in rights.read]
+        readable = [name for name in self.configured if collection_of(name) in rights.read]
         if named is None:
-            return [name for name in readable if self._configured[name]]
+            return [name for name in readable if self.configured[name]]
         for name in named:
             if name not in readable:
                 known = ", ".join(readable) or "none"
@@ -177,7 +167,7 @@ class Actions:
         structured_output = wants_structured_output(request.fields)
         toolbox = Toolbox(taken, others=others, tool_protocol=protocol, structured_output=structured_output)
         toolbox.refuses = partial(self.tool_protocols.refuses, target)
-        toolbox.result_store = ResultStore(self._stored, exchange.key)
+        toolbox.result_store = ResultStore(self.stored, exchange.key)
         own = [*self.limits.tools, *own]
         find = [FindActions(search, self.limits.search_s)] if sets else []
         if conversation is not None:

@@ -48,8 +48,6 @@ _LONG_NUMBER = re.compile(r"[0-9]{19}")
 
 
 class Execution:
-    """The calls of one chat."""
-
     def __init__(
         self,
         toolbox: Toolbox,

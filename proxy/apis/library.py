@@ -72,14 +72,13 @@ class FoundActions:
     texts: Retrieved | None = None  # of the search of texts; None: no set has documents
 
 
+@dataclass(frozen=True, slots=True)
 class ActionLibrary:
     """The action sets with their searchable texts."""
 
-    def __init__(self, store: ActionStore, knowledge: Knowledge, reader: SpecReader | None = None) -> None:
-        """reader: for `add`; None for a library that is searched alone."""
-        self.store = store
-        self._knowledge = knowledge
-        self._reader = reader
+    store: ActionStore
+    knowledge: Knowledge
+    reader: SpecReader | None = None  # for `add`; None for a library that is searched alone
 
     async def add(
         self,
@@ -94,13 +93,13 @@ class ActionLibrary:
     ) -> AddReport:
         """Bring a set up to date with a document.
 
-        base_url, source, limits: as in `Spec`. owner: as in `SpecReader.read`.
+        base_url, source, limits: as in `Spec`. owner: whoever shares the processes with others, such as a key.
 
         An unreadable document changes no set. After an interruption, the operations are the old operations, and the
         next `add` of any document completes the texts. Raises UnreadableSpec, RetrievalError.
         """
-        assert self._reader is not None, "a library without a reader adds nothing"
-        rows = await self._reader.read(Spec(name, raw, base_url, source, limits), owner=owner)
+        assert self.reader is not None, "a library without a reader adds nothing"
+        rows = await self.reader.run(Spec(name, raw, base_url, source, limits), owner=owner)
         return await self.write(name, rows, source=source, progress=progress)
 
     async def write(self, name: str, rows: SetRows, *, source: str = "", progress: Progress | None = None) -> AddReport:
@@ -132,10 +131,7 @@ class ActionLibrary:
             return await self._remove_texts(name, ()) > 0 or existed
 
     async def find(self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC) -> FoundActions:
-        """At most k operations for the latest question.
-
-        Sets without documents are left out. Raises RetrievalError.
-        """
+        """At most k operations for the latest question, of the sets with documents. Raises RetrievalError."""
         if not sets:
             return FoundActions()
         view = replace(view, filter=_filter(tuple(sets)))
@@ -153,7 +149,7 @@ class ActionLibrary:
         return FoundActions(actions, found)
 
     async def _texts(self, question: Sequence[Turn], k: int, view: View) -> Retrieved:
-        return await self._knowledge.search.retrieve(
+        return await self.knowledge.search.retrieve(
             SearchRequest(
                 question,
                 [COLLECTION],
@@ -181,9 +177,9 @@ class ActionLibrary:
 
     async def _write_texts(self, texts: Sequence[DocumentInput], progress: Progress | None) -> None:
         with contextlib.suppress(CollectionExists):
-            await self._knowledge.writing.create_collection(COLLECTION, None)
+            await self.knowledge.writing.create_collection(COLLECTION, None)
         for at in range(0, len(texts), _BATCH):
-            results = await self._knowledge.writing.put(COLLECTION, texts[at : at + _BATCH])
+            results = await self.knowledge.writing.put(COLLECTION, texts[at : at + _BATCH])
             failed = next((result for result in results if result.state in ("refused", "failed")), None)
             if failed is not None:
                 raise RetrievalError(f"{failed.key} cannot be stored: {failed.reason}")
@@ -192,9 +188,9 @@ class ActionLibrary:
 
     async def _remove_texts(self, name: str, kept: Collection[str]) -> int:
         """Delete the set's texts with other keys, also texts that an interrupted writing left; returns the number."""
-        writing, removed = self._knowledge.writing, 0
+        writing, removed = self.knowledge.writing, 0
         with contextlib.suppress(UnknownCollection):
-            keys = await self._knowledge.library.keys_under(COLLECTION, f"{name}/")
+            keys = await self.knowledge.library.keys_under(COLLECTION, f"{name}/")
             gone = [key for key in keys if key not in kept]
             for at in range(0, len(gone), _BATCH):
                 removed += await writing.detach(COLLECTION, gone[at : at + _BATCH], None)

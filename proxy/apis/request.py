@@ -270,7 +270,6 @@ def _path_value(parameter: Parameter, value: Any) -> str:
 
 
 def _styled_path(parameter: Parameter, value: Any) -> str:
-    """A value in the parameter's style."""
     before, joint = {"simple": ("", ","), "label": (".", "."), "matrix": (";", ";")}[parameter.style]
     name = f"{quote(parameter.name, safe=_UNRESERVED)}=" if parameter.style == "matrix" else ""
     parts = _flat(value, _encoded, explode=parameter.explode)
@@ -340,7 +339,6 @@ def _exploded(name: str, value: Any, reserved: bool) -> Iterator[str]:
 
 
 def _without_null(value: Any, level: int = 0) -> Any:
-    """The value without members and elements that are null."""
     if level > _MOST_LEVELS:
         raise BadArgument("a value has too many levels")
     if isinstance(value, dict):

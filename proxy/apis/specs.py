@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 from config.sections import IngestSettings
 from proxy.apis.addresses import origin_of
-from proxy.apis.openapi.budget import DocumentTooLarge
+from proxy.apis.openapi.budget import DocumentTooLarge, ReadBudget
 from proxy.apis.openapi.operation import Operation, Uncallable
 from proxy.apis.openapi.operations import operations_of, server_of
 from proxy.apis.openapi.read import MAX_BYTES, UnreadableSpec, read_spec
@@ -45,8 +45,6 @@ OF_CLIENT = SpecLimits(4 * 2**20, 5_000)
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A document to read into an action set."""
-
     name: str  # of the set
     raw: bytes
     base_url: str = ""  # "" takes the document's first server
@@ -74,7 +72,7 @@ class SetRows:
     credentials: Mapping[str, str]  # members of the set's row that the document asks for
 
 
-class SpecReader:
+class SpecReader(Sandbox[Spec, SetRows]):
     """Reads documents in processes of their own. A process ends with its document, and gives the memory back."""
 
     def __init__(self, limits: IngestSettings) -> None:
@@ -87,11 +85,7 @@ class SpecReader:
             memory_mb=limits.max_read_mb,
             nice=_NICE,
         )
-        self._sandbox: Sandbox[Spec, SetRows] = Sandbox(job, processes=_PROCESSES, idle=0)
-
-    async def read(self, spec: Spec, *, owner: str = "") -> SetRows:
-        """owner: whoever shares the processes with others, such as a key. Raises UnreadableSpec."""
-        return await self._sandbox.run(spec, owner=owner)
+        super().__init__(job, processes=_PROCESSES, idle=0)
 
 
 def _worker() -> Callable[[Spec], SetRows]:
@@ -160,7 +154,7 @@ def address_of(document: Mapping[str, object], source: str) -> str:
     """
     base = source.partition("?")[0] if is_url(source) else ""
     try:
-        url = server_of(document.get("servers"))
+        url = server_of(document.get("servers"), ReadBudget())
         parts = urlsplit(urljoin(base or "https://", url or "/") if base or url.startswith("//") else url)
     except ValueError as error:  # a server without an address, or not a URL
         raise UnreadableSpec(f"{error}: {_GIVE_ADDRESS}") from error

@@ -27,8 +27,6 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 @dataclass(frozen=True, slots=True)
 class ActionSet:
-    """The operations of one OpenAPI document."""
-
     name: str
     title: str
     base_url: str

@@ -39,10 +39,7 @@ class ConversationMessage(NamedTuple):
 
 
 def text_of(content: Any, types: Sequence[str] = ("text",)) -> str:
-    """The text of a content: a string, or the text parts of a list; "" where the content has no text.
-
-    types: of the text parts.
-    """
+    """The text of a content: a string, or the text parts of a list, of these types; "" if there is none."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

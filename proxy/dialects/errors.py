@@ -4,6 +4,7 @@ The relay passes the bytes of an upstream's error on unchanged.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import orjson
@@ -11,32 +12,25 @@ import orjson
 Headers = list[tuple[bytes, bytes]]
 
 
+@dataclass(eq=False, repr=False)
 class ApiError(Exception):
     """An error answer of the gateway: the fault, the expected value, the remedy."""
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        code: str,
-        type: str = "invalid_request_error",
-        param: str | None = None,
-        headers: Headers | None = None,
-        log_text: str = "",
-    ) -> None:
-        """log_text: for the log, where the code is the upstream's: an upstream's word may quote a key or a text. Or
-        the code, a colon, and what only the operator should read: an address, the id of a key.
-        """
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.code = code
-        self.type = type
-        self.param = param
-        self.headers = headers or []  # besides content-type and content-length
-        self.log_text = log_text or code
-        self.details: Mapping[str, Any] = {}  # for programs, in errors of messages alone
+    status: int
+    message: str
+    _: KW_ONLY
+    code: str
+    type: str = "invalid_request_error"
+    param: str | None = None
+    headers: Headers = field(default_factory=list)  # besides content-type and content-length
+    # For the log, if the code is the upstream's, which may quote a key or a text. Or the code, a colon, and what only
+    # the operator should read: an address, the id of a key.
+    log_text: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict, init=False)  # for programs, in errors of messages alone
+
+    def __post_init__(self) -> None:
+        super().__init__(self.message)
+        self.log_text = self.log_text or self.code
 
     def body(self) -> bytes:
         message, param = encodable(self.message), None if self.param is None else encodable(self.param)
@@ -55,9 +49,6 @@ def method_not_allowed(method: str, path: str, allowed: Sequence[str]) -> ApiErr
 
 
 def upstream_error(status: int, message: str, code: str, *, cause: str = "") -> ApiError:
-    """A failure of the upstream. 502: unreachable, or broken off. 504: too slow.
-
-    cause: address and reason, for the log.
-    """
+    """A failure of the upstream: 502 unreachable or broken off, 504 too slow. cause: address and reason, logged."""
     log_text = f"{code}: {cause}" if cause else code
     return ApiError(status, message, code=code, type="upstream_error", log_text=log_text)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from proxy import permitted
@@ -16,9 +17,14 @@ SEARCH = "search_documents"
 _MOST_PASSAGES = 20
 
 
+@dataclass(eq=False)
 class SearchDocuments(Tool):
     """The tool of a chat whose passages were searched for: `exchange.searched` has the collections."""
 
+    knowledge: Knowledge
+    explicit: bool  # the client named the collections
+    k: int | None  # passages; None: the setting
+    deadline_s: float
     name = SEARCH
     description = "Search the documents for further passages, where the passages at hand do not answer the question."
     schema = arguments_schema(
@@ -27,27 +33,20 @@ class SearchDocuments(Tool):
         k={"type": "integer", "minimum": 1, "maximum": _MOST_PASSAGES, "description": "Passages, at most"},
     )
 
-    def __init__(self, knowledge: Knowledge, *, explicit: bool, k: int | None, deadline_s: float) -> None:
-        """explicit: the client named the collections. k: passages; None: the setting."""
-        self._knowledge = knowledge
-        self._explicit = explicit
-        self._k = k
-        self._deadline_s = deadline_s
-
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
         exchange = calling.chat.exchange
         asked = permitted.PermittedSearch(
             [Turn("user", arguments["query"])],
             exchange.searched,
             exchange.rights,
-            self._explicit,
-            k=int(arguments["k"]) if "k" in arguments else self._k,  # 3.0 is a whole number, too
+            self.explicit,
+            k=int(arguments["k"]) if "k" in arguments else self.k,  # 3.0 is a whole number, too
             budget_tokens=calling.max_chars // BYTES_PER_TOKEN,
         )
         began = time.perf_counter()
         try:
-            async with asyncio.timeout(self._deadline_s):
-                found = await permitted.search(self._knowledge, asked)
+            async with asyncio.timeout(self.deadline_s):
+                found = await permitted.search(self.knowledge, asked)
         except (RetrievalError, TimeoutError):
             return Refused("The documents cannot be searched at present.", "failed")
         finally:

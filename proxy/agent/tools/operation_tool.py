@@ -6,7 +6,7 @@ A further tool searches for operations.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.agent.action_trace import CallOutcome
@@ -49,8 +49,6 @@ _LARGE_RESULTS = 1 << 16  # characters that are searched in a thread
 
 
 class OperationTool(Tool):
-    """An operation of a set that a chat may call."""
-
     def __init__(self, operation: Operation, api: Api) -> None:
         self.operation = operation
         self.api = api
@@ -87,7 +85,6 @@ class OperationTool(Tool):
 
     @property
     def summary(self) -> str:
-        """What the operation does, in a line."""
         return self.operation.summary or self.path
 
     def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -103,9 +100,12 @@ class OperationTool(Tool):
         return await _Call(self, calling.chat, arguments).result(calling)
 
 
+@dataclass(eq=False)
 class FindActions(Tool):
     """Makes tools of the operations that are found."""
 
+    search: Callable[[Sequence[Turn]], Awaitable[Sequence[OperationTool]]]
+    seconds: float | None = None  # for a search; None: no limit
     name = FIND
     description = (
         "Search for further operations of the APIs, where no other tool fits. "
@@ -116,18 +116,11 @@ class FindActions(Tool):
         query={"type": "string", "minLength": 1, "description": "What the operation should do, in a few words"},
     )
 
-    def __init__(
-        self, search: Callable[[Sequence[Turn]], Awaitable[Sequence[OperationTool]]], seconds: float | None = None
-    ) -> None:
-        """seconds: for a search; None: no limit."""
-        self._search = search
-        self._seconds = seconds
-
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
         toolbox = calling.chat.toolbox
         try:
-            async with asyncio.timeout(self._seconds):
-                found = await self._search([Turn("user", arguments["query"])])
+            async with asyncio.timeout(self.seconds):
+                found = await self.search([Turn("user", arguments["query"])])
         except (RetrievalError, TimeoutError):
             return Refused("The search does not work at present.", "failed")
         rows = [f"{name}: {quoted_label(one.summary)}" for one in found for name in toolbox.add([one])]
@@ -305,7 +298,7 @@ class _Call:
         Raises TooManyValues.
         """
         listed = self._chat.listed
-        if self._native or WHICH in self._asked:
+        if self._native or WHICH in self._asked or not listed:
             return None
         values = identifiers(self._tool.operation, self._tool.schema, self._arguments)
 
@@ -314,8 +307,6 @@ class _Call:
             choices = ((path, open_choice(value, results, self._chat.said)) for path, value in values)
             return next(((path, choice) for path, choice in choices if choice is not None), None)
 
-        if not values or not listed:
-            return None
         large = sum(len(text) for text, _ in listed) > _LARGE_RESULTS
         return await asyncio.to_thread(found) if large else found()
 
@@ -368,7 +359,6 @@ class _Call:
         return f"If {name} without these arguments is right, answer with {example(name, known)}"
 
     def _producer_hint(self) -> str:
-        """How the model finds the values of an operation."""
         producer = self._producer
         if producer is None:
             return "Find the values by another tool, or ask the user."

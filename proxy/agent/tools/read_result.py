@@ -1,5 +1,6 @@
 """Reading on in a result that was cut, as a tool."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, arguments_schema
@@ -11,9 +12,11 @@ from retrieval.errors import RetrievalError
 _NOT_HERE = "No result has this id, or the result is no longer kept. Call the operation again."
 
 
+@dataclass(eq=False)
 class ReadResult(Tool):
     """Reads stored results."""
 
+    store: ResultStore
     name = "read_result"
     description = (
         "Read on in a result that was cut: a place in the JSON, the rows that hold some words, or the next page."
@@ -29,12 +32,9 @@ class ReadResult(Tool):
         start={"type": "integer", "minimum": 0, "description": "The first character of the page"},
     )
 
-    def __init__(self, store: ResultStore) -> None:
-        self._store = store
-
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
         try:
-            content = await self._store.content(arguments["id"])
+            content = await self.store.content(arguments["id"])
         except RetrievalError:
             return Refused("The result cannot be read at present.", "failed")
         if content is None:

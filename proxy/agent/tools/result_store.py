@@ -5,6 +5,7 @@ stored record stands under a digest of the key and the id.
 """
 
 import secrets
+from dataclasses import dataclass, field
 from time import time
 
 from runtime.record_store import RecordStore
@@ -33,25 +34,25 @@ class StoredResults(WriteBehindQueue[Record[bytes]]):
         return record.value if isinstance(record, Record) else record
 
 
+@dataclass(slots=True)
 class ResultStore:
     """The results that a chat can read."""
 
-    def __init__(self, stored: StoredResults | None = None, key: str = "") -> None:
-        """stored: None keeps the results of this chat alone. key: of the caller."""
-        self._stored = stored
-        self._key = key
-        self._contents: dict[str, bytes] = {}  # of this chat, without the stored results: a chat may last minutes
+    stored: StoredResults | None = None  # None keeps the results of this chat alone
+    key: str = ""  # of the caller
+    # Of this chat, without the stored results: a chat may last minutes.
+    _contents: dict[str, bytes] = field(default_factory=dict, init=False)
 
     def put(self, text: str) -> str:
         """Keep a whole result; returns the id."""
         id = secrets.token_hex(_ID_BYTES)
         content = text.encode("utf-8", "replace")  # a text with one 😀 takes four times the memory
-        if self._stored is None or not self._stored.keep(self._key, id, content):
+        if self.stored is None or not self.stored.keep(self.key, id, content):
             self._contents[id] = content
         return id
 
     async def content(self, id: str) -> bytes | None:
         """A whole result; None: no result of this id. Raises RetrievalError."""
-        if id in self._contents or self._stored is None:
+        if id in self._contents or self.stored is None:
             return self._contents.get(id)
-        return await self._stored.find(self._key, id)
+        return await self.stored.find(self.key, id)

@@ -171,7 +171,6 @@ def _operation(
     made = _Arguments(document, budget)
     for part in (item, given):
         budget.take_size(*(part.get(name) for name in ("parameters", "summary", "description", "operationId")))
-        _take_servers(part.get("servers"), budget)
     templates = set(_TEMPLATE.findall(path))
     listed = [*(item.get("parameters") or []), *(given.get("parameters") or [])]
     asked = {name for part in (document, item, given) for name in names_in(part.get(_ASK))}
@@ -203,7 +202,7 @@ def _operation(
         parameters=parameters,
         body=body,
         accept=_accept(made, given),
-        server=server_of(given.get("servers")) or server_of(item.get("servers")),
+        server=server_of(given.get("servers"), budget) or server_of(item.get("servers"), budget),
         confirm=given.get("x-ragway-confirm") is True,
         name=names.take(_name(given, method, path)),  # the last, because an operation with a fault takes no name
     )
@@ -264,11 +263,10 @@ def _is_own_header(name: str) -> bool:
 
 def _described(schema: Any, description: object) -> Any:
     schema = {} if isinstance(schema, bool) else schema  # some providers take objects alone
-    if not isinstance(description, str) or not description.strip() or not isinstance(schema, dict):
+    words = description.split() if isinstance(description, str) else []
+    if not words or not isinstance(schema, dict) or schema.get("description"):
         return schema
-    return (
-        schema if schema.get("description") else {**schema, "description": quoted(" ".join(description.split())[:600])}
-    )
+    return {**schema, "description": quoted(" ".join(words)[:600])}
 
 
 def _named(schema: Any, name: str) -> Any:
@@ -276,10 +274,8 @@ def _named(schema: Any, name: str) -> Any:
     if name.isascii():
         return schema
     given = schema if isinstance(schema, dict) else {}
-    return {
-        **given,
-        "description": quoted(": ".join(filter(None, (name[:_MOST_NAME_CHARS], given.get("description"))))),
-    }
+    words = filter(None, (name[:_MOST_NAME_CHARS], given.get("description")))
+    return {**given, "description": quoted(": ".join(words))}
 
 
 def _body(made: _Arguments, given: Values, method: str) -> Body | None:
@@ -410,15 +406,7 @@ def _by_numbers(text: str) -> str:
     return re.sub("[0-9]+", lambda number: number[0].zfill(12), text)
 
 
-def _take_servers(servers: Any, budget: ReadBudget) -> None:
-    """Take the values that `server_of` reads."""
-    first = servers[0] if isinstance(servers, list) and servers else None
-    if isinstance(first, dict):
-        rows = first["variables"] if isinstance(first.get("variables"), dict) else {}
-        budget.take_size(first.get("url"), rows, *(row.get("enum") for row in rows.values() if isinstance(row, dict)))
-
-
-def server_of(servers: Any) -> str:
+def server_of(servers: Any, budget: ReadBudget) -> str:
     """The first server's URL, with the defaults of the variables; "" without a server.
 
     Raises BadServer for a variable without a default, or with a default that the document does not list.
@@ -427,6 +415,7 @@ def server_of(servers: Any) -> str:
     if not isinstance(first, dict) or not isinstance(url := first.get("url"), str):
         return ""
     rows = first["variables"] if isinstance(first.get("variables"), dict) else {}
+    budget.take_size(url, rows, *(row.get("enum") for row in rows.values() if isinstance(row, dict)))
 
     def default(match: re.Match[str]) -> str:
         row = rows.get(match[1])

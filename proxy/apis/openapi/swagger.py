@@ -135,17 +135,13 @@ def _style(parameter: Values) -> tuple[str, bool]:
 def _form(fields: list[Values], consumed: list[str]) -> Values:
     files = any(one.get("type") == "file" for one in fields)
     media_type = next((one for one in consumed if one in (FORM, MULTIPART) and (not files or one == MULTIPART)), "")
+    made = [_parameter(one) for one in fields]
     schema = {
         "type": "object",
-        "properties": {one["name"]: {**_schema(one), "description": one.get("description", "")} for one in fields},
-        "required": [one["name"] for one in fields if one.get("required")],
+        "properties": {one["name"]: {**one["schema"], "description": one["description"]} for one in made},
+        "required": [one["name"] for one in made if one["required"]],
     }
-    encoding = {
-        one["name"]: {"style": style, "explode": explode}
-        for one in fields
-        if one.get("type") == "array"
-        for style, explode in [_style(one)]
-    }
+    encoding = {one["name"]: {"style": one["style"], "explode": one["explode"]} for one in made if "style" in one}
     content = {media_type or (MULTIPART if files else FORM): {"schema": schema, "encoding": encoding}}
     return {"required": bool(schema["required"]), "content": content}
 

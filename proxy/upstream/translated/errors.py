@@ -41,7 +41,7 @@ class ProviderError(ApiError):
             code=said["code"] or kind,
             type=kind,
             param=said["param"],
-            headers=headers,
+            headers=headers or [],
             log_text=log_text,
         )
         self._said = said

@@ -50,37 +50,37 @@ def operations(number: int) -> bytes:
 )
 async def test_yaml_with_too_many_values_is_refused_with_the_remedy(filler: bytes) -> None:
     with pytest.raises(UnreadableSpec, match=r"line \d+.*750,000 names, values and ends.*write the document as JSON"):
-        await SpecReader(READING).read(spec(HEAD + filler, OF_OWNER))
+        await SpecReader(READING).run(spec(HEAD + filler, OF_OWNER))
 
 
 async def test_yaml_of_a_client_is_at_most_4_mb_and_json_is_not() -> None:
     words = b"a" * 4 * 2**20
     with pytest.raises(UnreadableSpec, match="larger than 4 MB, the most in YAML here: write the document as JSON"):
-        await SpecReader(READING).read(spec(HEAD + b"x: " + words))
-    assert len((await SpecReader(READING).read(spec(HEAD + b"x: " + words, OF_OWNER))).operations) == 1
-    assert len((await SpecReader(READING).read(spec(SMALL[:-1] + b', "x": "%b"}' % words))).operations) == 1
+        await SpecReader(READING).run(spec(HEAD + b"x: " + words))
+    assert len((await SpecReader(READING).run(spec(HEAD + b"x: " + words, OF_OWNER))).operations) == 1
+    assert len((await SpecReader(READING).run(spec(SMALL[:-1] + b', "x": "%b"}' % words))).operations) == 1
 
 
 async def test_a_document_with_too_many_operations_is_refused_with_the_remedy() -> None:
     limits = SpecLimits(2**20, 20)
-    assert len((await SpecReader(READING).read(spec(operations(20), limits))).operations) == 20
+    assert len((await SpecReader(READING).run(spec(operations(20), limits))).operations) == 20
     with pytest.raises(UnreadableSpec, match="more than 20 operations, the most here: split the document"):
-        await SpecReader(READING).read(spec(operations(21), limits))
+        await SpecReader(READING).run(spec(operations(21), limits))
 
 
 async def test_a_document_that_takes_too_long_or_too_much_memory_is_refused() -> None:
     with pytest.raises(UnreadableSpec, match=r"takes longer than 1 s to read: leave out operations.*ingest.max_read_s"):
-        await SpecReader(replace(READING, max_read_s=1)).read(spec(SLOW))
+        await SpecReader(replace(READING, max_read_s=1)).run(spec(SLOW))
     lists = SMALL[:-1] + b', "x": [' + b"[]," * 2_000_000 + b"0]}"
     with pytest.raises(UnreadableSpec, match="memory"):
-        await SpecReader(replace(READING, max_read_mb=64)).read(spec(lists))
+        await SpecReader(replace(READING, max_read_mb=64)).run(spec(lists))
 
 
 async def test_a_reader_that_leaves_ends_the_process_and_others_are_read_meanwhile() -> None:
     before = multiprocessing.active_children()  # left idle by other tests of this run
     reader = SpecReader(READING)
-    slow = [asyncio.create_task(reader.read(spec(SLOW), owner="a")) for _ in range(3)]
-    assert len((await reader.read(spec(SMALL), owner="b")).operations) == 1
+    slow = [asyncio.create_task(reader.run(spec(SLOW), owner="a")) for _ in range(3)]
+    assert len((await reader.run(spec(SMALL), owner="b")).operations) == 1
     assert not any(one.done() for one in slow)
     processes = [one for one in multiprocessing.active_children() if one not in before]
     assert processes
@@ -98,7 +98,7 @@ async def test_the_answer_has_no_schema_to_unpickle() -> None:
     async def parts(schema: Any) -> int:
         given = {"parameters": [{"name": "a", "in": "query", "schema": schema}]}
         raw = json.dumps({"openapi": "3.1.0", "paths": {"/a": {"get": given}}}).encode()
-        rows: SetRows = await SpecReader(READING).read(spec(raw))
+        rows: SetRows = await SpecReader(READING).run(spec(raw))
         return sum(1 for _ in pickletools.genops(pickle.dumps(rows)))
 
     many = {"properties": {f"p{number}": {"type": "string"} for number in range(100)}}
