@@ -21,8 +21,8 @@ from cli.assembly.apis import (
     why_not_called,
 )
 from cli.assembly.stores import accounts, key_credentials
-from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, progress_bar, run, settings_of
-from cli.options import Commands, options
+from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, progress_bar, run, with_settings
+from cli.options import Commands
 from cli.specs import configured_address, counts_of, document_of, row_to_write, source_of, update
 from config.sections import Settings
 from config.settings import API_NAME, SettingsError, check_address
@@ -57,15 +57,14 @@ def command() -> None:
 @click.option(
     "--base-url", help="Address of the API, unless actions.NAME.base_url has one (default: as in the document)."
 )
-@options
-def add(name: str, source: str, base_url: str | None, config_file: Path | None, data: str | None) -> None:
+@with_settings
+def add(name: str, source: str, base_url: str | None, settings: Settings) -> None:
     """Read an OpenAPI document into the action set NAME; run again after changes.
 
     The document is a file, or a URL of a host in the setting `action_calls.spec_hosts`.
 
     A document that cannot be read changes nothing. Operations that cannot be called are listed with the reason.
     """
-    settings = settings_of(config_file, data=data)
     if not API_NAME.fullmatch(name):
         raise click.UsageError(
             f"NAME has small letters, digits, - and _, at most 64, and is not off; got {as_text(name)!r}"
@@ -122,18 +121,14 @@ def _report(settings: Settings, name: str, report: AddReport) -> None:
 
 @command.command("update")
 @click.argument("name", required=False)
-@options
-def update_sets(name: str | None, config_file: Path | None, data: str | None) -> None:
+@with_settings
+async def update_sets(name: str | None, settings: Settings) -> int:
     """Read the document of the set NAME again; without NAME, the documents of all sets.
 
     The document is the file or the URL in the setting `actions.NAME.spec`, else the document that `ragway actions add`
     was given. The address of the API stays.
     """
-    run(_update(settings_of(config_file, data=data), name and as_text(name)))
-
-
-async def _update(settings: Settings, name: str | None) -> int:
-    failures = 0
+    name, failures = name and as_text(name), 0
     async with action_library(settings, make=True) as library:
         sets = {one.name: one for one in library.store.sets()}
         known = [each for each in {**settings.actions, **sets} if source_of(settings, sets.get(each), each)]
@@ -177,10 +172,10 @@ def _opened(settings: Settings) -> Iterator[ActionStore]:
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array.")
-@options
-def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None:
+@with_settings
+def list_sets(as_json: bool, settings: Settings) -> None:
     """List the action sets."""
-    with _opened(settings_of(config_file, data=data)) as store:
+    with _opened(settings) as store:
         sets = store.sets()
     if as_json:
         echo_json([_set_row(one) for one in sets])
@@ -196,10 +191,9 @@ def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None
 @click.argument("name")
 @click.argument("operation", required=False)
 @click.option("--json", "as_json", is_flag=True, help="JSON.")
-@options
-def show(name: str, operation: str | None, as_json: bool, config_file: Path | None, data: str | None) -> None:
+@with_settings
+def show(name: str, operation: str | None, as_json: bool, settings: Settings) -> None:
     """List the operations of a set, or show one OPERATION with its arguments."""
-    settings = settings_of(config_file, data=data)
     with _opened(settings) as store:
         found = set_of(store, name)
         operations = store.operations(name) if operation is None else [_operation_of(store, name, operation)]
@@ -219,13 +213,10 @@ def show(name: str, operation: str | None, as_json: bool, config_file: Path | No
 
 @command.command()
 @click.argument("name")
-@options
-def remove(name: str, config_file: Path | None, data: str | None) -> None:
+@with_settings
+async def remove(name: str, settings: Settings) -> int:
     """Delete an action set."""
-    run(_remove(settings_of(config_file, data=data), as_text(name)))
-
-
-async def _remove(settings: Settings, name: str) -> int:
+    name = as_text(name)
     async with action_library(settings) as library:
         if not await library.remove(name):
             raise click.ClickException(_no_set(library.store, name))
@@ -240,10 +231,8 @@ async def _remove(settings: Settings, name: str) -> int:
 @click.option("--set", "sets", multiple=True, help="Set to search; may be repeated (default: all sets).")
 @click.option("-k", type=WholeNumber(1, 50), default=8, show_default=True, help="How many operations at most.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array.")
-@options
-def search(
-    question: str, sets: Sequence[str], k: int, as_json: bool, config_file: Path | None, data: str | None
-) -> None:
+@with_settings
+async def search(question: str, sets: Sequence[str], k: int, as_json: bool, settings: Settings) -> int:
     """Find operations by a question, the best first.
 
     Each operation has the rank and score of each retriever (dense: cosine, bm25: BM25 score). A producer is found
@@ -251,14 +240,10 @@ def search(
     """
     if not question.strip():
         raise click.UsageError("the question is empty")
-    run(_search(settings_of(config_file, data=data), as_text(question), sets, k, as_json=as_json))
-
-
-async def _search(settings: Settings, question: str, sets: Sequence[str], k: int, *, as_json: bool) -> int:
     async with action_library(settings) as library:
         names = [as_text(name) for name in sets] or [one.name for one in library.store.sets()]
         rows = {name: set_of(library.store, name) for name in names}
-        found = await library.find([Turn("user", question)], names, k=k, view=ALL)
+        found = await library.find([Turn("user", as_text(question))], names, k=k, view=ALL)
     if as_json:
         shown = [_found_row(settings, rows[one.set], one) for one in found.actions]
         echo_json(shown)
@@ -290,15 +275,9 @@ def _found_row(settings: Settings, action_set: ActionSet, one: FoundAction) -> d
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--dry", is_flag=True, help="Print the request, without credentials and fixed values, and send nothing.")
 @click.option("--key", help="Id of a key, whose own credentials and fixed arguments are used.")
-@options
+@with_settings
 def run_operation(
-    name: str,
-    operation: str,
-    arguments: Sequence[str],
-    dry: bool,
-    key: str | None,
-    config_file: Path | None,
-    data: str | None,
+    name: str, operation: str, arguments: Sequence[str], dry: bool, key: str | None, settings: Settings
 ) -> None:
     """Call an OPERATION of the set NAME, and print the result as a model would read the result.
 
@@ -306,7 +285,6 @@ def run_operation(
     text if the argument must be text. The arguments of the setting `actions.NAME.fixed` are added. Only operations
     that read are called (GET, HEAD, OPTIONS).
     """
-    settings = settings_of(config_file, data=data)
     with _opened(settings) as store:
         found = set_of(store, name)
         called = _operation_of(store, name, operation)

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import inspect
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 import orjson
 
-from cli.options import CONFIG
+from cli.options import CONFIG, options
 from config.sections import Settings
 from config.settings import SettingsError, load
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
@@ -49,6 +50,19 @@ def settings_of(config_file: Path | None, **flags: Any) -> Settings:
         raise click.ClickException(str(error)) from error
 
 
+def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--config and --data, for a command that takes `settings`. The work of an async command is run by `run`."""
+
+    @options
+    @functools.wraps(command)
+    def wrapper(*args: Any, config_file: Path | None, data: str | None, **given: Any) -> None:
+        work = command(*args, settings=settings_of(config_file, data=data), **given)
+        if inspect.iscoroutine(work):
+            run(work)
+
+    return wrapper
+
+
 def must_exist(settings: Settings) -> None:
     """Raise click.ClickException without a data folder: a command that only reads creates no folder."""
     if not settings.catalog.url and not Path(settings.data).exists():
@@ -59,14 +73,13 @@ def must_exist(settings: Settings) -> None:
 
 
 @contextmanager
-def opened_accounts(config_file: Path | None, data: str | None, *, make: bool = False) -> "Iterator[SqlAccounts]":
+def opened_accounts(settings: Settings, *, make: bool = False) -> "Iterator[SqlAccounts]":
     """The accounts, with or without a running gateway; an error becomes one line.
 
     make: create a missing data folder.
     """
     from cli.assembly.stores import accounts as opened
 
-    settings = settings_of(config_file, data=data)
     if not make:
         must_exist(settings)
     accounts = opened(settings)

@@ -4,14 +4,12 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 
-from cli.common import settings_of
-from cli.options import options
+from cli.common import with_settings
 from config.sections import ActionsApi, Model, Settings
 
 _PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @, because a password may contain @
@@ -20,13 +18,12 @@ _PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # of a URL's
 
 @click.command("config")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object: key -> value and origin.")
-@options
-def command(as_json: bool, config_file: Path | None, data: str | None) -> None:
+@with_settings
+def command(as_json: bool, settings: Settings) -> None:
     """Print every setting with the value and the origin (default, file, environment, command line).
 
     Keys come from environment variables. The command prints whether a key is set, never the key.
     """
-    settings = settings_of(config_file, data=data)
     rows = list(_rows(settings))
     if as_json:
         click.echo(orjson.dumps({key: {"value": value, "origin": origin} for key, value, origin in rows}))

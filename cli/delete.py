@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from cli.common import as_text, echo, knowledge, run, settings_of
-from cli.options import options
+from cli.common import as_text, echo, knowledge, run, with_settings
 from config.sections import Settings
 from retrieval.errors import UnknownCollection
 from retrieval.knowledge import Knowledge
@@ -22,11 +21,9 @@ _PAGE = 1000
 @click.argument("collection")
 @click.option("--source", "sources", multiple=True, help="Delete only the document with this source; may be repeated.")
 @click.option("--yes", is_flag=True, help="Delete a whole collection without asking for confirmation.")
-@options
+@with_settings
 @click.pass_context
-def command(
-    ctx: click.Context, collection: str, sources: Sequence[str], yes: bool, config_file: Path | None, data: str | None
-) -> None:
+def command(ctx: click.Context, collection: str, sources: Sequence[str], yes: bool, settings: Settings) -> None:
     """Delete COLLECTION with all documents, or the documents named by --source.
 
     The command deletes only ragway's own data: the next `ragway ingest` of a folder brings a file back that is still in
@@ -46,7 +43,7 @@ def command(
                 f"this command deletes all of {name!r}: say so with --yes, or name documents with --source"
             )
         click.confirm(f"Delete the collection {name!r} with all of its documents?", abort=True, err=True)
-    run(_delete(settings_of(config_file, data=data), name, [as_text(source) for source in sources]))
+    run(_delete(settings, name, [as_text(source) for source in sources]))
 
 
 async def _delete(settings: Settings, name: str, sources: Sequence[str]) -> int:

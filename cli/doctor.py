@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.common import echo, echo_json, progress_bar, run, settings_of
-from cli.options import options
+from cli.common import echo, echo_json, progress_bar, with_settings
 from config.sections import Settings
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 
@@ -54,17 +53,14 @@ class Examination:
 @click.command("doctor")
 @click.option("--repair", is_flag=True, help="Repair: rebuild damaged collections, delete stray points.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as a JSON list.")
-@options
-def command(repair: bool, as_json: bool, config_file: Path | None, data: str | None) -> None:
+@with_settings
+async def command(repair: bool, as_json: bool, settings: Settings) -> int:
     """Check settings, data folder, databases, every point of the index, and action sets; name problems and remedies.
 
     Exit code 0: no problem, or all problems repaired. While `ragway serve` uses the data folder, its index is checked
     through it, but for points without a document and interrupted rebuilds.
     """
-    run(_doctor(Examination(settings_of(config_file, data=data), repair), as_json=as_json))
-
-
-async def _doctor(seen: Examination, *, as_json: bool) -> int:
+    seen = Examination(settings, repair)
     if _folder(seen) and _databases(seen):
         _baked_in(seen)
         await _index(seen)

@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import click
 import orjson
 
 from cli.common import WholeNumber, as_text, must_exist, progress_bar, run, settings_of
-from cli.options import options
+from cli.options import option, options, options_of
 from config.sections import Settings
 
 if TYPE_CHECKING:
@@ -22,87 +22,68 @@ if TYPE_CHECKING:
 
 _RUNGS = ("rank-bm25", "bm25", "dense", "hybrid", "rewriting", "human", "rerank", "configured")
 _FILE: dict[str, Any] = {"default": "", "metavar": "FILE"}
-_OPTIONS: Sequence[Callable[..., Any]] = (
-    click.option(
-        "--collection",
-        help="Ask this collection of the data folder (default: a temporary collection of DIR's documents).",
-    ),
-    click.option(
-        "--actions", "action_sets", multiple=True, metavar="SET",
-        help="Find operations in place of documents, in this action set of the data folder; may be repeated.",
-    ),
-    click.option(
-        "--spec", "specs", multiple=True, metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="Find operations of this OpenAPI document, in a temporary action set; may be repeated.",
-    ),
-    click.option(
-        "--embedder", "embedders", multiple=True,
-        help="Embedding model, by name or path; several are compared (default: embedder.model).",
-    ),
-    click.option(
-        "-k", "--k", "k", type=WholeNumber(1, 100),
-        help="Passages injected at most (default: retrieval.k), or operations offered (action_calls.k).",
-    ),
-    click.option(
-        "--limit", type=WholeNumber(1), help="Ask only so many questions of each DIR, drawn at random by --seed."
-    ),
-    click.option(
-        "--rung", "rungs", multiple=True, type=click.Choice(_RUNGS),
-        help="Only this step of the ladder; may be repeated.",
-    ),
-    click.option(
-        "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the intervals and of --limit."
-    ),
-    click.option("--json", "json_file", **_FILE, help="Write the run as JSON; with -, print JSON in place of tables."),
-    click.option(
-        "--per-query", **_FILE,
-        help="Write a JSON line per question and rung: question, rewrite, found, expected, every metric.",
-    ),
-    click.option("--against", **_FILE, help="Compare with an earlier run: the file of --json or --per-query."),
-    click.option("--markdown", is_flag=True, help="Print the tables as Markdown."),
-    click.option(
-        "--untimed", is_flag=True,
-        help="Keep the questions' embeddings between runs as well: faster, but the times have no meaning.",
-    ),
-    click.option(
-        "--cache", type=click.Path(path_type=Path, file_okay=False),
-        help="Folder that keeps embeddings between runs; may be deleted (default: cache/ in the data folder).",
-    ),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class _EvalArgs:
     """The options."""
 
+    # fmt: off
     folders: Sequence[Path]
-    collection: str | None
-    action_sets: Sequence[str]
-    specs: Sequence[Path]
-    embedders: Sequence[str]
-    k: int | None
-    limit: int | None
-    rungs: Sequence[str]
-    seed: int
-    json_file: str
-    per_query: str
-    against: str
-    markdown: bool
-    untimed: bool
-    cache: Path | None
-
-
-def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    collection: str | None = option(
+        "--collection",
+        help="Ask this collection of the data folder (default: a temporary collection of DIR's documents)."
+    )
+    action_sets: Sequence[str] = option(
+        "--actions", multiple=True, metavar="SET",
+        help="Find operations in place of documents, in this action set of the data folder; may be repeated.",
+    )
+    specs: Sequence[Path] = option(
+        "--spec", multiple=True, metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="Find operations of this OpenAPI document, in a temporary action set; may be repeated.",
+    )
+    embedders: Sequence[str] = option(
+        "--embedder", multiple=True,
+        help="Embedding model, by name or path; several are compared (default: embedder.model).",
+    )
+    k: int | None = option(
+        "-k", "--k", type=WholeNumber(1, 100),
+        help="Passages injected at most (default: retrieval.k), or operations offered (action_calls.k).",
+    )
+    limit: int | None = option(
+        "--limit", type=WholeNumber(1), help="Ask only so many questions of each DIR, drawn at random by --seed."
+    )
+    rungs: Sequence[str] = option(
+        "--rung", multiple=True, type=click.Choice(_RUNGS), help="Only this step of the ladder; may be repeated."
+    )
+    seed: int = option(
+        "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the intervals and of --limit."
+    )
+    json_file: str = option("--json", **_FILE, help="Write the run as JSON; with -, print JSON in place of tables.")
+    per_query: str = option(
+        "--per-query", **_FILE,
+        help="Write a JSON line per question and rung: question, rewrite, found, expected, every metric.",
+    )
+    against: str = option(
+        "--against", **_FILE, help="Compare with an earlier run: the file of --json or --per-query."
+    )
+    markdown: bool = option("--markdown", is_flag=True, help="Print the tables as Markdown.")
+    untimed: bool = option(
+        "--untimed", is_flag=True,
+        help="Keep the questions' embeddings between runs as well: faster, but the times have no meaning.",
+    )
+    cache: Path | None = option(
+        "--cache", type=click.Path(path_type=Path, file_okay=False),
+        help="Folder that keeps embeddings between runs; may be deleted (default: cache/ in the data folder).",
+    )
+    # fmt: on
 
 
 @click.command("eval")
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
-@_all_options
+@options_of(_EvalArgs)
 @options
-def command(config_file: Path | None, data: str | None, **given: Any) -> None:
+def command(args: _EvalArgs, config_file: Path | None, data: str | None) -> None:
     """Measure retrieval on judged questions, whose relevant documents are known.
 
     \b
@@ -128,7 +109,6 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
     from cli.assembly.index import plan
     from evaluation.retrieval.measure import MeasureOptions
 
-    args = _EvalArgs(**given)
     _check_subject(args)
     models: Sequence[str | None] = args.embedders or [None]
     found = [settings_of(config_file, data=data, embedder__model=model) for model in models]

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from cli.common import as_text, echo, knowledge, progress_bar, run, settings_of
+from cli.common import as_text, echo, knowledge, progress_bar, run, with_settings
 from cli.contexts import write_contexts
-from cli.options import options
 from config.sections import Settings
 from retrieval.knowledge import DETECTED
 from retrieval.records.ingest import IngestReport
@@ -28,14 +27,9 @@ _MOST_NAMED = 10  # files in the last line
     "repeated. Documents of excluded files are removed.",
 )
 @click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
-@options
+@with_settings
 def command(
-    paths: Sequence[Path],
-    collection: str | None,
-    exclude: Sequence[str],
-    yes: bool,
-    config_file: Path | None,
-    data: str | None,
+    paths: Sequence[Path], collection: str | None, exclude: Sequence[str], yes: bool, settings: Settings
 ) -> None:
     """Read files and folders (Markdown, reStructuredText, HTML, text) into a collection.
 
@@ -45,7 +39,6 @@ def command(
 
     An unreadable file does not stop the other files: the command names the file at the end, and the exit code is 1.
     """
-    settings = settings_of(config_file, data=data)
     if collection == "":
         raise click.UsageError("--collection is empty: give the name of a collection")
     name = collection or next(iter(settings.retrieval.collections), None)

@@ -4,13 +4,12 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from cli.assembly.stores import key_credentials
-from cli.common import as_text, echo, echo_json, opened_accounts, settings_of
-from cli.options import Commands, options
+from cli.common import as_text, echo, echo_json, opened_accounts, with_settings
+from cli.options import Commands
 from config.sections import Settings
 from proxy.access.key_credentials import FIXED, BadCredential, KeyCredentials
 from retrieval.errors import RetrievalError
@@ -30,10 +29,8 @@ def command() -> None:
 @click.argument("set_name", metavar="SET")
 @click.argument("name")
 @click.option("--env", "variable", help="Environment variable with the value (default: standard input).")
-@options
-def setting(
-    key_id: str, set_name: str, name: str, variable: str | None, config_file: Path | None, data: str | None
-) -> None:
+@with_settings
+def setting(key_id: str, set_name: str, name: str, variable: str | None, settings: Settings) -> None:
     """Set one value of the key ID for the action set SET.
 
     \b
@@ -44,10 +41,9 @@ def setting(
     users of the machine can read the arguments.
     """
     value = _from_environment(variable) if variable else _from_input()
-    with _credentials(config_file, data) as credentials:
+    with _credentials(settings) as credentials:
         credentials.change(as_text(key_id), as_text(set_name), {as_text(name): value})
     echo(f"{key_id} has a {name} for {set_name}", err=True)
-    settings = settings_of(config_file, data=data)
     known = settings.actions
     if set_name not in known:
         lacking = f"the setting actions has no row {as_text(set_name)!r}: no API is called with the value"
@@ -68,10 +64,10 @@ def _check_argument(settings: Settings, set_name: str, argument: str) -> None:
 @command.command("list")
 @click.argument("key_id", metavar="[ID]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
-@options
-def listing(key_id: str | None, as_json: bool, config_file: Path | None, data: str | None) -> None:
+@with_settings
+def listing(key_id: str | None, as_json: bool, settings: Settings) -> None:
     """List the names of the credentials of the key ID, or of all keys, without the values."""
-    with _credentials(config_file, data) as credentials:
+    with _credentials(settings) as credentials:
         names = credentials.names(key_id)
     if as_json:
         echo_json([one._asdict() for one in names])
@@ -86,10 +82,10 @@ def listing(key_id: str | None, as_json: bool, config_file: Path | None, data: s
 @click.argument("key_id", metavar="ID")
 @click.argument("set_name", metavar="SET")
 @click.argument("name", required=False)
-@options
-def remove(key_id: str, set_name: str, name: str | None, config_file: Path | None, data: str | None) -> None:
+@with_settings
+def remove(key_id: str, set_name: str, name: str | None, settings: Settings) -> None:
     """Delete the value NAME of the key ID for the action set SET, or all values. Running gateways follow at once."""
-    with _credentials(config_file, data) as credentials:
+    with _credentials(settings) as credentials:
         count = credentials.remove(key_id, set_name, name)
     if not count:
         raise click.ClickException(f"{key_id} has no such credentials for {set_name}: ragway keys credentials list")
@@ -97,21 +93,21 @@ def remove(key_id: str, set_name: str, name: str | None, config_file: Path | Non
 
 
 @command.command()
-@options
-def reseal(config_file: Path | None, data: str | None) -> None:
+@with_settings
+def reseal(settings: Settings) -> None:
     """Seal all values with the newest master key.
 
     To change the master key: set RAGWAY_MASTER_KEY to NEW,OLD for the gateways and for this command, run this
     command, then set RAGWAY_MASTER_KEY to NEW.
     """
-    with _credentials(config_file, data) as credentials:
+    with _credentials(settings) as credentials:
         count = credentials.reseal()
     echo(f"{count} sealed with the newest master key", err=True)
 
 
 @contextlib.contextmanager
-def _credentials(config_file: Path | None, data: str | None) -> Iterator[KeyCredentials]:
-    with opened_accounts(config_file, data) as accounts:
+def _credentials(settings: Settings) -> Iterator[KeyCredentials]:
+    with opened_accounts(settings) as accounts:
         try:
             yield key_credentials(accounts)
         except BadCredential as error:

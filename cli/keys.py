@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
 from cli import key_credentials
-from cli.common import echo, echo_json, opened_accounts
-from cli.options import Commands, options
+from cli.common import echo, echo_json, opened_accounts, with_settings
+from cli.options import Commands
+from config.sections import Settings
 from proxy.access.grants import BadGrant, duration_s, grant_of, key_json
 from proxy.access.keys import Key
 from proxy.access.limits import WORDS, limits_of
@@ -70,8 +70,8 @@ command.add_command(key_credentials.command)
 @click.option("--metrics", is_flag=True, help="Allow to read /metrics and all of /readyz, e.g. for Prometheus.")
 @click.option("--expires", help="Lifetime of the key, e.g. 90d (default: no end).")
 @_limits
-@options
-def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
+@with_settings
+def create(settings: Settings, **fields: Any) -> None:
     """Create a key and print the key once: ragway stores only a hash.
 
     \b
@@ -83,7 +83,7 @@ def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
     limits = {of: None if (most := fields.pop(of)) == _NONE else most for of in MEASURES}
     with _wrong_usage():
         grant = grant_of({**fields, "limits": limits})
-    with opened_accounts(config_file, data, make=True) as accounts:
+    with opened_accounts(settings, make=True) as accounts:
         first = not accounts.keys()
         key, secret = grant.make(accounts)
     click.echo(secret)
@@ -94,10 +94,10 @@ def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
-@options
-def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
+@with_settings
+def listing(as_json: bool, settings: Settings) -> None:
     """List the keys with their rights, without the secrets."""
-    with opened_accounts(config_file, data) as accounts:
+    with opened_accounts(settings) as accounts:
         keys = accounts.keys()
     if as_json:
         echo_json([key_json(key) for key in keys])
@@ -110,10 +110,10 @@ def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
 
 @command.command()
 @click.argument("key_id", metavar="ID")
-@options
-def revoke(key_id: str, config_file: Path | None, data: str | None) -> None:
+@with_settings
+def revoke(key_id: str, settings: Settings) -> None:
     """Revoke a key permanently. Running gateways refuse the key within five seconds."""
-    with opened_accounts(config_file, data) as accounts:
+    with opened_accounts(settings) as accounts:
         key = accounts.revoke(key_id)
     echo(f"{key.id} {key.name} is revoked", err=True)
 
@@ -121,13 +121,13 @@ def revoke(key_id: str, config_file: Path | None, data: str | None) -> None:
 @command.command("limit")
 @click.argument("key_id", metavar="ID")
 @_limits
-@options
-def limiting(key_id: str, config_file: Path | None, data: str | None, **given: Any) -> None:
+@with_settings
+def limiting(key_id: str, settings: Settings, **given: Any) -> None:
     """Change the given limits of a key; `none` removes a limit. Running gateways apply the limits within seconds."""
     changed = {name: None if most == _NONE else most for name, most in given.items() if most is not None}
     if not changed:
         raise click.UsageError("say which limit, e.g. --rpm 60, or --rpm none")
-    with opened_accounts(config_file, data) as accounts:
+    with opened_accounts(settings) as accounts:
         key = accounts.limit(key_id, changed)
     echo(f"{key.id} {key.name} has {_limited(key) or 'no limits'}", err=True)
 
@@ -135,12 +135,12 @@ def limiting(key_id: str, config_file: Path | None, data: str | None, **given: A
 @command.command()
 @click.argument("key_id", metavar="ID")
 @click.option("--keep", help="How long the old secret still works, e.g. 24h (default: 0).")
-@options
-def rotate(key_id: str, keep: str | None, config_file: Path | None, data: str | None) -> None:
+@with_settings
+def rotate(key_id: str, keep: str | None, settings: Settings) -> None:
     """Give a key a new secret and print the secret; the rights stay."""
     with _wrong_usage():
         keep_s = duration_s(keep, "keep") or 0.0
-    with opened_accounts(config_file, data) as accounts:
+    with opened_accounts(settings) as accounts:
         key, secret = accounts.rotate(key_id, keep_s=keep_s)
     click.echo(secret)
     echo(f"{key.id} {key.name} has a new secret; store the key now: ragway cannot show the key again", err=True)

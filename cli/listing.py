@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli.common import echo, echo_json, knowledge, must_exist, run, settings_of
-from cli.options import options
+from cli.common import echo, echo_json, knowledge, must_exist, with_settings
 from config.sections import Settings
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.document_reader import DocumentReader
@@ -17,13 +16,9 @@ from retrieval.records.documents import CollectionInfo, is_reserved
 
 @click.command("collections")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
-@options
-def command(as_json: bool, config_file: Path | None, data: str | None) -> None:
+@with_settings
+async def command(as_json: bool, settings: Settings) -> int:
     """List the collections with the number of documents and chunks, language, embedder and time of the last change."""
-    run(_collections(settings_of(config_file, data=data), as_json=as_json))
-
-
-async def _collections(settings: Settings, *, as_json: bool) -> int:
     must_exist(settings)
     rows = await _rows(settings)
     if as_json:

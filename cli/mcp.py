@@ -1,14 +1,12 @@
 """ragway mcp: the tools `search` and `fetch` on stdin and stdout, for a program that starts MCP servers."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.assembly.stores import accounts
-from cli.common import knowledge, run, settings_of
-from cli.options import options
+from cli.common import knowledge, with_settings
 from config.sections import Settings
 from config.settings import KEY
 from proxy.access.keys import Keyring
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command("mcp")
-@options
-def command(config_file: Path | None, data: str | None) -> None:
+@with_settings
+async def command(settings: Settings) -> int:
     """Offer `search` and `fetch` over the Model Context Protocol on standard input and output.
 
     For programs that start MCP servers as child processes. Programs that connect to an address use /mcp of a running
@@ -32,10 +30,6 @@ def command(config_file: Path | None, data: str | None) -> None:
     If the data folder has keys, the environment variable RAGWAY_KEY must hold a key; search finds only collections that
     the key may read.
     """
-    run(_serve(settings_of(config_file, data=data)))
-
-
-async def _serve(settings: Settings) -> int:
     from mcp.server.stdio import stdio_server
 
     keyring = Keyring(accounts(settings), required=settings.auth.required)

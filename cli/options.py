@@ -1,7 +1,9 @@
-"""--config and --data, and groups of commands; light, so that --help stays fast."""
+"""--config and --data, options as dataclasses, and groups of commands; light, so that --help stays fast."""
 
 import difflib
+import functools
 from collections.abc import Callable
+from dataclasses import field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,34 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _or_before(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """The option's value, or the value before the command's name."""
     return ctx.find_root().params.get(param.name or "") if value is None else value
+
+
+def option(*flags: str, **settings: Any) -> Any:
+    """A field of a dataclass of options, with the arguments of `click.option`. See `options_of`."""
+    return field(metadata={"option": functools.partial(click.option, *flags, **settings)})
+
+
+def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options of a dataclass as `args`; inherited options come last.
+
+    A field without `option` takes the parameter of that name which the command declares itself.
+    """
+    names = [one.name for one in fields(kind)]
+    inherited = {one.name for one in fields(kind.__base__)} if is_dataclass(kind.__base__) else set()
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def wrapper(**given: Any) -> Any:
+            args = kind(**{name: given.pop(name) for name in names})
+            return command(args=args, **given)
+
+        own_first = sorted(fields(kind), key=lambda one: one.name in inherited)
+        for one in reversed(own_first):
+            if "option" in one.metadata:
+                wrapper = one.metadata["option"](one.name)(wrapper)
+        return wrapper
+
+    return decorate
 
 
 class Commands(click.Group):

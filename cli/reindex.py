@@ -1,13 +1,11 @@
 """ragway reindex: collections made anew beside the index in use, which answers questions until the switch."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
-from cli.common import as_text, knowledge, progress_bar, run, settings_of
+from cli.common import as_text, knowledge, progress_bar, with_settings
 from cli.contexts import write_contexts
-from cli.options import options
 from config.sections import Settings
 from retrieval.knowledge import EmbedderChoice
 
@@ -18,24 +16,19 @@ from retrieval.knowledge import EmbedderChoice
     "--embedder", metavar="MODEL", help="An embedder other than embedder.model; the collections keep this embedder."
 )
 @click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
-@options
-def command(
-    collections: tuple[str, ...], embedder: str | None, yes: bool, config_file: Path | None, data: str | None
-) -> None:
+@with_settings
+async def command(collections: tuple[str, ...], embedder: str | None, yes: bool, settings: Settings) -> int:
     """Change the embedder or the chunking of collections (default: all collections) without an outage.
 
     The command chunks and embeds each collection again from the catalog's text, next to the index in use. The old index
     answers questions until the new index replaces the old index at once. After an interruption, the same command
     continues.
     """
-    names = [as_text(name) for name in collections]
-    run(_reindex(settings_of(config_file, data=data), names, embedder and as_text(embedder), yes=yes))
-
-
-async def _reindex(settings: Settings, names: list[str], embedder: str | None, *, yes: bool) -> int:
-    choice = _choice(settings, embedder)
+    choice = _choice(settings, embedder and as_text(embedder))
     async with knowledge(settings) as documents:
-        for name in names or [info.name for info in await documents.library.collections(None)]:
+        for name in [as_text(name) for name in collections] or [
+            info.name for info in await documents.library.collections(None)
+        ]:
             await write_contexts(settings, documents, [], name, yes=yes)
             chunks = await documents.writing.rebuild(name, progress_bar(f"reindex {name}"), embedder=choice)
             click.echo(f"{name}: {chunks} chunks written with {choice.model}")

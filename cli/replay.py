@@ -1,15 +1,14 @@
 """ragway replay: the passages that a chat with a receipt would get today, and the differences."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 
-from cli.common import arms_text, echo, echo_json, knowledge, must_exist, run, settings_of
-from cli.options import options
+from cli.common import arms_text, echo, echo_json, knowledge, must_exist, with_settings
 from config.sections import Settings
 from proxy.access.usage import OPERATOR
 from proxy.augment.rewrite import has_history
@@ -29,18 +28,14 @@ _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object: the receipt, what is injected today, the changes."
 )
-@options
-def command(id: str, as_json: bool, config_file: Path | None, data: str | None) -> None:
+@with_settings
+async def command(id: str, as_json: bool, settings: Settings) -> int:
     """Search again for a chat with a receipt, and print the differences to the passages of the receipt.
 
     ID is the x-rag-id of the chat's reply. The command searches for the same conversation, with the groups of the
     chat's key, in today's documents and with today's settings; the model is not called. The exit code is 0 with or
     without differences.
     """
-    run(_replay(settings_of(config_file, data=data), id, as_json=as_json))
-
-
-async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
     must_exist(settings)
     kept = _receipt(settings, id)
     async with knowledge(settings) as documents:
@@ -51,8 +46,7 @@ async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
         changes = differences(was, now, await documents.library.locations(ids, None))
     if as_json:
         told = {"id": id, "created_at": kept["created_at"], "was": was, "now": now, "changes": changes}
-        told["actions"] = kept.get("actions")
-        echo_json(told)
+        echo_json({**told, "actions": kept.get("actions")})
     else:
         _print(kept, was, now, changes)
     return 0
@@ -62,11 +56,8 @@ def _receipt(settings: Settings, id: str) -> Mapping[str, Any]:
     """The stored receipt. Raises RetrievalError."""
     from cli.assembly.stores import record_store
 
-    opened = record_store(settings)
-    try:
+    with closing(record_store(settings)) as opened:
         content = opened.read(id)
-    finally:
-        opened.close()
     if content is None:
         raise RetrievalError(
             f"there is no receipt {id!r}: it is the x-rag-id of a reply to a question that was searched for, not older "

@@ -1,12 +1,10 @@
 """ragway search: the passages for a question."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
-from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, knowledge, run, settings_of
-from cli.options import options
+from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, knowledge, with_settings
 from config.sections import Settings
 from retrieval.knowledge import SearchRequest
 from retrieval.records.search import ALL, Hit, Retrieved, Turn
@@ -19,10 +17,8 @@ _TOLD = ("query", "hits", "context", "timings_ms", "relevance")
 @click.option("--collection", "collections", multiple=True, help="Collection to search; may be repeated.")
 @click.option("-k", type=WholeNumber(1, 100), help="How many passages at most (default: retrieval.k).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with the query, the hits and the timings.")
-@options
-def command(
-    question: str, collections: Sequence[str], k: int | None, as_json: bool, config_file: Path | None, data: str | None
-) -> None:
+@with_settings
+async def command(question: str, collections: Sequence[str], k: int | None, as_json: bool, settings: Settings) -> int:
     """Search as a chat would, and print the passages, best first.
 
     Each passage has the rank and score of each retriever (dense: cosine, bm25: BM25 score). The last line has the
@@ -30,25 +26,16 @@ def command(
     """
     if not question.strip():
         raise click.UsageError("the question is empty")
-    settings = settings_of(config_file, data=data)
     names = [as_text(name) for name in collections] or settings.retrieval.collections
-    run(_search(settings, as_text(question), names, k, as_json=as_json))
-
-
-async def _search(
-    settings: Settings, question: str, collections: Sequence[str], k: int | None, *, as_json: bool
-) -> int:
     async with knowledge(settings) as documents:
-        found = await documents.search.retrieve(SearchRequest([Turn("user", question)], collections, k=k, view=ALL))
+        found = await documents.search.retrieve(SearchRequest([Turn("user", as_text(question))], names, k=k, view=ALL))
     if as_json:
-        told = {name: getattr(found, name) for name in _TOLD}
-        echo_json(told)
+        echo_json({name: getattr(found, name) for name in _TOLD})
         return 0
     for number, hit in enumerate(found.hits, 1):
         echo(_passage_text(number, hit))
-    names = ", ".join(collections)
     if not found.hits:
-        echo(f"nothing found in {names}{_likely(found, settings)}", err=True)
+        echo(f"nothing found in {', '.join(names)}{_likely(found, settings)}", err=True)
     elif found.relevance is not None:
         echo(f"the best is relevant with probability {found.relevance:.2f}")
     return 0

@@ -1,13 +1,12 @@
 """ragway usage: sums of the usage rows that gateways write."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
-from cli.common import echo, echo_json, opened_accounts
-from cli.options import options
+from cli.common import echo, echo_json, opened_accounts, with_settings
+from config.sections import Settings
 from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
 
 # The columns of a table next to the group's names; CSV and JSON have all columns.
@@ -25,15 +24,9 @@ _ADDED_UP = [name for name in _SHOWN if not name.startswith("mean_")]
 @click.option("--key", help="Only the key with this id.")
 @click.option("--csv", "as_", flag_value="csv", help="CSV, with a header.")
 @click.option("--json", "as_", flag_value="json", help="A JSON list.")
-@options
+@with_settings
 def command(
-    by: str | None,
-    since: str | None,
-    until: str | None,
-    key: str | None,
-    as_: str | None,
-    config_file: Path | None,
-    data: str | None,
+    by: str | None, since: str | None, until: str | None, key: str | None, as_: str | None, settings: Settings
 ) -> None:
     """Sum up requests, tokens, dollars and times, by team, key, model or day.
 
@@ -47,7 +40,7 @@ def command(
         query = usage_query(by=by, since=since, until=until, key=key)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    with opened_accounts(config_file, data) as accounts:
+    with opened_accounts(settings) as accounts:
         if key and key != COMPARISONS:
             accounts.key(key)  # raises an error for an unknown key
         rows = sums(accounts, query)

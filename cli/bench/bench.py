@@ -1,12 +1,12 @@
 """ragway bench: ask models the same questions raw and with passages, and report the difference."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import uvloop
 
 from cli.assembly.chats import rewrite_prompt, template
 from cli.bench.draft import draft_command
@@ -16,17 +16,17 @@ from cli.bench.report import code_of_report, diff_command, report_command, write
 from cli.bench.shared import (
     ModelFacts,
     SendOptions,
+    bench_work,
     interruptible,
     opened_gateway,
     report_progress,
-    send_options,
+    say_and_confirm,
     unfinished,
 )
-from cli.common import WholeNumber, confirm, progress_bar, run, settings_of
+from cli.common import WholeNumber, progress_bar
 from cli.config import shown_settings
-from cli.options import options
+from cli.options import option, options_of
 from config.sections import Settings
-from runtime import logs
 
 if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.client.budget import Operations, Rewriting
@@ -64,76 +64,59 @@ def command() -> None:
 for _each in (report_command, diff_command, judge_command, draft_command, live_command):
     command.add_command(_each)
 
-_FOLDER = click.Path(path_type=Path, file_okay=False)
-_OPTIONS = (
-    click.option("--model", "models", multiple=True, required=True, help="Model to ask; may be repeated."),
-    click.option(
-        "--collection", "collections", multiple=True,
-        help="Collection to search; a,b searches both together; several times: one variant each "
-        "(default: the gateway's own).",
-    ),
-    click.option(
-        "--mode", "modes", multiple=True, type=click.Choice(("raw", "rag", "whole")),
-        help="raw, rag, or whole (the whole collection in the prompt); may be repeated "
-        "(default: raw and rag).",
-    ),
-    click.option(
-        "--dialect", "dialects", multiple=True, type=click.Choice(("chat", "responses", "messages")),
-        help="API to ask through: /v1/chat/completions, /v1/responses or /v1/messages; several times: one variant each "
-        "(default: chat).",
-    ),
-    click.option(
-        "--set", "settings", multiple=True, metavar="NAME=VALUE,…",
-        help="Settings of a variant: k (passages at most) and request members, such as temperature; "
-        "several times: one variant each.",
-    ),
-    click.option(
-        "--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often to ask each question."
-    ),
-    click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the request order."),
-    click.option(
-        "--run", "folder", type=_FOLDER,
-        help="The run's folder (default: bench/ and the questions' name, in the data folder).",
-    ),
-    click.option(
-        "--window", "windows", multiple=True, metavar="MODEL=TOKENS", help="The context window of a model, for whole."
-    ),
-    click.option(
-        "--mix-drafted", is_flag=True,
-        help="Ask drafted, unchecked questions together with other questions; the report separates both kinds.",
-    ),
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BenchArgs(SendOptions):
     """The options."""
 
+    # fmt: off
     questions: Path
-    models: Sequence[str]
-    collections: Sequence[str]
-    modes: "Sequence[Mode]"
-    dialects: "Sequence[DialectName]"
-    settings: Sequence[str]
-    repeats: int
-    seed: int
-    folder: Path | None
-    windows: Sequence[str]
-    mix_drafted: bool
-
-
-def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    models: Sequence[str] = option("--model", multiple=True, required=True, help="Model to ask; may be repeated.")
+    collections: Sequence[str] = option(
+        "--collection", multiple=True,
+        help="Collection to search; a,b searches both together; several times: one variant each "
+        "(default: the gateway's own).",
+    )
+    modes: "Sequence[Mode]" = option(
+        "--mode", multiple=True, type=click.Choice(("raw", "rag", "whole")),
+        help="raw, rag, or whole (the whole collection in the prompt); may be repeated "
+        "(default: raw and rag).",
+    )
+    dialects: "Sequence[DialectName]" = option(
+        "--dialect", multiple=True, type=click.Choice(("chat", "responses", "messages")),
+        help="API to ask through: /v1/chat/completions, /v1/responses or /v1/messages; several times: one variant each "
+        "(default: chat).",
+    )
+    settings: Sequence[str] = option(
+        "--set", multiple=True, metavar="NAME=VALUE,…",
+        help="Settings of a variant: k (passages at most) and request members, such as temperature; "
+        "several times: one variant each.",
+    )
+    repeats: int = option(
+        "--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often to ask each question."
+    )
+    seed: int = option(
+        "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the request order."
+    )
+    folder: Path | None = option(
+        "--run", type=click.Path(path_type=Path, file_okay=False),
+        help="The run's folder (default: bench/ and the questions' name, in the data folder).",
+    )
+    windows: Sequence[str] = option(
+        "--window", multiple=True, metavar="MODEL=TOKENS", help="The context window of a model, for whole."
+    )
+    mix_drafted: bool = option(
+        "--mix-drafted", is_flag=True,
+        help="Ask drafted, unchecked questions together with other questions; the report separates both kinds.",
+    )
+    # fmt: on
 
 
 @command.command("run")
 @click.argument("questions", type=click.Path(path_type=Path, dir_okay=False))
-@_all_options
-@send_options
-@options
-def run_command(config_file: Path | None, data: str | None, **given: Any) -> None:
+@options_of(_BenchArgs)
+@bench_work
+async def run_command(args: _BenchArgs, settings: Settings) -> int:
     """Ask every variant the QUESTIONS (a file with one JSON object per line). The word `run` is optional.
 
     The collections are checked first: an empty collection ends the command before any cost, and a warning names
@@ -146,42 +129,31 @@ def run_command(config_file: Path | None, data: str | None, **given: Any) -> Non
     an answer, except for a few failures; 1: an error, or unanswered requests; 3: every request was sent, and over 5 %
     of a variant's answers or of the judgements failed, or a verdict depends on the failures; 130: interrupted.
     """
-    settings = settings_of(config_file, data=data)
-    logs.to_stderr("warning", "%(message)s")  # the gateway of this run logs no line per request
-    run(_bench(_BenchArgs(**given), settings), loop=uvloop.new_event_loop)
-
-
-async def _bench(args: _BenchArgs, settings: Settings) -> int:
-    from evaluation.answers.records import BenchError
     from evaluation.answers.run.matrix import variants
-    from evaluation.answers.run.run_plan import RunPlan, RunSpec
+    from evaluation.answers.run.run_plan import RunPlan
+    from evaluation.answers.run_folder import RunManifest, new_id
 
-    try:
-        modes = args.modes or _USUAL_MODES
-        asked = variants(args.models, modes, args.collections, args.settings, args.dialects)
-        questions = _questions(args)
-        folder = args.folder or Path(settings.data) / "bench" / args.questions.stem
-        plan = RunPlan(
-            RunSpec(
-                args.questions,
-                questions,
-                asked,
-                folder,
-                args.base_url,
-                args.repeats,
-                args.seed,
-                args.max_usd,
-                args.max_tokens,
-            )
-        )
-        if plan.finished:
-            click.echo(f"{folder} is complete: name another folder with --run to ask everything again", err=True)
-            return code_of_report(write_report(folder))
-        models = ModelFacts(args.models, args.prices, args.windows, settings if args.base_url is None else None)
-        async with opened_gateway(args.base_url, settings, args.timeout_s, args.concurrency) as gateway:
-            outcome = await _run_plan(plan, gateway, models, args, settings)
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
+    asked = variants(args.models, args.modes or _USUAL_MODES, args.collections, args.settings, args.dialects)
+    questions = _questions(args)
+    folder = args.folder or Path(settings.data) / "bench" / args.questions.stem
+    manifest = RunManifest(
+        new_id(),
+        time.time(),
+        str(args.questions),
+        args.base_url,
+        args.repeats,
+        args.seed,
+        asked,
+        ceiling_usd=args.max_usd,
+        ceiling_tokens=args.max_tokens,
+    )
+    plan = RunPlan(folder, manifest, questions)
+    if plan.finished:
+        click.echo(f"{folder} is complete: name another folder with --run to ask everything again", err=True)
+        return code_of_report(write_report(folder))
+    models = ModelFacts(args.models, args, settings, args.windows)
+    async with opened_gateway(args, settings) as gateway:
+        outcome = await _run_plan(plan, gateway, models, args, settings)
     if outcome.stopped and unfinished(outcome):
         return report_progress(folder, outcome, "replies are there")
     made = write_report(folder)
@@ -245,13 +217,10 @@ async def _run_plan(
         for line in (about_leaks(found, len(plan.questions)), why):
             if line:
                 click.echo(line, err=True)
-    click.echo(plan.describe(run_options), err=True)
-    if not args.yes:
-        confirm()
+    say_and_confirm([plan.describe(run_options)], args)
     run = plan.run(wholes, described, found)
     runner = Runner(run, gateway, budget, run_options, progress=progress_bar("bench", "replies"))
-    await interruptible(runner, runner.go())
-    return runner.outcome
+    return await interruptible(runner, runner.go())
 
 
 async def _operations(gateway: "GatewayClient", args: _BenchArgs, settings: Settings) -> "Operations | None":

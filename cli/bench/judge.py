@@ -1,33 +1,31 @@
 """ragway bench judge: a model's word on the answers of a run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import uvloop
 
 from cli.bench.report import code_of_report, folder_of, write_report
 from cli.bench.shared import (
     ModelFacts,
     SendOptions,
+    bench_work,
     interruptible,
     opened_gateway,
     report_progress,
-    send_options,
+    say_and_confirm,
     unfinished,
 )
-from cli.common import confirm, progress_bar, run, settings_of
-from cli.options import options
+from cli.common import progress_bar
+from cli.options import option, options_of
 from config.sections import Settings
 from config.settings import PROMPTS
-from runtime import logs
 
 if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.client.sender import Outcome
-    from evaluation.answers.judges.judge_runner import Judge
-    from evaluation.answers.judges.judge_tasks import JudgeTask
+    from evaluation.answers.judges.judge_runner import Judge, JudgeRunner
 
 _KINDS = ("faithfulness", "relevance", "correctness", "preference")
 
@@ -36,80 +34,56 @@ _KINDS = ("faithfulness", "relevance", "correctness", "preference")
 class JudgeArgs(SendOptions):
     """How a judge is asked."""
 
+    # fmt: off
     model: str
-    prompts: Path
-    settings: str | None
-
-
-def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of `JudgeArgs`, except for the model."""
-    prompts = click.option(
-        "--prompts",
-        type=click.Path(path_type=Path, exists=True, file_okay=False),
-        default=PROMPTS,
+    prompts: Path = option(
+        "--prompts", type=click.Path(path_type=Path, exists=True, file_okay=False), default=PROMPTS,
         help="Folder with judge_KIND.txt of every kind (default: config/prompts).",
     )
-    settings = click.option(
-        "--set",
-        "settings",
-        metavar="NAME=VALUE,…",
-        help="Members of the judge's requests, such as temperature and max_tokens.",
+    settings: str | None = option(
+        "--set", metavar="NAME=VALUE,…", help="Members of the judge's requests, such as temperature and max_tokens."
     )
-    return prompts(settings(send_options(command)))
+    # fmt: on
 
 
 @click.command("judge")
 @click.argument("run_name", metavar="RUN")
 @click.option("--model", required=True, help="Model that judges, by the name in the gateway.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Judge only this; may be repeated.")
-@judge_options
-@options
-def judge_command(
-    run_name: str, kinds: Sequence[str], config_file: Path | None, data: str | None, **given: Any
-) -> None:
+@options_of(JudgeArgs)
+@bench_work
+async def judge_command(run_name: str, kinds: Sequence[str], args: JudgeArgs, settings: Settings) -> int:
     """Let a model judge the answers of a run; existing judgements are not repeated.
 
     RUN is the folder of the run, or a name in bench/ of the data folder. --max-usd limits the cost of all judgements in
     the folder, not the cost of the run. Judgements that failed, were refused, cut off, empty or unreadable have no
     score; the command counts and prints these first. Exit codes: see `ragway bench run`.
     """
-    folder, settings = folder_of(run_name, config_file, data), settings_of(config_file, data=data)
-    logs.to_stderr("warning", "%(message)s")
-    run(_judge(folder, kinds, JudgeArgs(**given), settings), loop=uvloop.new_event_loop)
-
-
-async def _judge(folder: Path, kinds: Sequence[str], args: JudgeArgs, settings: Settings) -> int:
     from evaluation.answers.client.budget import check_request_fits
-    from evaluation.answers.judges.judge_runner import left_of, spend
+    from evaluation.answers.judges.judge_runner import judge_run, left_of, spend
     from evaluation.answers.judges.judge_tasks import JudgePrompts, tasks
     from evaluation.answers.judges.judgement_files import attempts
-    from evaluation.answers.records import BenchError
     from evaluation.answers.run_folder import Run
     from evaluation.answers.scoring.faults import fault_of
     from evaluation.answers.scoring.scored_replies import baselines
 
-    try:
-        found = Run.read_answers(folder)
-        prompts = JudgePrompts.read(args.prompts)
-        questions = {question.id: question for question in found.questions}
-        replies = [reply for reply in found.replies().values() if fault_of(reply) is None]
-        pairs = baselines(found.manifest.variants)
-        every = list(tasks(questions, replies, pairs, prompts, kinds=kinds or _KINDS))  # type: ignore[arg-type]
-        todo = left_of(every, attempts(folder), args.model)
-        if not todo:
-            return _nothing_to_ask(folder, args.model, len(every))
-        models = ModelFacts([args.model], args.prices, (), settings if args.base_url is None else None)
-        judge = judge_of(args, models)
-        max_costs = [judge.request(task, usage=True).max_cost for task in todo]
-        most = max(max_costs, key=lambda one: (one.usd or 0.0, one.prompt_tokens))
-        check_request_fits(args.max_usd, args.max_tokens, most, f"the judge {args.model}")
-        for line in (judge.describe(todo), *spend(folder, models.price_of).warnings):
-            click.echo(line, err=True)
-        if not args.yes:
-            confirm()
-        outcome = await _asked(folder, args, settings, judge, models, every)
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
+    folder = folder_of(run_name, lambda: settings)
+    found = Run.read_answers(folder)
+    prompts = JudgePrompts.read(args.prompts)
+    questions = {question.id: question for question in found.questions}
+    replies = [reply for reply in found.replies().values() if fault_of(reply) is None]
+    pairs = baselines(found.manifest.variants)
+    every = list(tasks(questions, replies, pairs, prompts, kinds=kinds or _KINDS))  # type: ignore[arg-type]
+    todo = left_of(every, attempts(folder), args.model)
+    if not todo:
+        return _nothing_to_ask(folder, args.model, len(every))
+    models = ModelFacts([args.model], args, settings)
+    judge = judge_of(args, models)
+    max_costs = [judge.request(task, usage=True).max_cost for task in todo]
+    most = max(max_costs, key=lambda one: (one.usd or 0.0, one.prompt_tokens))
+    check_request_fits(args.max_usd, args.max_tokens, most, f"the judge {args.model}")
+    say_and_confirm([judge.describe(todo), *spend(folder, models.price_of).warnings], args)
+    outcome = await judged(judge, lambda asker: judge_run(asker, folder, every, models.price_of), args, settings)
     if not outcome.done or (outcome.stopped and unfinished(outcome)):
         return report_progress(folder, outcome, "are judged")
     made = write_report(folder, judge=args.model)
@@ -129,24 +103,23 @@ def judge_of(args: JudgeArgs, models: ModelFacts) -> "Judge":
     """The judge, with price and limits. Raises BenchError if a ceiling cannot be enforced."""
     from evaluation.answers.client.budget import answer_cap, check_ceiling
     from evaluation.answers.judges.judge_runner import Judge
-    from evaluation.answers.records import Variant
-    from evaluation.answers.run.matrix import settings_of as members
+    from evaluation.answers.run.matrix import raw_variant
 
-    variant = Variant(f"judge {args.model}", args.model, "raw", None, members(args.settings) if args.settings else {})
+    variant = raw_variant(f"judge {args.model}", args.model, args.settings)
     price, cap = models.price_of(args.model), answer_cap(variant.settings, models.size_of(args.model))
     unpriced, uncapped = [args.model] * (price is None), [args.model] * (cap is None)
     check_ceiling(args.max_usd, args.max_tokens, unpriced=unpriced, uncapped=uncapped)
     return Judge(variant, price, cap, args.concurrency, args.retries)
 
 
-async def _asked(
-    folder: Path, args: JudgeArgs, settings: Settings, judge: "Judge", models: ModelFacts, every: "Sequence[JudgeTask]"
+async def judged(
+    judge: "Judge", work: "Callable[[JudgeRunner], Coroutine[Any, Any, Outcome]]", args: JudgeArgs, settings: Settings
 ) -> "Outcome":
+    """Let a judge do the work; returns how far it came."""
     from evaluation.answers.client.budget import Budget
     from evaluation.answers.judges.judge_runner import JudgeRunner
 
-    async with opened_gateway(args.base_url, settings, args.timeout_s, args.concurrency) as gateway:
+    async with opened_gateway(args, settings) as gateway:
         budget, progress = Budget(args.max_usd, args.max_tokens), progress_bar("judge", "judgements")
-        judging = JudgeRunner(folder, judge, gateway, budget, models.price_of, progress=progress)
-        await interruptible(judging, judging.go(every))
-        return judging.outcome
+        judging = JudgeRunner(judge, gateway, budget, progress=progress)
+        return await interruptible(judging, work(judging))

@@ -5,25 +5,20 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import uvloop
 
 from cli.assembly.stores import accounts, record_store
-from cli.bench.judge import JudgeArgs, judge_of, judge_options
-from cli.bench.shared import FAILURES, ModelFacts, code_of, interruptible, opened_gateway, unfinished
-from cli.common import WholeNumber, as_text, confirm, echo, echo_json, must_exist, progress_bar, run, settings_of
-from cli.options import options
+from cli.bench.judge import JudgeArgs, judge_of, judged
+from cli.bench.shared import FAILURES, ModelFacts, bench_work, code_of, say_and_confirm, unfinished
+from cli.common import WholeNumber, as_text, echo, echo_json, must_exist
+from cli.options import options_of
 from config.sections import Settings
 from proxy.observe.shadow.comparison import COMPARISONS
 from runtime import logs
 
 if TYPE_CHECKING:  # imported on use
-    from evaluation.answers.client.sender import Outcome
-    from evaluation.answers.judges.judge_runner import Judge
-    from evaluation.answers.judges.judge_tasks import JudgeTask
     from proxy.observe.shadow.comparison import Comparison
     from runtime.record_store import RecordStore
 
@@ -32,7 +27,7 @@ if TYPE_CHECKING:  # imported on use
 @click.argument("id", required=False)
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="First day, as 2026-11-01, in UTC.")
 @click.option("--model", default="", help="Model for the missing judgements, by the name in the gateway.")
-@judge_options
+@options_of(JudgeArgs)
 @click.option(
     "--judge",
     metavar="MODEL",
@@ -41,17 +36,16 @@ if TYPE_CHECKING:  # imported on use
 @click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--json", "as_", flag_value="json", help="Print JSON in place of tables.")
 @click.option("--markdown", "as_", flag_value="markdown", help="Print the tables as Markdown.")
-@options
-def live_command(
+@bench_work
+async def live_command(
     id: str | None,
     since: datetime | None,
     judge: str | None,
     seed: int,
     as_: str | None,
-    config_file: Path | None,
-    data: str | None,
-    **given: Any,
-) -> None:
+    args: JudgeArgs,
+    settings: Settings,
+) -> int:
     """Report the results of shadow comparisons: lift, harm, added cost and latency, by collection and key.
 
     `x-rag: compare` or `bench.shadow` makes shadow comparisons. With --model a model judges which of the two answers is
@@ -63,12 +57,11 @@ def live_command(
     ragway bench live --model gpt-4o --max-usd 1
     ragway bench live rag-6f1d3c1e7c0b5b0e9a553d1f
     """
-    settings = settings_of(config_file, data=data)
-    logs.to_stderr("warning", "%(message)s")
     form = _OutputForm(judge, seed, as_ == "json", as_ == "markdown")
-    since_s = 0.0 if since is None else since.replace(tzinfo=UTC).timestamp()
-    work = _one(as_text(id), settings, form) if id is not None else _all(since_s, JudgeArgs(**given), settings, form)
-    run(work, loop=uvloop.new_event_loop)
+    must_exist(settings)
+    if id is not None:
+        return _one(as_text(id), settings, form)
+    return await _all(0.0 if since is None else since.replace(tzinfo=UTC).timestamp(), args, settings, form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +74,10 @@ class _OutputForm:
     markdown: bool
 
 
-async def _one(id: str, settings: Settings, form: _OutputForm) -> int:
+def _one(id: str, settings: Settings, form: _OutputForm) -> int:
     from evaluation.shadow.text import comparison_text
     from proxy.observe.shadow.comparison import comparison_from
 
-    must_exist(settings)
     with closing(record_store(settings, COMPARISONS)) as store:
         content = store.read(id)
     if content is None:
@@ -101,7 +93,6 @@ async def _one(id: str, settings: Settings, form: _OutputForm) -> int:
 
 
 async def _all(since_s: float, args: JudgeArgs, settings: Settings, form: _OutputForm) -> int:
-    must_exist(settings)
     with closing(record_store(settings, COMPARISONS)) as store:
         store.prune()
         found = _found(store, since_s)
@@ -127,37 +118,18 @@ def _found(store: "RecordStore", since_s: float) -> "list[Comparison]":
 async def _judged(store: "RecordStore", found: "Sequence[Comparison]", args: JudgeArgs, settings: Settings) -> int:
     """Let the model judge the remaining comparisons; return the exit code."""
     from evaluation.answers.judges.judge_tasks import JudgePrompts
-    from evaluation.answers.records import BenchError
-    from evaluation.shadow.preferences import left, tasks_of
+    from evaluation.shadow.preferences import judge_comparisons, left, tasks_of
 
-    try:
-        todo = left(found, tasks_of(found, JudgePrompts.read(args.prompts)), args.model)
-        if not todo:
-            return 0
-        judge = judge_of(args, ModelFacts([args.model], args.prices, (), None if args.base_url else settings))
-        click.echo(judge.describe(todo), err=True)
-        if not args.yes:
-            confirm()
-        outcome = await _asked(store, judge, todo, args, settings)
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
+    todo = left(found, tasks_of(found, JudgePrompts.read(args.prompts)), args.model)
+    if not todo:
+        return 0
+    judge = judge_of(args, ModelFacts([args.model], args, settings))
+    say_and_confirm([judge.describe(todo)], args)
+    outcome = await judged(judge, lambda asker: judge_comparisons(asker, store, todo), args, settings)
     if not (why := unfinished(outcome)):
         return 0
     click.echo(f"{outcome.done} of {outcome.total} are judged; {why}; the same command goes on from here", err=True)
     return code_of(why)
-
-
-async def _asked(
-    store: "RecordStore", judge: "Judge", todo: "Sequence[JudgeTask]", args: JudgeArgs, settings: Settings
-) -> "Outcome":
-    from evaluation.answers.client.budget import Budget
-    from evaluation.shadow.preferences import ShadowJudgeRunner
-
-    async with opened_gateway(args.base_url, settings, args.timeout_s, args.concurrency) as gateway:
-        budget, progress = Budget(args.max_usd, args.max_tokens), progress_bar("judge", "judgements")
-        judging = ShadowJudgeRunner(store, judge, gateway, budget, progress=progress)
-        await interruptible(judging, judging.go(todo))
-        return judging.outcome
 
 
 def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _OutputForm) -> bool:

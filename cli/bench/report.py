@@ -10,6 +10,7 @@ import click
 from cli.bench.shared import FAILURES
 from cli.common import echo, echo_json, settings_of
 from cli.options import options
+from config.sections import Settings
 
 if TYPE_CHECKING:  # imported on use
     from evaluation.answers.reports.report import BenchReport
@@ -28,15 +29,16 @@ def report_command(run: str, judge: str | None, config_file: Path | None, data: 
     RUN is the folder of the run, or a name in bench/ of the data folder. Exit codes: see `ragway bench run`. An
     incomplete run has no verdict.
     """
-    sys.exit(code_of_report(write_report(folder_of(run, config_file, data), judge=judge)))
+    folder = folder_of(run, lambda: settings_of(config_file, data=data))
+    sys.exit(code_of_report(write_report(folder, judge=judge)))
 
 
-def folder_of(run: str, config_file: Path | None, data: str | None) -> Path:
-    """The folder of a run, by path or name. Raises click.ClickException."""
+def folder_of(run: str, settings: Callable[[], Settings]) -> Path:
+    """The folder of a run, by path or by name in the data folder. Raises click.ClickException."""
     folder = Path(run)
     if folder.is_dir():
         return folder
-    named = Path(settings_of(config_file, data=data).data) / "bench" / run
+    named = Path(settings().data) / "bench" / run
     if not named.is_dir():
         raise click.ClickException(f"neither {folder} nor {named} is a folder: name the folder of a run")
     return named
@@ -80,7 +82,8 @@ def diff_command(
     from evaluation.answers.reports import diff
     from evaluation.answers.reports.report import measured
 
-    found = diff.diff(*(_read(measured, folder_of(run, config_file, data)) for run in (before, after)))
+    folders = [folder_of(run, lambda: settings_of(config_file, data=data)) for run in (before, after)]
+    found = diff.diff(*(_read(measured, folder) for folder in folders))
     if as_json:
         echo_json(diff.as_json(found))
     else:

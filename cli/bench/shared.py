@@ -2,18 +2,21 @@
 
 import asyncio
 import contextlib
+import functools
 import math
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
+import uvloop
 
 from cli.assembly.targets import targets
-from cli.common import Number, WholeNumber
+from cli.common import Number, WholeNumber, confirm, run, with_settings
+from cli.options import option
 from config.sections import Settings
 from config.settings import BENCH_KEY
 from proxy.access.prices import Price, Size, price_of, size_of
@@ -21,94 +24,95 @@ from proxy.caller import EVERYTHING
 from proxy.dialects.errors import ApiError
 from proxy.dialects.target import Target
 from proxy.upstream.routes import Routes
+from runtime import logs
 
 if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.client.gateway_client import GatewayClient
-    from evaluation.answers.client.sender import Outcome
+    from evaluation.answers.client.sender import Outcome, Sender
 
 INTERRUPTED = "interrupted"
 FAILURES = 3  # exit code: every request was sent, and so many failed that failures may decide the result
 _KEY_VARIABLES = (BENCH_KEY, "OPENAI_API_KEY")
 _A_MILLION = 1_000_000
-_OPTIONS = (
-    click.option(
-        "--concurrency", type=WholeNumber(1, 256), default=4, show_default=True, help="Most requests at once."
-    ),
-    click.option(
-        "--retries", type=WholeNumber(0, 20), default=4, show_default=True,
-        help="Retries of a request after an error that may pass.",
-    ),
-    click.option(
-        "--timeout", "timeout_s", type=Number(1), default=300.0, show_default=True,
-        help="Seconds without a byte of the reply before a request counts as failed.",
-    ),
-    click.option("--base-url", help="Address of a running gateway (default: start a gateway on this machine)."),
-    click.option("--max-usd", type=Number(0, min_open=True), help="Most dollars to spend."),
-    click.option("--max-tokens", type=WholeNumber(1), help="Most tokens to use, in and out."),
-    click.option(
-        "--price", "prices", multiple=True, metavar="MODEL=IN,OUT",
-        help="Dollars per million tokens in and out, for a model without a known price.",
-    ),
-    click.option("--yes", is_flag=True, help="Start without asking for confirmation."),
-)  # fmt: skip
 _FREE = Price(0.0, 0.0, 0.0, 0.0)  # of the built-in echo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendOptions:
-    """The values of `send_options`."""
-
-    concurrency: int
-    retries: int
-    timeout_s: float
-    base_url: str | None
-    max_usd: float | None
-    max_tokens: int | None
-    prices: Sequence[str]
-    yes: bool
-
-
-def send_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options for sending requests, for the ceiling, and for starting without confirmation."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+
+    # fmt: off
+    concurrency: int = option(
+        "--concurrency", type=WholeNumber(1, 256), default=4, show_default=True, help="Most requests at once."
+    )
+    retries: int = option(
+        "--retries", type=WholeNumber(0, 20), default=4, show_default=True,
+        help="Retries of a request after an error that may pass.",
+    )
+    timeout_s: float = option(
+        "--timeout", type=Number(1), default=300.0, show_default=True,
+        help="Seconds without a byte of the reply before a request counts as failed.",
+    )
+    base_url: str | None = option(
+        "--base-url", help="Address of a running gateway (default: start a gateway on this machine)."
+    )
+    max_usd: float | None = option("--max-usd", type=Number(0, min_open=True), help="Most dollars to spend.")
+    max_tokens: int | None = option("--max-tokens", type=WholeNumber(1), help="Most tokens to use, in and out.")
+    prices: Sequence[str] = option(
+        "--price", multiple=True, metavar="MODEL=IN,OUT",
+        help="Dollars per million tokens in and out, for a model without a known price.",
+    )
+    yes: bool = option("--yes", is_flag=True, help="Start without asking for confirmation.")
+    # fmt: on
 
 
-class Stoppable(Protocol):
-    """A sender that can be told to start no more requests."""
+def bench_work(work: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., None]:
+    """`with_settings`, for work with a gateway: a BenchError becomes one line, and a request logs no line."""
 
-    @property
-    def stopping(self) -> bool: ...
-    def stop(self, why: str) -> None: ...
+    @functools.wraps(work)
+    def command(**given: Any) -> None:
+        from evaluation.answers.records import BenchError
+
+        logs.to_stderr("warning", "%(message)s")
+        try:
+            run(work(**given), loop=uvloop.new_event_loop)
+        except BenchError as error:
+            raise click.ClickException(str(error)) from error
+
+    return with_settings(command)
 
 
 @contextlib.asynccontextmanager
-async def opened_gateway(
-    base_url: str | None, settings: Settings, timeout_s: float, concurrency: int
-) -> AsyncIterator["GatewayClient"]:
+async def opened_gateway(args: SendOptions, settings: Settings) -> AsyncIterator["GatewayClient"]:
     """The gateway: the named gateway, else a gateway started for the command."""
     from evaluation.answers.client.gateway_client import GatewayClient
 
-    names = _KEY_VARIABLES if base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
+    names = _KEY_VARIABLES if args.base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
     key = next((os.environ[name] for name in names if os.environ.get(name)), "")
     async with contextlib.AsyncExitStack() as stack:
-        url = base_url
+        url = args.base_url
         if not url:
-            url = await stack.enter_async_context(_ours(settings))
-        gateway = GatewayClient(url, key, timeout_s=timeout_s, concurrency=concurrency)
+            from cli.bench.loopback import loopback_gateway
+
+            url = await stack.enter_async_context(loopback_gateway(settings))
+        gateway = GatewayClient(url, key, timeout_s=args.timeout_s, concurrency=args.concurrency)
         stack.push_async_callback(gateway.close)
         yield gateway
 
 
-def _ours(settings: Settings) -> contextlib.AbstractAsyncContextManager[str]:
-    from cli.bench.loopback import loopback_gateway
+def say_and_confirm(lines: Iterable[str], args: SendOptions) -> None:
+    """Print what is about to be sent. Raises click.Abort unless --yes is given or the user confirms."""
+    for line in lines:
+        click.echo(line, err=True)
+    if not args.yes:
+        confirm()
 
-    return loopback_gateway(settings)
 
+async def interruptible(asker: "Sender[Any]", work: Coroutine[Any, Any, object]) -> "Outcome":
+    """Handle Ctrl-C and SIGTERM: the first lets paid requests in flight end, the second stops at once.
 
-async def interruptible(asker: Stoppable, work: Coroutine[Any, Any, object]) -> None:
-    """Handle Ctrl-C and SIGTERM: the first lets paid requests in flight end, the second stops at once."""
+    Returns how far the work came.
+    """
     loop, going = asyncio.get_running_loop(), asyncio.ensure_future(work)
 
     def signalled() -> None:
@@ -123,6 +127,7 @@ async def interruptible(asker: Stoppable, work: Coroutine[Any, Any, object]) -> 
     await asyncio.wait({going})
     if not going.cancelled():
         going.result()
+    return asker.outcome
 
 
 def report_progress(
@@ -160,19 +165,19 @@ class ModelFacts:
     """The known facts about models, by the name in requests."""
 
     def __init__(
-        self, names: Sequence[str], prices: Sequence[str], windows: Sequence[str], settings: Settings | None
+        self, names: Sequence[str], args: SendOptions, settings: Settings, windows: Sequence[str] = ()
     ) -> None:
-        """settings: of the gateway started here; None: a gateway elsewhere. prices, windows: options, MODEL=….
+        """settings: of the gateway, unless it is elsewhere. windows: MODEL=TOKENS.
 
         Raises BenchError: an option cannot be read; SettingsError.
         """
         from evaluation.answers.records import BenchError
 
-        self._prices = dict(_price(text) for text in prices)
+        self._prices = dict(_price(text) for text in args.prices)
         self._windows = dict(_window(text) for text in windows)
         self._targets: dict[str, Target] = {}
         self._rewriting_prices: dict[str, Price] = {}
-        if settings is not None:
+        if args.base_url is None:
             routes = Routes(targets(settings, os.environ))
             rewriter = settings.retrieval.rewrite_model if settings.retrieval.rewrite == "llm" else ""
             if rewriter and (price := price_of(routes.resolve(rewriter, EVERYTHING).model)) is not None:

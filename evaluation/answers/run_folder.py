@@ -38,6 +38,7 @@ from evaluation.answers.records import (
 )
 
 _FORMAT = 1
+_ID_BYTES = 6
 _MOST_NAME_CHARS = 80
 _MANIFEST, _QUESTIONS, _ASKED, _REPLIES = "run.json", "questions.jsonl", "asked.jsonl", "replies.jsonl"
 
@@ -59,6 +60,11 @@ class RunManifest:
     gateway: Mapping[str, Any] = field(default_factory=dict)
     leaked: Mapping[str, Leak] = field(default_factory=dict)  # question -> the document that contains the question
     draft: Mapping[str, Any] | None = None  # for a run that drafts questions: the collection, the count, the prompt
+
+
+def new_id() -> str:
+    """An id for a new run."""
+    return f"run-{os.urandom(_ID_BYTES).hex()}"
 
 
 class JsonLinesFile:

@@ -4,16 +4,15 @@ A judgement is written as soon as the judge replies, so no request is repeated. 
 judgements of earlier commands do not count.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
-from evaluation.answers.client.budget import NO_COST, Budget
-from evaluation.answers.client.gateway_client import BenchRequest, GatewayClient
-from evaluation.answers.client.sender import Outcome, Progress, Sender
-from evaluation.answers.judges.judge_runner import Judge, judgement_of, left_of
+from evaluation.answers.client.budget import NO_COST
+from evaluation.answers.client.sender import Outcome
+from evaluation.answers.judges.judge_runner import JudgeRunner, left_of
 from evaluation.answers.judges.judge_tasks import Judgement, JudgePrompts, JudgeTask, tasks
 from evaluation.answers.judges.judgement_files import judgement_from
-from evaluation.answers.records import Reply
 from evaluation.shadow.summary import RAG, RAW, pair_of
 from proxy.observe.shadow.comparison import Comparison, comparison_from, serialize_comparison
 from runtime.record_store import RecordStore
@@ -32,29 +31,9 @@ def judgements(comparison: Comparison) -> list[Judgement]:
     return [judgement_from(row) for row in comparison.judged]
 
 
-class ShadowJudgeRunner(Sender[JudgeTask]):
-    """Sends the remaining tasks of comparisons to a judge."""
-
-    def __init__(
-        self, store: RecordStore, judge: Judge, gateway: GatewayClient, budget: Budget, *, progress: Progress
-    ) -> None:
-        super().__init__(gateway, budget, concurrency=judge.concurrency, retries=judge.retries, progress=progress)
-        self._store = store
-        self._judge = judge
-
-    async def go(self, left: Sequence[JudgeTask]) -> Outcome:
-        """Send all tasks until all are judged or the runner stops. Raises RetrievalError."""
-        kept_with = _Kept(self._store)
-        return await self._send_all(left, total=len(left), used=NO_COST, before=_Nowhere(), after=kept_with)
-
-    def _request(self, task: JudgeTask) -> BenchRequest:
-        return self._judge.request(task, usage=self._judge.variant.model not in self._without_usage)
-
-    def _row(self, task: JudgeTask, reply: Reply) -> Judgement:
-        return judgement_of(task, reply, self._judge.variant.model)
-
-    def _is_final(self, reply: Reply) -> bool:
-        return reply.error is None
+async def judge_comparisons(runner: JudgeRunner, store: RecordStore, left: Sequence[JudgeTask]) -> Outcome:
+    """Judge comparisons until all are judged or the runner stops. Raises RetrievalError."""
+    return await runner.send_all(left, total=len(left), used=NO_COST, before=_Nowhere(), after=_Kept(store))
 
 
 def left(found: Sequence[Comparison], every: Sequence[JudgeTask], model: str) -> list[JudgeTask]:
@@ -68,9 +47,10 @@ class _Kept:
     def __init__(self, store: RecordStore) -> None:
         self._store = store
 
-    def append(self, row: Judgement) -> None:
-        if row.error is None:
-            self._store.change(row.question, lambda content: _with(content, row))
+    def append(self, row: Mapping[str, Any]) -> None:
+        said = judgement_from(row)
+        if said.error is None:
+            self._store.change(said.question, lambda content: _with(content, said))
 
 
 class _Nowhere:

@@ -97,7 +97,7 @@ class Sender(ABC, Generic[T]):
         self._stopped = self._stopped or why
         self._stopping.set()
 
-    async def _send_all(self, remaining: Sequence[T], *, total: int, used: Cost, before: Rows, after: Rows) -> Outcome:
+    async def send_all(self, remaining: Sequence[T], *, total: int, used: Cost, before: Rows, after: Rows) -> Outcome:
         """Send the remaining items of `total`. used: the cost of earlier attempts in the folder. Raises OSError."""
         self._budget.spent = used
         self._before, self._after = _RowWriter(before), _RowWriter(after)

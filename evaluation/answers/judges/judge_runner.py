@@ -104,43 +104,34 @@ class Judge:
 class JudgeRunner(Sender[JudgeTask]):
     """Sends the remaining tasks to a judge."""
 
-    def __init__(
-        self,
-        folder: Path,
-        judge: Judge,
-        gateway: GatewayClient,
-        budget: Budget,
-        price_of: PriceOf,
-        *,
-        progress: Progress,
-    ) -> None:
+    def __init__(self, judge: Judge, gateway: GatewayClient, budget: Budget, *, progress: Progress) -> None:
         super().__init__(gateway, budget, concurrency=judge.concurrency, retries=judge.retries, progress=progress)
-        self._folder = folder
+        self.model = judge.variant.model
         self._judge = judge
-        self._price_of = price_of
-
-    async def go(self, tasks: Sequence[JudgeTask]) -> Outcome:
-        """Send the tasks until all are judged or the runner stops.
-
-        Raises BenchError: another process holds the folder; OSError.
-        """
-        with JsonLinesFile(asked_file(self._folder)) as before, JsonLinesFile(file(self._folder)) as after:
-            left = left_of(tasks, attempts(self._folder), self._judge.variant.model)
-            used = spend(self._folder, self._price_of).cost
-            return await self._send_all(left, total=len(tasks), used=used, before=before, after=after)
 
     def _request(self, judge_task: JudgeTask) -> BenchRequest:
-        return self._judge.request(judge_task, usage=self._judge.variant.model not in self._without_usage)
+        return self._judge.request(judge_task, usage=self.model not in self._without_usage)
 
     def _row(self, judge_task: JudgeTask, reply: Reply) -> Mapping[str, Any]:
         return {
-            **asdict(judgement_of(judge_task, reply, self._judge.variant.model)),
+            **asdict(judgement_of(judge_task, reply, self.model)),
             "request": reply.request,
             "reply": reply.answer if reply.error is None else reply.reply,
         }
 
     def _is_final(self, reply: Reply) -> bool:
         return reply.error is None
+
+
+async def judge_run(runner: JudgeRunner, folder: Path, tasks: Sequence[JudgeTask], price_of: PriceOf) -> Outcome:
+    """Judge a run's answers until all are judged or the runner stops.
+
+    Raises BenchError: another process holds the folder; OSError.
+    """
+    with JsonLinesFile(asked_file(folder)) as before, JsonLinesFile(file(folder)) as after:
+        left = left_of(tasks, attempts(folder), runner.model)
+        used = spend(folder, price_of).cost
+        return await runner.send_all(left, total=len(tasks), used=used, before=before, after=after)
 
 
 def left_of(tasks: Iterable[JudgeTask], attempts: Iterable[Judgement], model: str) -> list[JudgeTask]:

@@ -116,6 +116,11 @@ def _setting_text(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
+def raw_variant(name: str, model: str, settings: str | None) -> Variant:
+    """A variant that asks a model alone, with settings "name=value,name=value". Raises BenchError."""
+    return Variant(name, model, "raw", None, settings_of(settings) if settings else {})
+
+
 def _check_model(model: str) -> None:
     if not model or not model.isprintable() or " " in model:
         raise BenchError(f"--model {model!r} is not a model name: write a name without spaces")

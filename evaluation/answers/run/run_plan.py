@@ -1,16 +1,14 @@
 """A planned run: a new run, or the rest of an interrupted run with the same questions and variants."""
 
-import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from evaluation.answers.client.budget import Budget, check_ceiling, check_request_fits, spend
-from evaluation.answers.records import BenchError, Leak, Question, Variant
+from evaluation.answers.records import BenchError, Leak, Question, RequestKey, Variant
 from evaluation.answers.run import whole_collection
 from evaluation.answers.run.estimate import about_operations, estimates, largest, table, unknown_caps, unknown_prices
 from evaluation.answers.run.runner import RunOptions, WholeText, body_of, order_of
@@ -18,68 +16,29 @@ from evaluation.answers.run_folder import Run, RunManifest, differences
 from proxy.access.prices import Size
 from proxy.augment.inject import Template
 
-_ID_BYTES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class RunSpec:
-    """The user's options for a run."""
-
-    questions_file: Path
-    questions: Sequence[Question]
-    variants: Sequence[Variant]
-    folder: Path
-    base_url: str | None  # None: a gateway begun for the run
-    repeats: int
-    seed: int
-    max_usd: float | None
-    max_tokens: int | None
-    draft: Mapping[str, Any] | None = None  # as of a run's Head
-
 
 class RunPlan:
     """A run: the questions and variants, the finished requests, the remaining requests."""
 
-    def __init__(self, spec: RunSpec) -> None:
-        """Raises BenchError: the folder has another run."""
-        self._spec = spec
-        self.folder = spec.folder
-        self._questions: Sequence[Question] = spec.questions
-        self._before = Run.read_if_exists(spec.folder)
-        self._done = set() if self._before is None else self._before.done()
-        self._left_out: Mapping[str, str] = {} if self._before is None else self._before.manifest.left_out
+    def __init__(self, folder: Path, manifest: RunManifest, questions: Sequence[Question]) -> None:
+        """manifest: of a new run. Raises BenchError: the folder has another run."""
+        self.folder = folder
+        self.questions = questions
+        self.left_out: Mapping[str, str] = {}  # name of a variant -> why the variant cannot run
+        self._asked = manifest
+        self._done: Set[RequestKey] = set()
+        self._before = Run.read_if_exists(folder)
         if self._before is not None:
-            if differs := differences(self._before, self._manifest({}, {}), self._questions):
-                text = f"{spec.folder} holds another run ({'; '.join(differs)}): name another folder with --run"
+            self._done, self.left_out = self._before.done(), self._before.manifest.left_out
+            if differs := differences(self._before, replace(manifest, variants=self.variants), questions):
+                text = f"{folder} holds another run ({'; '.join(differs)}): name another folder with --run"
                 raise BenchError(text)
-            self._questions = self._before.questions
+            self.questions = self._before.questions
 
     @property
     def variants(self) -> list[Variant]:
         """The variants that can run."""
-        return [variant for variant in self._spec.variants if variant.name not in self._left_out]
-
-    def _manifest(self, gateway: Mapping[str, Any], leaked: Mapping[str, Leak]) -> RunManifest:
-        spec, now_s = self._spec, time.time()
-        return RunManifest(
-            f"run-{os.urandom(_ID_BYTES).hex()}",
-            now_s,
-            str(spec.questions_file),
-            spec.base_url,
-            spec.repeats,
-            spec.seed,
-            self.variants,
-            self._left_out,
-            spec.max_usd,
-            spec.max_tokens,
-            gateway,
-            leaked,
-            spec.draft,
-        )
-
-    @property
-    def questions(self) -> Sequence[Question]:
-        return self._questions
+        return [variant for variant in self._asked.variants if variant.name not in self.left_out]
 
     @property
     def goes_on(self) -> bool:
@@ -90,8 +49,8 @@ class RunPlan:
     def finished(self) -> bool:
         return self._before is not None and not self._left()
 
-    def _left(self) -> list[tuple[str, str, int]]:
-        order = order_of(self._questions, self.variants, self._spec.repeats, self._spec.seed)
+    def _left(self) -> list[RequestKey]:
+        order = order_of(self.questions, self.variants, self._asked.repeats, self._asked.seed)
         return [asked for asked in order if asked not in self._done]
 
     async def wholes(
@@ -105,7 +64,7 @@ class RunPlan:
         """
         found: dict[str, WholeText] = {}
         texts: dict[tuple[str, ...], str] = {}
-        left_out = dict(self._left_out)
+        left_out = dict(self.left_out)
         for variant in (variant for variant in self.variants if variant.mode == "whole"):
             names = tuple(variant.collections or default)
             file = Run.whole_text_path(self.folder, names)
@@ -118,34 +77,29 @@ class RunPlan:
                 left_out[variant.name] = why
             else:
                 found[variant.name] = WholeText(texts[names], file.name)
-        self._left_out = left_out
+        self.left_out = left_out
         if not self.variants:
             raise BenchError("; ".join(f"{name} is left out: {why}" for name, why in left_out.items()))
         return found
 
     def _misfit(self, variant: Variant, text: str, size: Size) -> str:
-        bodies = (body_of(question, variant, None, usage=True) for question in self._questions)
+        bodies = (body_of(question, variant, None, usage=True) for question in self.questions)
         return next((why for body in bodies if (why := whole_collection.misfit(body, text, size, variant))), "")
-
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """Name of a variant -> why the variant cannot run."""
-        return self._left_out
 
     def budget(self, options: RunOptions) -> Budget:
         """The budget. Raises BenchError if the ceiling cannot be enforced or is smaller than one remaining request."""
-        spec = self._spec
+        usd, tokens = self._asked.ceiling_usd, self._asked.ceiling_tokens
         unpriced, uncapped = unknown_prices(self.variants, options), unknown_caps(self.variants, options)
-        check_ceiling(spec.max_usd, spec.max_tokens, unpriced=unpriced, uncapped=uncapped)
-        ceiling = spec.max_usd is not None or spec.max_tokens is not None
-        if ceiling and (most := largest(self._left(), self._questions, self.variants, options)) is not None:
-            check_request_fits(spec.max_usd, spec.max_tokens, *most)
-        return Budget(spec.max_usd, spec.max_tokens)
+        check_ceiling(usd, tokens, unpriced=unpriced, uncapped=uncapped)
+        ceiling = usd is not None or tokens is not None
+        if ceiling and (most := largest(self._left(), self.questions, self.variants, options)) is not None:
+            check_request_fits(usd, tokens, *most)
+        return Budget(usd, tokens)
 
     def describe(self, options: RunOptions) -> str:
         """The remaining requests and the estimated cost, as lines of text."""
         left = self._left()
-        rows = estimates(left, self._questions, self.variants, options)
+        rows = estimates(left, self.questions, self.variants, options)
         lines = [table(rows), *filter(None, [about_operations(rows, options)])]
         if models := unknown_prices(self.variants, options):
             lines.append(f"the price of {', '.join(models)} is not known (--price MODEL=IN,OUT)")
@@ -160,12 +114,13 @@ class RunPlan:
     ) -> Run:
         """The run's folder, made or with the ceilings of now. Raises BenchError, OSError."""
         if self._before is None:
-            run = Run.create(self.folder, self._manifest(gateway, leaked or {}), self._questions)
-        else:
             manifest = replace(
-                self._before.manifest, ceiling_usd=self._spec.max_usd, ceiling_tokens=self._spec.max_tokens
+                self._asked, variants=self.variants, left_out=self.left_out, gateway=gateway, leaked=leaked or {}
             )
-            run = replace(self._before, manifest=manifest)
+            run = Run.create(self.folder, manifest, self.questions)
+        else:
+            usd, tokens = self._asked.ceiling_usd, self._asked.ceiling_tokens
+            run = replace(self._before, manifest=replace(self._before.manifest, ceiling_usd=usd, ceiling_tokens=tokens))
             run.write_manifest()
         for one in wholes.values():
             run.save_text(one.file, one.text)

@@ -124,7 +124,7 @@ class Runner(Sender[RequestKey]):
             done = run.done()
             left = [asked for asked in order if asked not in done]
             used = spend(run, self._options.price_of).cost
-            return await self._send_all(left, total=len(order), used=used, before=before, after=after)
+            return await self.send_all(left, total=len(order), used=used, before=before, after=after)
 
     def _request(self, request_key: RequestKey) -> BenchRequest:
         question, variant, options = self._questions[request_key[0]], self._variants[request_key[1]], self._options

@@ -14,11 +14,11 @@ from cli import ragway
 from config.settings import PROMPTS
 from evaluation.answers.client.budget import Budget
 from evaluation.answers.client.sender import Outcome
-from evaluation.answers.judges.judge_runner import Judge
+from evaluation.answers.judges.judge_runner import Judge, JudgeRunner
 from evaluation.answers.judges.judge_tasks import JudgePrompts
 from evaluation.answers.judges.judgement_files import said_by
 from evaluation.answers.records import Variant
-from evaluation.shadow.preferences import ShadowJudgeRunner, judgements, left, tasks_of
+from evaluation.shadow.preferences import judge_comparisons, judgements, left, tasks_of
 from evaluation.shadow.summary import ShadowReport, as_json, shadow_report
 from evaluation.shadow.text import comparison_text, text
 from proxy.access.prices import Price
@@ -92,10 +92,8 @@ async def judged(shelf: RecordStore, answer: Answer, *, budget: Budget | None = 
     found = read(shelf)
     todo = left(found, tasks_of(found, JudgePrompts.read(PROMPTS)), "j")
     async with asking(answer) as (gateway, requests):
-        judging = ShadowJudgeRunner(
-            shelf, JUDGE, gateway, budget or Budget(None, None), progress=lambda _done, _total, _more: None
-        )
-        return await judging.go(todo), len(requests)
+        judging = JudgeRunner(JUDGE, gateway, budget or Budget(None, None), progress=lambda _done, _total, _more: None)
+        return await judge_comparisons(judging, shelf, todo), len(requests)
 
 
 def told(found: Sequence[Comparison], judge: str | None = "j") -> ShadowReport:

@@ -11,7 +11,7 @@ import pytest
 from config.settings import PROMPTS
 from evaluation.answers.client.budget import Budget
 from evaluation.answers.client.sender import Outcome
-from evaluation.answers.judges.judge_runner import Judge, JudgeRunner, left_of, spend
+from evaluation.answers.judges.judge_runner import Judge, JudgeRunner, judge_run, left_of, spend
 from evaluation.answers.judges.judge_tasks import JudgePrompts, JudgeTask, tasks
 from evaluation.answers.judges.judgement_files import attempts, file, said_by
 from evaluation.answers.records import BenchError, Variant
@@ -40,15 +40,8 @@ async def judged(
 ) -> tuple[Outcome, list[Received]]:
     """How far a judge came that answers like this, and the requests it got."""
     async with asking(answer) as (gateway, requests):
-        judging = JudgeRunner(
-            run.folder,
-            judge,
-            gateway,
-            budget or Budget(None, None),
-            lambda _model: PRICE,
-            progress=lambda _done, _total, _more: None,
-        )
-        return await judging.go(todo), requests
+        judging = JudgeRunner(judge, gateway, budget or Budget(None, None), progress=lambda _done, _total, _more: None)
+        return await judge_run(judging, run.folder, todo, lambda _model: PRICE), requests
 
 
 def fair(received: Received, _: int) -> list[bytes]:
