@@ -61,7 +61,7 @@ async def judge_command(run_name: str, kinds: Sequence[str], args: JudgeArgs, se
     """
     from evaluation.answers.client.budget import check_request_fits
     from evaluation.answers.judges.judge_runner import judge_run, left_of, spend
-    from evaluation.answers.judges.judge_tasks import JudgePrompts, tasks
+    from evaluation.answers.judges.judge_tasks import read_prompts, tasks
     from evaluation.answers.judges.judgement_files import attempts
     from evaluation.answers.run_folder import Run
     from evaluation.answers.scoring.faults import fault_of
@@ -69,7 +69,7 @@ async def judge_command(run_name: str, kinds: Sequence[str], args: JudgeArgs, se
 
     folder = folder_of(run_name, lambda: settings)
     found = Run.read_answers(folder)
-    prompts = JudgePrompts.read(args.prompts)
+    prompts = read_prompts(args.prompts)
     questions = {question.id: question for question in found.questions}
     replies = [reply for reply in found.replies().values() if fault_of(reply) is None]
     pairs = baselines(found.manifest.variants)

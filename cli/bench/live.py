@@ -117,10 +117,10 @@ def _found(store: "RecordStore", since_s: float) -> "list[Comparison]":
 
 async def _judged(store: "RecordStore", found: "Sequence[Comparison]", args: JudgeArgs, settings: Settings) -> int:
     """Let the model judge the remaining comparisons; return the exit code."""
-    from evaluation.answers.judges.judge_tasks import JudgePrompts
+    from evaluation.answers.judges.judge_tasks import read_prompts
     from evaluation.shadow.preferences import judge_comparisons, left, tasks_of
 
-    todo = left(found, tasks_of(found, JudgePrompts.read(args.prompts)), args.model)
+    todo = left(found, tasks_of(found, read_prompts(args.prompts)), args.model)
     if not todo:
         return 0
     judge = judge_of(args, ModelFacts([args.model], args, settings))

@@ -1,10 +1,11 @@
 """The values in a run's folder: Question, Variant, Reply and their parts.
 
-Unknown members are ignored, so this version can read the run of a later version.
+The rows of the files are read by `msgspec.convert`, which ignores unknown members, so this version can read the run of
+a later version.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evaluation.answers.thoughts import without_thoughts
@@ -102,17 +103,17 @@ class Reply:
     repeat: int  # from 0
     at_s: float  # when the request was sent, in seconds since the epoch
     status: int  # HTTP status; 0: no reply
-    answer: str | None  # as sent; None: no answer, or an answer without text
-    finish_reason: str | None
-    error: str | None  # None: the reply is an answer
-    rag: Rag
-    usage: Tokens | None  # None: no tokens used
-    cost_usd: float | None  # None: the model's price is not known
-    first_ms: float | None  # until the first text of the answer or the reasoning
-    total_ms: float | None
-    stages_ms: Mapping[str, float]  # of the gateway, from Server-Timing
-    request: Mapping[str, Any]  # the request body
-    reply: str  # the raw reply
+    answer: str | None = None  # as sent; None: no answer, or an answer without text
+    finish_reason: str | None = None
+    error: str | None = None  # None: the reply is an answer
+    rag: Rag = Rag()
+    usage: Tokens | None = None  # None: no tokens used
+    cost_usd: float | None = None  # None: the model's price is not known
+    first_ms: float | None = None  # until the first text of the answer or the reasoning
+    total_ms: float | None = None
+    stages_ms: Mapping[str, float] = field(default_factory=dict)  # of the gateway, from Server-Timing
+    request: Mapping[str, Any] = field(default_factory=dict)  # the request body
+    reply: str = ""  # the raw reply
     refused: bool = False  # `answer` holds the reply's "refusal"
     rewriting: Tokens | None = None  # part of `usage`: of the model that rewrote the question
 
@@ -134,41 +135,3 @@ class Reply:
     def refuses_usage(self) -> bool:
         """Whether the upstream refused the request because `stream_options` asks for the token usage."""
         return self.status in _FOR_GOOD and _WITH_USAGE in self.reply and _WITH_USAGE in self.request
-
-
-def question_from(row: Mapping[str, Any]) -> Question:
-    """The question of a row of questions.jsonl. Raises TypeError where a member is missing."""
-    return Question(**_known(Question, row))
-
-
-def variant_from(row: Mapping[str, Any]) -> Variant:
-    """The variant of a row of run.json. Raises TypeError where a member is missing."""
-    return Variant(**_known(Variant, row))
-
-
-def leak_from(row: Mapping[str, Any]) -> Leak:
-    """The leak of a row of run.json. Raises TypeError where a member is missing."""
-    return Leak(**_known(Leak, row))
-
-
-def reply_from(row: Mapping[str, Any]) -> Reply:
-    """The reply of a row of replies.jsonl. Raises TypeError where a member is missing."""
-    rag = _known(Rag, row.get("rag") or {})
-    if rag.get("passages") is not None:
-        rag["passages"] = [ShownPassage(**_known(ShownPassage, passage)) for passage in rag["passages"]]
-    usage = row.get("usage")
-    told = {"rag": Rag(**rag), "usage": _tokens_from(usage), "rewriting": _tokens_from(row.get("rewriting"))}
-    return Reply(**(_known(Reply, row) | told))
-
-
-def _tokens_from(row: Mapping[str, Any] | None) -> Tokens | None:
-    return (
-        None
-        if row is None
-        else Tokens(**{name: value for name, value in _known(Tokens, row).items() if name != "parts"})
-    )
-
-
-def _known(kind: type, row: Mapping[str, Any]) -> dict[str, Any]:
-    names = {field_.name for field_ in fields(kind)}
-    return {name: value for name, value in row.items() if name in names}

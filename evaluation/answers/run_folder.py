@@ -16,26 +16,15 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import orjson
 
-from evaluation.answers.records import (
-    BenchError,
-    Leak,
-    MaxCost,
-    Question,
-    Reply,
-    RequestKey,
-    Variant,
-    leak_from,
-    question_from,
-    reply_from,
-    variant_from,
-)
+from evaluation.answers.records import BenchError, Leak, MaxCost, Question, Reply, RequestKey, Variant
 
 _FORMAT = 1
 _ID_BYTES = 6
@@ -155,15 +144,12 @@ class Run:
                     f"{folder} has format {version}, but this version of ragway reads format {_FORMAT}: use the "
                     "version that wrote the run"
                 )
-            variants = [variant_from(variant) for variant in row.pop("variants")]
-            row["leaked"] = {id: leak_from(leak) for id, leak in (row.get("leaked") or {}).items()}
-            known = {field_.name: row[field_.name] for field_ in fields(RunManifest) if field_.name in row}
-            questions = [question_from(row) for row in rows_of(folder / _QUESTIONS)]
-            return Run(folder, RunManifest(**known, variants=variants), questions)
+            questions = [msgspec.convert(row, Question) for row in rows_of(folder / _QUESTIONS)]
+            return Run(folder, msgspec.convert(row, RunManifest), questions)
         except OSError as error:
             text = f"{folder} is not a run of ragway bench: {_MANIFEST} cannot be read ({error.strerror or error})"
             raise BenchError(text) from error
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        except (orjson.JSONDecodeError, msgspec.ValidationError, KeyError, TypeError, AttributeError) as error:
             raise BenchError(f"{folder} is not a run of ragway bench, or is damaged: {error}") from error
 
     @staticmethod
@@ -202,7 +188,7 @@ class Run:
 
     def attempts(self) -> Iterator[Reply]:
         """Every row of replies.jsonl, in the order written."""
-        return (reply_from(row) for row in rows_of(self.folder / _REPLIES))
+        return (msgspec.convert(row, Reply) for row in rows_of(self.folder / _REPLIES))
 
     def replies(self) -> dict[RequestKey, Reply]:
         """The last reply to each question, variant and repeat."""

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import msgspec
+
 from evaluation.answers.client.budget import NO_COST
 from evaluation.answers.client.sender import Outcome
 from evaluation.answers.judges.judge_runner import JudgeRunner, left_of
 from evaluation.answers.judges.judge_tasks import Judgement, JudgePrompts, JudgeTask, tasks
-from evaluation.answers.judges.judgement_files import judgement_from
 from evaluation.shadow.summary import RAG, RAW, pair_of
 from proxy.observe.shadow.comparison import Comparison, comparison_from, serialize_comparison
 from runtime.record_store import RecordStore
@@ -27,8 +28,8 @@ def tasks_of(found: Iterable[Comparison], prompts: JudgePrompts) -> list[JudgeTa
 
 
 def judgements(comparison: Comparison) -> list[Judgement]:
-    """The judgements of a comparison so far. Raises TypeError if a row is not a judgement."""
-    return [judgement_from(row) for row in comparison.judged]
+    """The judgements of a comparison so far. Raises msgspec.ValidationError if a row is not a judgement."""
+    return msgspec.convert(comparison.judged, list[Judgement])
 
 
 async def judge_comparisons(runner: JudgeRunner, store: RecordStore, left: Sequence[JudgeTask]) -> Outcome:
@@ -48,7 +49,7 @@ class _Kept:
         self._store = store
 
     def append(self, row: Mapping[str, Any]) -> None:
-        said = judgement_from(row)
+        said = msgspec.convert(row, Judgement)
         if said.error is None:
             self._store.change(said.question, lambda content: _with(content, said))
 

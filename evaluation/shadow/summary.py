@@ -13,7 +13,7 @@ from typing import Any
 
 from evaluation.answers.judges.judge_tasks import Judgement, in_both_orders
 from evaluation.answers.records import Question, Rag, Reply
-from evaluation.answers.scoring.costs import Quantities, extra
+from evaluation.answers.scoring.costs import extra, quantities
 from evaluation.answers.scoring.groups import groups_of
 from evaluation.answers.scoring.refusals import refuses
 from evaluation.answers.scoring.verdict import Pair, ScoreComparison, Values, compared
@@ -137,8 +137,8 @@ def _group(
         compared("preference", *_both(after), seed=seed, groups=groups, wrong=_with_failures(found, after)),
         compared("refusal", *refused, seed=seed, groups=groups),
         extra(
-            [(item.id, _quantities(item.raw, 0)) for item in both],
-            [(item.id, _quantities(item.rag, item.injected_tokens)) for item in both],
+            [(item.id, quantities(_reply(item, RAW, item.raw))) for item in both],
+            [(item.id, quantities(_reply(item, RAG, item.rag))) for item in both],
             seed=seed,
             groups=groups,
         ),
@@ -170,17 +170,6 @@ def _answers(side: Side) -> bool:
     return side.error is None and bool(without_thoughts(side.answer or "").strip())
 
 
-def _quantities(side: Side, injected: int) -> Quantities:
-    return {
-        "first_ms": side.first_ms,
-        "total_ms": side.total_ms,
-        "prompt": side.tokens.prompt,
-        "completion": side.tokens.completion,
-        "injected": injected,
-        "cost_usd": side.cost_usd,
-    }
-
-
 def _reply(comparison: Comparison, variant: str, side: Side) -> Reply:
     return Reply(
         comparison.id,
@@ -191,12 +180,9 @@ def _reply(comparison: Comparison, variant: str, side: Side) -> Reply:
         side.answer,
         side.finish_reason,
         side.error,
-        Rag(),
+        Rag(injected_tokens=comparison.injected_tokens if variant == RAG else 0),
         side.tokens,
         side.cost_usd,
         side.first_ms,
         side.total_ms,
-        {},
-        {},
-        "",
     )

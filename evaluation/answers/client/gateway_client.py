@@ -171,7 +171,7 @@ class _Stopwatch:
 
 def _connection_failure(request: BenchRequest, at_s: float, error: str) -> Reply:
     """The reply of an attempt that could not connect."""
-    return Reply(*request.key, at_s, 0, None, None, error, Rag(), None, 0.0, None, None, {}, request.stored_body, "")
+    return Reply(*request.key, at_s, 0, error=error, cost_usd=0.0, request=request.stored_body)
 
 
 async def _refused(
@@ -181,7 +181,7 @@ async def _refused(
     body = b""
     async for received in response.aiter_bytes():
         body = (body + received)[:_MOST_ERROR_BYTES]
-    headers, code = read_error(body)
+    message, code = read_error(body)
     stages = _stages(response)
     # After a round of a chat with operations, a refusal is not free: the tokens of the rounds before are not known.
     spent = any(stage.startswith("round-") for stage in stages)
@@ -189,17 +189,14 @@ async def _refused(
         *request.key,
         at_s,
         response.status_code,
-        None,
-        None,
-        f"{response.status_code}: {headers}",
-        _rag_header(response),
-        Tokens(0, 0, estimated=True) if spent else None,
-        None if spent else 0.0,
-        None,
-        stopwatch.ms(),
-        stages,
-        request.stored_body,
-        body.decode("utf-8", "replace"),
+        error=f"{response.status_code}: {message}",
+        rag=_rag_header(response),
+        usage=Tokens(0, 0, estimated=True) if spent else None,
+        cost_usd=None if spent else 0.0,
+        total_ms=stopwatch.ms(),
+        stages_ms=stages,
+        request=request.stored_body,
+        reply=body.decode("utf-8", "replace"),
     )
     return AttemptResult(reply, code, wait_s(response.headers.get("retry-after", ""), time.time()))
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.answers.judges.judge_tasks import KINDS, Judgement, in_both_orders
+from evaluation.answers.judges.judge_tasks import KINDS, Judgement, JudgementKey, in_both_orders
 from evaluation.answers.judges.judgement_files import said_by
 from evaluation.answers.records import RequestKey
 from evaluation.answers.scoring.faults import Fault, counted
@@ -50,27 +50,27 @@ class JudgeReport:
 
 def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[ScoredReply]) -> JudgeReport:
     """The report about one judge. The cost includes failed and repeated requests."""
-    its = [attempt for attempt in attempts if attempt.model == model]
-    said = said_by(model, its)
+    attempts = [attempt for attempt in attempts if attempt.model == model]
+    judgements = said_by(model, attempts)
     by_rule = {item.reply.asked: score for item in found if (score := item.scores["score"]) is not None}
-    usages = [item.usage for item in its if item.usage is not None]
-    stands = {item.key: item for item in its} | {judgement.key: judgement for judgement in said}
-    kinds = [kind for kind in KINDS if any(judgement.kind == kind for judgement in stands.values())]
-    both = in_both_orders(said).values()
+    usages = [attempt.usage for attempt in attempts if attempt.usage is not None]
+    latest: dict[str, dict[JudgementKey, Judgement]] = {}  # by kind: the judgement, or else the last failed attempt
+    for attempt in (*attempts, *judgements):
+        latest.setdefault(attempt.kind, {})[attempt.key] = attempt
+    pairs = in_both_orders(judgements).values()
     return JudgeReport(
         model=model,
-        asked={kind: sum(judgement.kind == kind for judgement in stands.values()) for kind in kinds},
-        faults={
-            kind: counted(_fault(judgement) for judgement in stands.values() if judgement.kind == kind)
-            for kind in kinds
-        },
+        asked={kind: len(latest[kind]) for kind in KINDS if kind in latest},
+        faults={kind: counted(map(_fault, latest[kind].values())) for kind in KINDS if kind in latest},
         tokens_in=sum(usage.prompt for usage in usages),
         tokens_out=sum(usage.completion for usage in usages),
-        cost_usd=sum(item.cost_usd or 0.0 for item in its),
-        cost_unknown=sum(item.cost_usd is None for item in its),
-        swapped=len(both),
-        swayed=sum(first != second for first, second in both),
-        agreement={kind: _agreement(kind, said, by_rule) for kind in kinds if kind != "relevance"},
+        cost_usd=sum(attempt.cost_usd or 0.0 for attempt in attempts),
+        cost_unknown=sum(attempt.cost_usd is None for attempt in attempts),
+        swapped=len(pairs),
+        swayed=sum(first != second for first, second in pairs),
+        agreement={
+            kind: _agreement(kind, judgements, by_rule) for kind in KINDS if kind in latest and kind != "relevance"
+        },
     )
 
 

@@ -57,19 +57,9 @@ class Judge:
         """The request for a task."""
         body = request_of(self.variant, [{"role": "user", "content": task.prompt}], usage=usage)
         max_cost = max_cost_of(body, self.variant, budget_tokens=0, cap=self.answer_tokens, price=self.price)
-        question, variant, against, repeat, kind, order = task.key
-        key = {
-            "question": question,
-            "variant": variant,
-            "against": against,
-            "repeat": repeat,
-            "kind": kind,
-            "order": order,
-            "model": self.variant.model,
-        }
         return BenchRequest(
-            (question, self.variant.name, repeat),
-            key,
+            (task.key.question, self.variant.name, task.key.repeat),
+            {**task.key._asdict(), "model": self.variant.model},
             self.variant.model,
             body,
             body,
@@ -80,7 +70,7 @@ class Judge:
 
     def describe(self, todo: Sequence[JudgeTask]) -> str:
         """The planned requests, with the expected and the maximum cost, as text."""
-        kinds = Counter(task.kind for task in todo)
+        kinds = Counter(task.key.kind for task in todo)
         asked = ", ".join(f"{number} of {kind}" for kind, number in kinds.items())
         about, most = self._estimate(todo)
         tokens = f"{about.prompt:,} tokens in and {about.completion:,} out"
@@ -150,7 +140,7 @@ def judgement_of(task: JudgeTask, reply: Reply, model: str) -> Judgement:
     """The judgement in a judge's reply, or the reason for a missing judgement."""
     said, fault = JudgeReply(None, None, ""), fault_of(reply)
     if reply.error is None:
-        said = read_reply(task.kind, reply.said, task.order)
+        said = read_reply(task.key.kind, reply.said, task.key.order)
         unread: Fault = "refused" if refuses(reply.said) else "unreadable"
         fault = (fault or unread) if said.verdict is None else None
     return Judgement(

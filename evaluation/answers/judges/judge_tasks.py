@@ -9,7 +9,7 @@ between 0 and 1.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from evaluation.answers.prompts import PromptTemplate, json_object
 from evaluation.answers.records import Question, Reply
@@ -18,7 +18,7 @@ from proxy.dialects.token_counts import Tokens
 
 Kind = Literal["faithfulness", "relevance", "correctness", "preference"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-Key = tuple[str, str, str | None, int, Kind, int]  # of a judgement: question, variant, against, repeat, kind, order
+JudgePrompts = Mapping[Kind, PromptTemplate]
 
 _PLACES: Mapping[Kind, tuple[str, ...]] = {
     "faithfulness": ("passages", "question", "answer"),
@@ -30,9 +30,8 @@ _MOST_POINTS = 5
 _FIRST = {"first": 1.0, "neither": 0.5, "second": 0.0}
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeTask:
-    """A question for a judge. `against`: the other variant of a preference; `order` 1: that variant comes first."""
+class JudgementKey(NamedTuple):
+    """What a judge is asked about. `against`: the other variant of a preference; `order` 1: it comes first."""
 
     question: str
     variant: str
@@ -40,11 +39,14 @@ class JudgeTask:
     repeat: int
     kind: Kind
     order: int
-    prompt: str
 
-    @property
-    def key(self) -> Key:
-        return self.question, self.variant, self.against, self.repeat, self.kind, self.order
+
+@dataclass(frozen=True, slots=True)
+class JudgeTask:
+    """A question for a judge."""
+
+    key: JudgementKey
+    prompt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ class Judgement:
     fault: Fault | None = None  # why the judgement has no verdict
 
     @property
-    def key(self) -> Key:
-        return self.question, self.variant, self.against, self.repeat, self.kind, self.order
+    def key(self) -> JudgementKey:
+        return JudgementKey(self.question, self.variant, self.against, self.repeat, self.kind, self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +87,9 @@ class JudgeReply:
     reason: str
 
 
-class JudgePrompts:
-    """The prompts for a judge."""
-
-    def __init__(self, prompts: Mapping[Kind, PromptTemplate]) -> None:
-        self._prompts = prompts
-
-    @staticmethod
-    def read(folder: Path) -> "JudgePrompts":
-        """Read judge_KIND.txt of every kind. Raises BenchError if a file cannot be read or lacks a placeholder."""
-        return JudgePrompts({kind: PromptTemplate.read(folder / f"judge_{kind}.txt", _PLACES[kind]) for kind in KINDS})
-
-    def render(self, kind: Kind, **values: str) -> str:
-        """The prompt, as `PromptTemplate.render`."""
-        return self._prompts[kind].render(**values)
+def read_prompts(folder: Path) -> JudgePrompts:
+    """Read judge_KIND.txt of every kind. Raises BenchError if a file cannot be read or lacks a placeholder."""
+    return {kind: PromptTemplate.read(folder / f"judge_{kind}.txt", _PLACES[kind]) for kind in KINDS}
 
 
 def tasks(
@@ -124,12 +115,12 @@ def tasks(
         yield from _tasks_of(question, reply, other, prompts, kinds)
 
 
-def in_both_orders(judgements: Iterable[Judgement]) -> dict[Key, tuple[float, float]]:
+def in_both_orders(judgements: Iterable[Judgement]) -> dict[JudgementKey, tuple[float, float]]:
     """The key of each pair of answers -> the scores in both orders, for pairs with two readable judgements."""
-    found: dict[Key, dict[int, float]] = {}
+    found: dict[JudgementKey, dict[int, float]] = {}
     for one in judgements:
         if one.kind == "preference" and one.score is not None:
-            found.setdefault((*one.key[:-1], 0), {})[one.order] = one.score
+            found.setdefault(one.key._replace(order=0), {})[one.order] = one.score
     return {key: (orders[0], orders[1]) for key, orders in found.items() if len(orders) == 2}
 
 
@@ -154,21 +145,18 @@ def asked_text(question: Question) -> str:
 def _tasks_of(
     question: Question, reply: Reply, other: Reply | None, prompts: JudgePrompts, kinds: Sequence[Kind]
 ) -> Iterator[JudgeTask]:
+    shown = "\n\n".join(f"[{n}] {one.title}\n{one.text}" for n, one in enumerate(reply.rag.passages or (), 1))
     values = {"question": asked_text(question), "answer": reply.said, "reference": question.reference or ""}
-    at = (question.id, reply.variant)
-    if "faithfulness" in kinds and reply.rag.passages:
-        shown = "\n\n".join(f"[{n}] {one.title}\n{one.text}" for n, one in enumerate(reply.rag.passages, 1))
-        prompt = prompts.render("faithfulness", passages=shown, **values)
-        yield JudgeTask(*at, None, reply.repeat, "faithfulness", 0, prompt)
-    if "relevance" in kinds:
-        yield JudgeTask(*at, None, reply.repeat, "relevance", 0, prompts.render("relevance", **values))
-    if "correctness" in kinds and question.reference:
-        yield JudgeTask(*at, None, reply.repeat, "correctness", 0, prompts.render("correctness", **values))
+    given = {"faithfulness": bool(shown), "relevance": True, "correctness": bool(question.reference)}
+    for kind in KINDS:
+        if kind in kinds and given.get(kind):
+            key = JudgementKey(question.id, reply.variant, None, reply.repeat, kind, 0)
+            yield JudgeTask(key, prompts[kind].render(passages=shown, **values))
     if "preference" in kinds and other is not None:
         both = (reply.said, other.said)
         for order, (first, second) in enumerate((both, both[::-1])):
-            prompt = prompts.render("preference", first=first, second=second, **values)
-            yield JudgeTask(*at, other.variant, reply.repeat, "preference", order, prompt)
+            key = JudgementKey(question.id, reply.variant, other.variant, reply.repeat, "preference", order)
+            yield JudgeTask(key, prompts["preference"].render(first=first, second=second, **values))
 
 
 def _content(message: Mapping[str, Any]) -> str:

@@ -7,15 +7,14 @@ The last line without an error counts, if a judge has several lines for the same
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from evaluation.answers.judges.judge_tasks import Judgement, Key
+import msgspec
+
+from evaluation.answers.judges.judge_tasks import Judgement, JudgementKey
 from evaluation.answers.records import BenchError, MaxCost
 from evaluation.answers.run_folder import rows_of
-from proxy.dialects.token_counts import Tokens
 
 _HASH_BYTES = 8
 
@@ -32,8 +31,8 @@ def attempts(folder: Path) -> Iterator[Judgement]:
     """Every row of judgements.jsonl, in the order written. Raises BenchError where a row is none."""
     for row in rows_of(file(folder)):
         try:
-            yield judgement_from(row)
-        except (TypeError, KeyError) as error:
+            yield msgspec.convert(row, Judgement)
+        except msgspec.ValidationError as error:
             raise BenchError(f"{file(folder)} has a row that is not a judgement ({error}): delete the row") from error
 
 
@@ -49,23 +48,13 @@ def judges(attempts: Iterable[Judgement]) -> list[str]:
     return list(dict.fromkeys(reversed([attempt.model for attempt in attempts if attempt.error is None])))[::-1]
 
 
-def sent_requests(folder: Path) -> Iterator[tuple[Key, str, float, MaxCost]]:
+def sent_requests(folder: Path) -> Iterator[tuple[JudgementKey, str, float, MaxCost]]:
     """Every row of judge_asked.jsonl: the task, the model, the time in seconds since the epoch, the maximum cost."""
     for row in rows_of(asked_file(folder)):
         max_cost = MaxCost(row["prompt_tokens"], row["answer_tokens"], row["usd"])
-        key = row["question"], row["variant"], row["against"], row["repeat"], row["kind"], row["order"]
-        yield key, row["model"], row["at_s"], max_cost
+        yield JudgementKey(*(row[name] for name in JudgementKey._fields)), row["model"], row["at_s"], max_cost
 
 
 def prompt_hash(prompt: str) -> str:
     """A hash that shows whether a judge saw the current prompt."""
     return hashlib.blake2b(prompt.encode("utf-8", "replace"), digest_size=_HASH_BYTES).hexdigest()
-
-
-def judgement_from(row: Mapping[str, Any]) -> Judgement:
-    """The judgement of a row. Raises TypeError where a member is missing."""
-    usage = row.get("usage")
-    names = {field_.name for field_ in fields(Judgement)}
-    tokens = {field_.name for field_ in fields(Tokens)}
-    usage_tokens = None if usage is None else Tokens(**{name: value for name, value in usage.items() if name in tokens})
-    return Judgement(**{name: value for name, value in row.items() if name in names} | {"usage": usage_tokens})

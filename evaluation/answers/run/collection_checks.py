@@ -10,19 +10,17 @@ import asyncio
 import bisect
 import itertools
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
+from typing import Any
 
 import httpx
-import orjson
 
+from evaluation.answers.client.knowledge import document_ids, export
 from evaluation.answers.judges.judge_tasks import asked_text
 from evaluation.answers.records import BenchError, Leak, Question, Variant
 from evaluation.answers.scoring.normalize import holds, terms
-from proxy.dialects.replies import read_error
 
-_PATH = "/v1/knowledge/collections/{}/{}"
 _MOST_BYTES = 64 * 2**20  # of documents, over all collections
 _SHARED = 0.8  # of the runs of three words: nearly word for word
 _WINDOW = 1.3  # of the question's length
@@ -71,19 +69,19 @@ async def leaks(
     looked = _LeakSearch(questions)
     left = _MOST_BYTES
     for name in collections:
-        batch: list[bytes] = []
+        batch: list[Mapping[str, Any]] = []
         try:
-            async for line in _lines(client, name):
-                left -= len(line)
+            async for document, size in export(client, name, "could not be looked through"):
+                left -= size
                 if left < 0:
                     return looked.found, f"only the first {_MOST_BYTES >> 20} MB of the documents were looked through"
-                batch.append(line)
+                batch.append(document)
                 if len(batch) == _MANY:
                     await asyncio.to_thread(looked.take, batch)
                     batch = []
             await asyncio.to_thread(looked.take, batch)
-        except (BenchError, orjson.JSONDecodeError, httpx.RequestError) as error:
-            return looked.found, f"the collection {name!r} could not be looked through: {error}"
+        except BenchError as error:
+            return looked.found, str(error)
     return looked.found, ""
 
 
@@ -103,31 +101,7 @@ def about_leaks(leaked: Mapping[str, Leak], questions: int) -> str:
 
 async def _empty(client: httpx.AsyncClient, name: str) -> bool:
     """Whether a collection has no documents. Raises BenchError if the collection cannot be read."""
-    why = f"the collection {name!r} cannot be read"
-    try:
-        got = await client.get(_PATH.format(quote(name, safe=""), "documents"), params={"limit": 1})
-        rows = orjson.loads(got.content)["data"] if got.status_code == 200 else None
-    except httpx.RequestError as error:
-        raise BenchError(f"{why}: {str(error) or type(error).__name__}") from error
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise BenchError(f"{why}: the reply has an unknown form: is this the address of a ragway gateway?") from error
-    if rows is None:
-        raise BenchError(f"{why}: {got.status_code}: {read_error(got.content)[0]}")
-    return not rows
-
-
-async def _lines(client: httpx.AsyncClient, name: str) -> AsyncIterator[bytes]:
-    """The documents of a collection, each as a JSON object. Raises BenchError."""
-    rest = b""
-    async with client.stream("GET", _PATH.format(quote(name, safe=""), "export")) as got:
-        if got.status_code != 200:
-            raise BenchError(f"{got.status_code}: {read_error(await got.aread())[0]}")
-        async for part in got.aiter_bytes():
-            *lines, rest = (rest + part).split(b"\n")
-            for line in lines:
-                yield line
-    if rest:
-        yield rest
+    return not await document_ids(client, name, most=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +133,9 @@ class _LeakSearch:
             for at, run in enumerate(runs):
                 self._runs[run].append((wanted, at))
 
-    def take(self, rows: Sequence[bytes]) -> None:
-        """Search documents (rows of an export) for the questions."""
-        for row in rows:
-            document = orjson.loads(row)
+    def take(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        """Search documents of an export for the questions."""
+        for document in documents:
             text = f"{document.get('title', '')}\n\n{document.get('text', '')}"
             self._look(terms(text), str(document.get("source") or document.get("id")))
 

@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import orjson
 
+from evaluation.answers.client.knowledge import export
 from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.records import BenchError, Variant
 from proxy.access.prices import Size
 from proxy.augment.context_window import room_tokens
 from proxy.augment.inject import Template
-from proxy.dialects.replies import read_error
 from retrieval.records.documents import Passage
 
 _BYTES_A_TOKEN = 3  # as `window` reckons: more than most texts need
@@ -23,31 +22,15 @@ async def text_of(client: httpx.AsyncClient, collections: Sequence[str], templat
     """All documents of the collections as one block of passages. Raises BenchError."""
     passages: list[Passage] = []
     for name in collections:
-        passages += [_passage(row) for row in await _exported(client, name)]
+        left = _MOST_BYTES
+        async for row, size in export(client, name):
+            left -= size
+            if left < 0:
+                raise BenchError(f"the collection {name!r} has more than {_MOST_BYTES >> 20} MB of text")
+            passages.append(_passage(row))
     if not passages:
         raise BenchError(f"{', '.join(collections)} has no documents")
     return template.render(passages, collections)
-
-
-async def _exported(client: httpx.AsyncClient, name: str) -> list[Mapping[str, Any]]:
-    path = f"/v1/knowledge/collections/{quote(name, safe='')}/export"
-    body = bytearray()
-    try:
-        async with client.stream("GET", path) as got:
-            async for part in got.aiter_bytes():
-                body += part
-                if len(body) > _MOST_BYTES:
-                    raise BenchError(f"the collection {name!r} has more than {_MOST_BYTES >> 20} MB of text")
-    except httpx.RequestError as error:
-        raise BenchError(f"the collection {name!r} cannot be read: {str(error) or type(error).__name__}") from error
-    if got.status_code != 200:
-        raise BenchError(f"the collection {name!r} cannot be read: {got.status_code}: {read_error(bytes(body))[0]}")
-    try:
-        return [orjson.loads(line) for line in body.splitlines() if line]
-    except orjson.JSONDecodeError as error:
-        raise BenchError(
-            f"the export of {name!r} is not JSON Lines ({error}): is this the address of a ragway gateway?"
-        ) from error
 
 
 def _passage(row: Mapping[str, Any]) -> Passage:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluation.answers.records import Reply
 from evaluation.answers.scoring.verdict import NO_GROUPS, grouped, means
 from evaluation.stats.significance import Difference, of_few
 
@@ -43,6 +44,18 @@ class Costs:
     replies: int
     spent: Mapping[str, QuantityStats]  # quantities that at least one reply contains
     stages_ms: Mapping[str, float]  # stage -> median over the replies with the stage
+
+
+def quantities(reply: Reply) -> Quantities:
+    """The quantities of one reply."""
+    tokens = {name: getattr(reply.usage, name, None) for name in ("prompt", "completion", "cached", "reasoning")}
+    return {
+        "first_ms": reply.first_ms,
+        "total_ms": reply.total_ms,
+        **tokens,
+        "injected": 0 if reply.rag.status == "off" else reply.rag.injected_tokens,
+        "cost_usd": reply.cost_usd,
+    }
 
 
 def costs(replies: Sequence[Quantities], stages_ms: Sequence[Mapping[str, float]]) -> Costs:

@@ -7,7 +7,7 @@ from typing import Any
 
 from evaluation.answers.judges.judge_tasks import Judgement, in_both_orders
 from evaluation.answers.records import Question, Reply, RequestKey, Variant
-from evaluation.answers.scoring.costs import Quantities
+from evaluation.answers.scoring.costs import Quantities, quantities
 from evaluation.answers.scoring.faults import Fault, fault_of
 from evaluation.answers.scoring.scores import Scores, answer_scores, found_scores
 from evaluation.answers.scoring.verdict import Pair, Values, means
@@ -31,7 +31,7 @@ class ScoredReply:
 def scored(questions: Mapping[str, Question], replies: Iterable[Reply]) -> list[ScoredReply]:
     """Score every reply without an error. A reply with another failure counts for the costs but not for the scores."""
     return [
-        ScoredReply(reply, _scores(questions[reply.question], reply), _costs(reply))
+        ScoredReply(reply, _scores(questions[reply.question], reply), quantities(reply))
         for reply in replies
         if reply.error is None and reply.question in questions
     ]
@@ -197,18 +197,3 @@ def _scores(question: Question, reply: Reply) -> Scores:
         documents=[one.document for one in passages or ()],
         gold=question.gold if reply.rag.status not in ("", "off") else (),
     )
-
-
-def _costs(reply: Reply) -> Quantities:
-    usage = reply.usage
-    tokens: Quantities = {
-        name: None if usage is None else getattr(usage, name)
-        for name in ("prompt", "completion", "cached", "reasoning")
-    }
-    return {
-        "first_ms": reply.first_ms,
-        "total_ms": reply.total_ms,
-        **tokens,
-        "injected": 0 if reply.rag.status == "off" else reply.rag.injected_tokens,
-        "cost_usd": reply.cost_usd,
-    }

@@ -15,7 +15,7 @@ from config.settings import PROMPTS
 from evaluation.answers.client.budget import Budget
 from evaluation.answers.client.sender import Outcome
 from evaluation.answers.judges.judge_runner import Judge, JudgeRunner
-from evaluation.answers.judges.judge_tasks import JudgePrompts
+from evaluation.answers.judges.judge_tasks import read_prompts
 from evaluation.answers.judges.judgement_files import said_by
 from evaluation.answers.records import Variant
 from evaluation.shadow.preferences import judge_comparisons, judgements, left, tasks_of
@@ -90,7 +90,7 @@ def unreadable(_received: Received, _: int) -> list[bytes]:
 async def judged(shelf: RecordStore, answer: Answer, *, budget: Budget | None = None) -> tuple[Outcome, int]:
     """How far a judge came, and how often it was asked."""
     found = read(shelf)
-    todo = left(found, tasks_of(found, JudgePrompts.read(PROMPTS)), "j")
+    todo = left(found, tasks_of(found, read_prompts(PROMPTS)), "j")
     async with asking(answer) as (gateway, requests):
         judging = JudgeRunner(JUDGE, gateway, budget or Budget(None, None), progress=lambda _done, _total, _more: None)
         return await judge_comparisons(judging, shelf, todo), len(requests)
@@ -167,7 +167,7 @@ async def test_without_a_judge_or_with_half_a_judgement_there_is_no_verdict(shel
     assert set(words(told(rows, None)).values()) == {None}
     assert "no verdict" in text(told(rows, None), markdown=False)
     put(shelf, rows[:1])
-    max_cost = JUDGE.request(tasks_of(rows[:1], JudgePrompts.read(PROMPTS))[0], usage=True).max_cost
+    max_cost = JUDGE.request(tasks_of(rows[:1], read_prompts(PROMPTS))[0], usage=True).max_cost
     outcome, _ = await judged(shelf, fair, budget=Budget(None, max_cost.prompt_tokens + 150))
     assert outcome.done == 1, "the ceiling ends it"
     assert told(read(shelf)).groups[0].preference is None
@@ -200,7 +200,7 @@ async def test_a_verdict_holds_only_where_answers_that_passages_cost_count_as_lo
 def test_what_only_one_of_both_answered_is_counted_and_not_judged() -> None:
     fine, none = side("It is right."), side(None, error="too many tokens")
     rows = [one(0, fine, fine), one(1, none, fine), one(2, none, fine), one(3, fine, none), one(4, none, none)]
-    assert len(tasks_of(rows, JudgePrompts.read(PROMPTS))) == 2
+    assert len(tasks_of(rows, read_prompts(PROMPTS))) == 2
     whole = told(rows, None).groups[0]
     assert (whole.comparisons, whole.both, whole.only_rag, whole.only_raw) == (5, 1, 1, 2)
 

@@ -12,7 +12,7 @@ from config.settings import PROMPTS
 from evaluation.answers.client.budget import Budget
 from evaluation.answers.client.sender import Outcome
 from evaluation.answers.judges.judge_runner import Judge, JudgeRunner, judge_run, left_of, spend
-from evaluation.answers.judges.judge_tasks import JudgePrompts, JudgeTask, tasks
+from evaluation.answers.judges.judge_tasks import JudgeTask, read_prompts, tasks
 from evaluation.answers.judges.judgement_files import attempts, file, said_by
 from evaluation.answers.records import BenchError, Variant
 from evaluation.answers.reports.report import report
@@ -32,7 +32,7 @@ JUDGE = Judge(Variant("judge j", "j", "raw", None, {"max_tokens": 100}), PRICE, 
 def run_of(folder: Path, count: int = 2) -> tuple[Run, list[JudgeTask]]:
     run = Run.read(made.folder(folder, made.only_with_the_passage, count=count))
     asked = {one.id: one for one in run.questions}
-    return run, list(tasks(asked, run.replies().values(), {DOCS.name: RAW.name}, JudgePrompts.read(PROMPTS)))
+    return run, list(tasks(asked, run.replies().values(), {DOCS.name: RAW.name}, read_prompts(PROMPTS)))
 
 
 async def judged(
@@ -121,8 +121,8 @@ async def test_a_judgement_without_a_score_says_why_and_is_counted(
 async def test_another_prompt_is_asked_anew(tmp_path: Path) -> None:
     run, todo = run_of(tmp_path / "run", count=1)
     await judged(run, todo, fair)
-    other = [replace(task, prompt=task.prompt + "Be kind.") if task.kind == "relevance" else task for task in todo]
-    assert {task.kind for task in left_of(other, attempts(run.folder), "j")} == {"relevance"}
+    other = [replace(task, prompt=task.prompt + "Be kind.") if task.key.kind == "relevance" else task for task in todo]
+    assert {task.key.kind for task in left_of(other, attempts(run.folder), "j")} == {"relevance"}
 
 
 async def test_what_failed_is_asked_by_the_next_and_what_was_said_is_not(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Questions that stand in documents are found, and others are not."""
 
-import orjson
 import pytest
 
 from evaluation.answers.records import Leak, Question
@@ -10,7 +9,7 @@ from evaluation.answers.run.collection_checks import _LeakSearch, about_leaks
 def looked(question: str, text: str, reference: str | None = None) -> dict[str, Leak]:
     asked = Question("q", [{"role": "user", "content": question}], reference=reference)
     found = _LeakSearch([asked])
-    found.take([orjson.dumps({"id": "d", "source": "faq.md", "title": "", "text": text})])
+    found.take([{"id": "d", "source": "faq.md", "title": "", "text": text}])
     return found.found
 
 
