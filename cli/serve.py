@@ -26,6 +26,7 @@ from cli.common import WholeNumber, run, settings_of
 from cli.options import options
 from config.sections import Settings
 from config.settings import SettingsError
+from evaluation.tables import first_of
 from proxy.access.auth import is_loopback
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts
@@ -300,10 +301,10 @@ async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
         filled = [row.name for row in rows if row.documents and not is_reserved(row.name)]
         for name in wanted:
             if name not in {row.name for row in rows}:
-                more = f", or name {_list(filled)} in retrieval.collections" if filled else ""
+                more = f", or name {first_of(filled, _MOST_NAMED)} in retrieval.collections" if filled else ""
                 click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}{more}", err=True)
         if filled and not any(row.name in wanted for row in rows):
-            click.echo(f"until then, chats search what there is: {_list(filled)}", err=True)
+            click.echo(f"until then, chats search what there is: {first_of(filled, _MOST_NAMED)}", err=True)
         for name in sorted(filled, key=lambda name: name not in wanted):
             for document in await knowledge.library.documents(name, after="", limit=1):
                 return _Topic("" if name in wanted else name, _question(document.title))
@@ -312,11 +313,6 @@ async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
     finally:
         await knowledge.close()
     return _NO_TOPIC
-
-
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _question(title: str) -> str:

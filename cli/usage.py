@@ -7,6 +7,7 @@ import click
 
 from cli.common import echo, echo_json, opened_accounts, with_settings
 from config.sections import Settings
+from evaluation.tables import aligned
 from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
 
 # The columns of a table next to the group's names; CSV and JSON have all columns.
@@ -68,13 +69,8 @@ def _print(rows: Sequence[Mapping[str, Any]], query: UsageQuery) -> None:
     if len(rows) > 1:
         total["mean_total_ms"] = whole / total["requests"]
         lines.append(["all", *[""] * (len(query.by) - 1), *_numbers(total)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = [
-            cell.ljust(width) if i < len(query.by) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        echo("  ".join(cells).rstrip())
+    for line in aligned(lines, left=len(query.by)):
+        echo(line.rstrip())
     if unpriced := sum(row["unpriced"] for row in rows):
         echo(f"without {unpriced} requests for models whose price is not known", err=True)
 

@@ -5,5 +5,6 @@ Measures retrieval and answers as a client of the gateway. The serving path neve
 retrieval/  `ragway eval`: judged questions -> the quality of each search method
 answers/    `ragway bench`: the same questions to models with and without passages
 shadow/     `ragway bench live`: the results of shadow comparisons
+tables      tables as text and Markdown
 stats/      intervals and significance
 """

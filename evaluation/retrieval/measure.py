@@ -87,12 +87,12 @@ async def _subject(
             yield operations
     elif how.collection:
         async with configured_index(how.plan) as index:
-            yield DocumentSubject(index, judged, how.collection, None)
+            yield DocumentSubject(index, judged, how.collection, "documents", f"collection {how.collection}", (), 0)
     else:
         documents = await asyncio.to_thread(corpus, judged, max_bytes=how.plan.max_file_bytes)
         async with temporary_index(how.plan, how.cache) as (index, _):
             await index.writing.learn(documents.documents, _COLLECTION, progress(f"{judged.name}: embed", "documents"))
-            yield DocumentSubject(index, judged, _COLLECTION, documents)
+            yield DocumentSubject(index, judged, _COLLECTION, "documents", documents.origin, documents.notes, 0)
 
 
 def _drawn(questions: Sequence[JudgedQuestion], how: MeasureOptions) -> Sequence[JudgedQuestion]:

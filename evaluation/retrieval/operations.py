@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.retrieval.judged import JudgedSet
-from evaluation.retrieval.results import Kind, RankedDocument
-from evaluation.retrieval.subjects import SearchAnswer, configured_index, temporary_index
+from evaluation.retrieval.results import RankedDocument
+from evaluation.retrieval.subjects import SearchAnswer, Subject, configured_index, temporary_index
 from proxy.agent.actions import SEARCHED
 from proxy.apis.library import ActionLibrary, FoundAction
 from proxy.apis.openapi.operation import Operation
@@ -22,7 +22,6 @@ from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.specs import ReadDocument, read_document, rows_of
 from proxy.apis.store import COLLECTION, ActionStore
 from retrieval.errors import RetrievalError
-from retrieval.index.index import Index
 from retrieval.knowledge import Library, Plan, Progress, SearchOptions, SearchRequest, Writing
 from retrieval.records.search import ALL, Retrieved, Turn
 from retrieval.search.retriever import Retriever
@@ -31,18 +30,11 @@ _RANKED = 20  # operations in the ranking of a question
 
 
 @dataclass(frozen=True, slots=True)
-class OperationSubject:
-    """The operations of action sets."""
+class OperationSubject(Subject):
+    """The operations of action sets; `judged` has SET/NAME for each judged operation."""
 
-    index: Index
-    judged: JudgedSet  # with SET/NAME for each judged operation
     store: ActionStore
     sets: Sequence[str]
-    origin: str
-    notes: Sequence[str]
-    operations: int
-    collection: str = COLLECTION
-    kind: Kind = "operations"
 
     async def ask(
         self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None
@@ -101,7 +93,8 @@ async def stored_operations(judged: JudgedSet, plan: Plan, sets: Sequence[str]) 
         judged, notes = _with_labels(judged, known)
         async with configured_index(plan) as index:
             origin = f"action set{'s' if len(known) > 1 else ''} {', '.join(known)}"
-            yield OperationSubject(index, judged, store, list(known), origin, notes, sum(map(len, known.values())))
+            count = sum(map(len, known.values()))
+            yield OperationSubject(index, judged, COLLECTION, "operations", origin, notes, count, store, list(known))
 
 
 @asynccontextmanager
@@ -119,7 +112,8 @@ async def operations_of_specs(
                 rows = await asyncio.to_thread(rows_of, name, one, "")
                 await library.write(name, rows, progress=progress(f"{judged.name}: embed {name}", "operations"))
             origin = ", ".join(file.name for file in specs)
-            yield OperationSubject(index, judged, store, list(known), origin, notes, sum(map(len, known.values())))
+            count = sum(map(len, known.values()))
+            yield OperationSubject(index, judged, COLLECTION, "operations", origin, notes, count, store, list(known))
 
 
 def _read(file: Path) -> ReadDocument:

@@ -1,7 +1,7 @@
 """The results of a run: per question, per rung, per set, and over several sets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -118,8 +118,7 @@ def rung_results(
     for rung in rungs:
         result = RungResult(rung.name, rung.label, rung.reference, tuple(outcomes[rung.name]), "", None)
         if before is not None:
-            change = compared(before, result, MAIN, seed=seed)
-            result = RungResult(rung.name, rung.label, rung.reference, result.outcomes, before.name, change)
+            result = replace(result, against=before.name, change=compared(before, result, MAIN, seed=seed))
         results.append(result)
         before = before if rung.reference else result
     return tuple(results)
@@ -185,20 +184,9 @@ def as_json(runs: Sequence[Sequence[SetResult]], *, seed: int) -> dict[str, Any]
 
 
 def _set_json(set_result: SetResult) -> dict[str, Any]:
-    return {
-        "name": set_result.name,
-        "kind": set_result.kind,
-        "origin": set_result.origin,
-        "embedder": set_result.embedder,
-        "documents": set_result.documents,
-        "chunks": set_result.chunks,
-        "questions": set_result.questions,
-        "k": set_result.k,
-        "timed": set_result.timed,
-        "load": set_result.load,
-        "notes": set_result.notes,
-        "rungs": [_rung_json(rung) for rung in set_result.rungs],
-    }
+    values = {one.name: getattr(set_result, one.name) for one in fields(set_result)}
+    first = {"name": set_result.name, "kind": set_result.kind}
+    return {**first, **values, "rungs": [_rung_json(rung) for rung in set_result.rungs]}
 
 
 def _rung_json(rung: RungResult) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
-from evaluation.retrieval.judged import Corpus, JudgedSet, judged_id
+from evaluation.retrieval.judged import JudgedSet, judged_id
 from evaluation.retrieval.results import Kind, RankedDocument
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan, SearchOptions, SearchRequest
@@ -27,49 +27,29 @@ class SearchAnswer:
     stages_ms: Mapping[str, float]
 
 
-class Subject(Protocol):
-    """The search under test."""
-
-    @property
-    def index(self) -> Index: ...
-    @property
-    def judged(self) -> JudgedSet: ...
-    @property
-    def collection(self) -> str: ...
-    @property
-    def kind(self) -> Kind: ...
-    @property
-    def origin(self) -> str: ...
-    @property
-    def notes(self) -> Sequence[str]: ...
-    @property
-    def operations(self) -> int: ...
-
-    async def ask(
-        self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None
-    ) -> SearchAnswer:
-        """Search for a question by the retriever of a rung. k: None takes the setting."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class DocumentSubject:
-    """The documents of a collection."""
+class Subject(ABC):
+    """The search under test."""
 
     index: Index
     judged: JudgedSet
     collection: str
-    corpus: Corpus | None  # None: an existing collection
-    kind: Kind = "documents"
-    operations: int = 0
+    kind: Kind
+    origin: str
+    notes: Sequence[str]
+    operations: int  # 0: the subject is documents
 
-    @property
-    def origin(self) -> str:
-        return self.corpus.origin if self.corpus else f"collection {self.collection}"
+    @abstractmethod
+    async def ask(
+        self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None
+    ) -> SearchAnswer:
+        """Search for a question by the retriever of a rung. k: None takes the setting."""
 
-    @property
-    def notes(self) -> Sequence[str]:
-        return self.corpus.notes if self.corpus else ()
+
+class DocumentSubject(Subject):
+    """The documents of a collection."""
+
+    __slots__ = ()
 
     async def ask(
         self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None

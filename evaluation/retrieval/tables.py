@@ -1,4 +1,4 @@
-"""Results to tables: of plain text for a terminal, or of Markdown for a page."""
+"""Results to tables."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from evaluation.retrieval.compare import MetricChange
 from evaluation.retrieval.results import MAIN, Average, Kind, RungResult, SetResult, compared, nothing
 from evaluation.stats.significance import Difference, interval
+from evaluation.tables import NONE, number, table
 
 _RANKING = {"nDCG@5": "ndcg@5", "nDCG@10": "ndcg@10", "R@5": "recall@5", "R@10": "recall@10"}
 _COLUMNS: Mapping[Kind, Mapping[str, str]] = {
@@ -15,7 +16,6 @@ _COLUMNS: Mapping[Kind, Mapping[str, str]] = {
         "MAP": "map",
     },
 }  # fmt: skip
-_NONE = "–"
 
 
 def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
@@ -23,8 +23,8 @@ def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
     rows = [
         [
             rung.label,
-            *(_number(rung.mean(metric)) for metric in _COLUMNS[result.kind].values()),
-            *(f"{rung.ms(percent):.1f}" if result.timed else _NONE for percent in (50, 95)),
+            *(number(rung.mean(metric)) for metric in _COLUMNS[result.kind].values()),
+            *(f"{rung.ms(percent):.1f}" if result.timed else NONE for percent in (50, 95)),
             _change(rung.change),
         ]
         for rung in result.rungs
@@ -41,8 +41,8 @@ def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, mar
     rows = [
         [
             average.label if average.sets == len(sets) else f"{average.label} ({average.sets} of {len(sets)} sets)",
-            *(_number(average.means[metric]) for metric in _COLUMNS[sets[0].kind].values()),
-            *(f"{ms:.1f}" if sets[0].timed else _NONE for ms in (average.p50_ms, average.p95_ms)),
+            *(number(average.means[metric]) for metric in _COLUMNS[sets[0].kind].values()),
+            *(f"{ms:.1f}" if sets[0].timed else NONE for ms in (average.p50_ms, average.p95_ms)),
             _change(average.change),
         ]
         for average in averages
@@ -63,8 +63,8 @@ def comparison_table(title: str, rows: Sequence[MetricChange], *, markdown: bool
             row.set,
             row.rung,
             row.metric,
-            _number(row.before),
-            _number(row.after),
+            number(row.before),
+            number(row.after),
             _change(row.change),
             str(row.better),
             str(row.worse),
@@ -106,33 +106,5 @@ def _injected(result: SetResult) -> list[str]:
     return [f"nothing {injected} ({top.label}): {', '.join(shares)}"]
 
 
-def _number(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.3f}"
-
-
 def _change(change: Difference | None) -> str:
-    return _NONE if change is None else interval(change)
-
-
-def table(title: str, head: list[str], rows: list[list[str]], below: list[str], *, markdown: bool) -> str:
-    """A title, a table and notes. The first column holds text, the other columns hold numbers."""
-    return _markdown(title, head, rows, below) if markdown else _text(title, head, rows, below)
-
-
-def _markdown(title: str, head: list[str], rows: list[list[str]], below: list[str]) -> str:
-    rule = ["---", *("---:" for _ in head[1:])]
-    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [head, rule, *rows])
-    notes = "".join(f"\n- {line}" for line in below)
-    return f"**{title}**\n\n{table}\n" + (notes + "\n" if notes else "")
-
-
-def _text(title: str, head: list[str], rows: list[list[str]], below: list[str]) -> str:
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in [head, *rows]
-    ]
-    return "\n".join([title, *lines, *below]) + "\n"
+    return NONE if change is None else interval(change)

@@ -1,12 +1,11 @@
 """A report of shadow comparisons as tables, or one comparison as a page of text, for a terminal or as Markdown."""
 
-from evaluation.answers.scoring.verdict import ScoreComparison
-from evaluation.retrieval.tables import table
+from evaluation.answers.scoring.costs import change_form
 from evaluation.shadow.summary import RAG, RAW, ComparisonGroup, ShadowReport
 from evaluation.stats.significance import interval
+from evaluation.tables import NONE, first_of, table
 from proxy.observe.shadow.comparison import Comparison, Side
 
-_NONE = "–"
 _WORDS = {"undecided": "no verdict", "depends": "no verdict, it depends on the failures"}
 _LIFT = ("judged", "preference [95 %]", "helped", "unchanged", "harmed", "verdict")
 _ANSWERS = ("made", "both answered", "only with passages", "only raw", "refusals raw", "with", "difference [95 %]")
@@ -64,24 +63,21 @@ def _side(name: str, side: Side) -> str:
         f"{what} {ms:,.0f} ms" for what, ms in (("first", side.first_ms), ("in all", side.total_ms)) if ms is not None
     ]
     tokens = f"{'about ' if side.tokens.estimated else ''}{side.tokens.prompt} + {side.tokens.completion} tokens"
-    money = _NONE if side.cost_usd is None else f"${side.cost_usd:.6f}"
+    money = NONE if side.cost_usd is None else f"${side.cost_usd:.6f}"
     return f"--- {name}: {', '.join([*times, tokens, money])}\n{side.error or side.answer or '(no text)'}"
 
 
 def _lift(group: ComparisonGroup) -> list[str]:
     found = group.preference
     if found is None:
-        return ["0", *[_NONE] * 4, "no verdict"]
+        return ["0", *[NONE] * 4, "no verdict"]
     counts = (str(len(each)) for each in (found.helped, found.unchanged, found.harmed))
     return [str(found.change.questions), interval(found.change, "+z.2f"), *counts, _WORDS.get(found.word, found.word)]
 
 
 def _costs(group: ComparisonGroup) -> list[str]:
     return [
-        _NONE
-        if (change := group.more.get(name)) is None
-        else interval(change, "+z.6f" if name == "cost_usd" else "+z,.0f")
-        for name in _COSTS
+        NONE if (change := group.more.get(name)) is None else interval(change, change_form(name)) for name in _COSTS
     ]
 
 
@@ -89,7 +85,7 @@ def _answers(group: ComparisonGroup) -> list[str]:
     counts = [str(each) for each in (group.comparisons, group.both, group.only_rag, group.only_raw)]
     found = group.refusals
     if found is None:
-        return [*counts, *[_NONE] * 3]
+        return [*counts, *[NONE] * 3]
     return [*counts, f"{found.before:.0%}", f"{found.after:.0%}", interval(found.change, "+z.2f")]
 
 
@@ -103,18 +99,9 @@ def _lift_below(report: ShadowReport, whole: ComparisonGroup) -> list[str]:
     lines.append(f"{report.judge} judged {report.judged} pairs: {whole.preference.sentence()}")
     if report.swayed:
         lines.append(f"in {report.swayed} pairs the judge preferred otherwise in the other order")
-    return [
-        *lines,
-        *_named("harmed", whole.preference),
-        "by chance, the interval of one in twenty groups misses the truth",
-    ]
-
-
-def _named(what: str, found: ScoreComparison) -> list[str]:
-    """The harmed comparisons, the worst first, as ids for `ragway bench live ID`."""
-    ids = found.harmed
-    more = f" and {len(ids) - _MOST_NAMED} more" if len(ids) > _MOST_NAMED else ""
-    return [f"{what}: {', '.join(ids[:_MOST_NAMED])}{more}"] if ids else []
+    if whole.preference.harmed:  # the worst first, as ids for `ragway bench live ID`
+        lines.append(f"harmed: {first_of(whole.preference.harmed, _MOST_NAMED)}")
+    return [*lines, "by chance, the interval of one in twenty groups misses the truth"]
 
 
 def _costs_below(report: ShadowReport, whole: ComparisonGroup) -> list[str]:

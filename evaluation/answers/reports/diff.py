@@ -6,13 +6,13 @@ from typing import Any
 
 from evaluation.answers.judges.judge_tasks import asked_text
 from evaluation.answers.reports.report import MAIN, RULES, Measured
-from evaluation.answers.reports.view import number
-from evaluation.answers.scoring.costs import QUANTITIES, extra
+from evaluation.answers.reports.view import COMPARED
+from evaluation.answers.scoring.costs import QUANTITIES, change_form, extra
 from evaluation.answers.scoring.faults import describe_faults
 from evaluation.answers.scoring.scored_replies import JUDGED
 from evaluation.answers.scoring.verdict import ScoreComparison, Values, compared
-from evaluation.retrieval.tables import table
 from evaluation.stats.significance import Difference, interval
+from evaluation.tables import first_of, number, table
 
 _MOST_NAMED = 40  # questions in a line
 _MOST_CHARS = 80  # of a question
@@ -88,35 +88,18 @@ def as_json(found: Diffs) -> dict[str, Any]:
 
 def text(found: Diffs, *, markdown: bool = False) -> str:
     """The changes as tables and lists for a terminal."""
+    columns = COMPARED[:6]
     rows = [
-        [
-            f"{variant.variant}: {each.score}",
-            each.word,
-            number(each.before),
-            number(each.after),
-            interval(each.change),
-            str(len(each.harmed)),
-            str(len(each.unchanged)),
-            str(len(each.helped)),
-        ]
+        [f"{variant.variant}: {each.score}", each.word, *(cell(each) for _, cell in columns)]
         for variant in found.variants
         for each in variant.scores.values()
     ]
     rows += [
-        [
-            f"{variant.variant}: {QUANTITIES[name]}",
-            "",
-            "",
-            "",
-            interval(change, "+z.6f" if name == "cost_usd" else "+z,.1f"),
-            "",
-            "",
-            "",
-        ]
+        [f"{variant.variant}: {QUANTITIES[name]}", *[""] * 3, interval(change, change_form(name, 1)), *[""] * 3]
         for variant in found.variants
         for name, change in variant.more.items()
     ]
-    head = ["score or cost", "verdict", "before", "after", "difference [95 %]", "harmed", "unchanged", "helped"]
+    head = ["score or cost", "verdict", *(name for name, _ in columns)]
     below = [f"differs: {line}" for line in found.settings]
     below += [] if found.settings else ["settings: no difference in what the runs keep of them"]
     below += [line for variant in found.variants for line in (*_turned(variant), *_questions(variant))]
@@ -253,8 +236,7 @@ def _questions(diff: Diff) -> list[str]:
     named = [("harmed", diff.main.harmed), ("helped", diff.main.helped)]
     return [
         f"{diff.variant}: {what} ({diff.main.score}): "
-        + ", ".join(f"{id} {diff.main.changes[id]:+z.2f}" for id in ids[:_MOST_NAMED])
-        + (f" and {len(ids) - _MOST_NAMED} more" if len(ids) > _MOST_NAMED else "")
+        + first_of([f"{id} {diff.main.changes[id]:+z.2f}" for id in ids], _MOST_NAMED)
         for what, ids in named
         if ids
     ]

@@ -15,7 +15,7 @@ from evaluation.answers.question_file import about_drafted
 from evaluation.answers.reports.plots import plots_of
 from evaluation.answers.reports.report import BenchReport, as_json
 from evaluation.answers.reports.view import ChangedQuestion, ReportView, VerdictCard, failures
-from evaluation.retrieval.tables import table
+from evaluation.tables import table
 
 _AT_ONCE = 8  # changed questions visible before "show all"
 _FENCE = re.compile(r"`{3,}")
@@ -87,13 +87,13 @@ def markdown(shown: ReportView) -> str:
             one.price,
         ]
     for one in shown.verdicts:
-        parts += _changed("Harmed", one, one.max_cost_of, one.worst)
+        parts += _changed("Harmed", one, one.worst_of, one.worst)
     for section in (shown.beside, *shown.tables) if shown.beside.rows else shown.tables:
         rows = [[_line(cell) for cell in row] for row in section.rows]
         parts += [
             f"## {section.title}",
             _line(section.text),
-            table("", list(section.head), rows, [], markdown=True).removeprefix("****").strip(),
+            table("", section.head, rows, [], markdown=True).removeprefix("****").strip(),
         ]
     for one in shown.verdicts:
         parts += _changed("Helped", one, one.best_of, one.best)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from evaluation.answers.reports.report import (
     sentence_of,
 )
 from evaluation.answers.run.collection_checks import about_leaks
-from evaluation.answers.scoring.costs import QUANTITIES, Costs
+from evaluation.answers.scoring.costs import QUANTITIES, change_form
 from evaluation.answers.scoring.faults import FAULT_WORDS, Fault, describe_faults
 from evaluation.answers.scoring.scored_replies import JUDGED, ScoredReply
 from evaluation.answers.scoring.verdict import MATTERS, SAME, ScoreComparison
 from evaluation.stats.significance import FEWEST, interval
+from evaluation.tables import first_of, number
 
 MOST_SHOWN = 50  # changed questions per verdict with full texts
 MOST_HELPED = 10
@@ -31,12 +32,14 @@ _MOST_ERROR_CHARS = 160
 _WITHOUT_PASSAGES = ("empty", "skipped")
 _MOST_SWAYED = 0.25  # share of the pairs
 _MOST_FAULTY = 20  # questions named in a table
-_NONE = "–"
 _TITLES = {
     "better": ("it helps", "better"), "worse": ("it makes answers worse", "worse"),
     "no better": ("it does not help", "no better"), "undecided": ("no verdict", "no verdict"),
     "depends": ("no verdict, it depends on the failures", "no verdict"),
 }  # fmt: skip
+_ORIGINS = "Drafted, unchecked questions and written questions, with a verdict for each kind."
+_SCORES = "Means over the questions that have the score. docs/why/verdicts.md says what each is."
+_FOUND = "Means over the questions whose documents are known."
 _READING = (
     "A question counts once: the score is the mean of the repeats, between 0 and 1. A question is helped or harmed if "
     f"the score moved by more than {SAME:g}. Brackets hold 95 % intervals of the mean change. Fewer than {FEWEST} "
@@ -56,6 +59,9 @@ class Table:
     text: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+
+_NOTHING = Table("", "", [], [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +94,15 @@ class VerdictCard:
     css: str
     sentence: str
     judged: Sequence[str]  # of the judge, which somebody paid for, a line for each kind
-    counts: str
-    helped: int
-    unchanged: int
-    harmed: int
     price: str
-    max_cost_of: str
-    worst: Sequence[ChangedQuestion]
-    best_of: str
-    best: Sequence[ChangedQuestion]
+    counts: str = ""
+    helped: int = 0
+    unchanged: int = 0
+    harmed: int = 0
+    worst_of: str = ""
+    worst: Sequence[ChangedQuestion] = ()
+    best_of: str = ""
+    best: Sequence[ChangedQuestion] = ()
 
     @property
     def total(self) -> int:
@@ -134,10 +140,10 @@ def view(report: BenchReport) -> ReportView:
             table
             for table in (
                 _differences(report),
-                _origins(report),
-                _tags(report),
-                _scores(report),
-                _found(report),
+                _parts("Drafted and written", _ORIGINS, [(one, one.origins) for one in report.leading]),
+                _parts("By tag", "", [(one, one.tags) for one in report.leading]),
+                _means(report, "Scores of each variant", _SCORES, (*RULES, *JUDGED)),
+                _means(report, "What was found and cited", _FOUND, FOUND),
                 _costs(report),
                 _more(report),
                 _stages(report),
@@ -148,10 +154,6 @@ def view(report: BenchReport) -> ReportView:
             if table.rows
         ],
     )
-
-
-def number(value: float | None, form: str = ".3f") -> str:
-    return _NONE if value is None else format(value, form)
 
 
 def failures(report: BenchReport) -> list[str]:
@@ -196,10 +198,9 @@ def _failures_of(report: VariantReport) -> Iterator[str]:
         )
     for ids, what in ((report.repeated, "repeat a passage"), (report.denied, "have a word of denial before a fact")):
         if ids:
-            more = f" and {len(ids) - _MOST_FAULTY} more" if len(ids) > _MOST_FAULTY else ""
             yield (
                 f"Right answers to {len(ids)} questions {what}, and may be right by the rules alone; read them: "
-                f"{', '.join(ids[:_MOST_FAULTY])}{more}."
+                f"{first_of(ids, _MOST_FAULTY)}."
             )
     if report.declined:
         yield f"{report.declined} of {report.asked} answers refuse to answer in words; refusals are scored as answers."
@@ -244,27 +245,23 @@ def _card(report: BenchReport, verdict: Verdict) -> VerdictCard:
     price = "The cost is not known."
     if more := _price(verdict):
         price = f"A question costs {about}{more}.{_too_few(verdict)}"
-    if verdict.main is None:
-        return VerdictCard(
-            title, "none", sentence_of(report, verdict), _judged(report, verdict), "", 0, 0, 0, price, "", [], "", []
-        )
-    main = verdict.main
-    counts = f"{len(main.harmed)} harmed, {len(main.unchanged)} unchanged, {len(main.helped)} helped"
+    sentence, judged, main = sentence_of(report, verdict), _judged(report, verdict), verdict.main
+    if main is None:
+        return VerdictCard(title, "none", sentence, judged, price)
     return VerdictCard(
-        title=f"{title}: {_TITLES[main.word][not verdict.own]}",
-        css=main.word,
-        sentence=f"{sentence_of(report, verdict)} {_named(main.score).capitalize()} {main.before:.3f} before, "
-        f"{main.after:.3f} after.",
-        judged=_judged(report, verdict),
-        counts=counts,
-        helped=len(main.helped),
-        unchanged=len(main.unchanged),
-        harmed=len(main.harmed),
-        price=price,
-        max_cost_of=_of(main.harmed, MOST_SHOWN),
-        worst=_changed(report, verdict, main.harmed[:MOST_SHOWN]),
-        best_of=_of(main.helped, MOST_HELPED),
-        best=_changed(report, verdict, main.helped[:MOST_HELPED]),
+        f"{title}: {_TITLES[main.word][not verdict.own]}",
+        main.word,
+        f"{sentence} {_named(main.score).capitalize()} {main.before:.3f} before, {main.after:.3f} after.",
+        judged,
+        price,
+        f"{len(main.harmed)} harmed, {len(main.unchanged)} unchanged, {len(main.helped)} helped",
+        len(main.helped),
+        len(main.unchanged),
+        len(main.harmed),
+        _of(main.harmed, MOST_SHOWN),
+        _changed(report, verdict, main.harmed[:MOST_SHOWN]),
+        _of(main.helped, MOST_HELPED),
+        _changed(report, verdict, main.helped[:MOST_HELPED]),
     )
 
 
@@ -281,8 +278,11 @@ def _judged(report: BenchReport, verdict: Verdict) -> list[str]:
 
 def _estimated(report: BenchReport, verdict: Verdict) -> bool:
     """Whether the tokens of an answer are an estimate."""
-    its = (answer.reply for answer in report.scored if answer.reply.variant in (verdict.variant, verdict.against))
-    return any(reply.usage is not None and reply.usage.estimated for reply in its)
+    variants = (verdict.variant, verdict.against)
+    return any(
+        reply.variant in variants and reply.usage is not None and reply.usage.estimated
+        for reply in (answer.reply for answer in report.scored)
+    )
 
 
 def _beside(report: BenchReport) -> Table:
@@ -292,17 +292,15 @@ def _beside(report: BenchReport) -> Table:
             _TITLES[verdict.main.word][1],
             *_compared(verdict.main),
             *(
-                number(verdict.more[name].mean if name in verdict.more else None, form)
-                for name, form in (("first_ms", "+z,.0f"), ("cost_usd", "+z.6f"))
+                number(verdict.more[name].mean if name in verdict.more else None, change_form(name))
+                for name in ("first_ms", "cost_usd")
             ),
         ]
         for verdict in report.beside
         if verdict.main
     ]
     text = "Does the model with passages equal another model without passages?"
-    return Table(
-        "Beside other models", text, ["compared", "verdict", *_COMPARED, "first token, ms", "$ a question"], rows
-    )
+    return Table("Beside other models", text, ["compared", "verdict", *_HEAD, "first token, ms", "$ a question"], rows)
 
 
 def _of(ids: Sequence[str], most: int) -> str:
@@ -316,17 +314,13 @@ def _named(score: str) -> str:
 
 def _price(verdict: Verdict) -> str:
     """The extra cost of a question, in one line."""
-    parts = []
-    for name, unit, form in (
-        ("first_ms", "ms to the first token", "+z,.0f"),
-        ("total_ms", "ms in all", "+z,.0f"),
-        ("prompt", "tokens in", "+z,.0f"),
-        ("completion", "tokens out", "+z,.0f"),
-        ("cost_usd", "$", "+z.6f"),
-    ):
-        if name in verdict.more:
-            parts.append(f"{verdict.more[name].mean:{form}} {unit}")
-    return ", ".join(parts)
+    units = {
+        "first_ms": "ms to the first token", "total_ms": "ms in all", "prompt": "tokens in", "completion": "tokens out",
+        "cost_usd": "$",
+    }  # fmt: skip
+    return ", ".join(
+        f"{verdict.more[name].mean:{change_form(name)}} {unit}" for name, unit in units.items() if name in verdict.more
+    )
 
 
 def _too_few(verdict: Verdict) -> str:
@@ -387,7 +381,7 @@ def _differences(report: BenchReport) -> Table:
         for at, each in enumerate(verdict.scores.values())
     ]
     text = "The first score in the table decides the verdict."
-    return Table("Every score", text, ["compared", "score", *_COMPARED], rows)
+    return Table("Every score", text, ["compared", "score", *_HEAD], rows)
 
 
 def _once(verdict: Verdict, at: int) -> str:
@@ -395,29 +389,21 @@ def _once(verdict: Verdict, at: int) -> str:
     return "" if at else f"{verdict.variant} against {verdict.against}"
 
 
-_COMPARED = ("before", "after", "difference [95 %]", "harmed", "unchanged", "helped", "detectable", "needed")
+COMPARED: Sequence[tuple[str, Callable[[ScoreComparison], str]]] = (
+    ("before", lambda one: number(one.before)),
+    ("after", lambda one: number(one.after)),
+    ("difference [95 %]", lambda one: interval(one.change)),
+    ("harmed", lambda one: str(len(one.harmed))),
+    ("unchanged", lambda one: str(len(one.unchanged))),
+    ("helped", lambda one: str(len(one.helped))),
+    ("detectable", lambda one: number(one.detectable, ".2f")),
+    ("needed", lambda one: f"{one.needed:,}"),
+)
+_HEAD = [name for name, _ in COMPARED]
 
 
 def _compared(comparison: ScoreComparison) -> list[str]:
-    return [
-        number(comparison.before),
-        number(comparison.after),
-        interval(comparison.change),
-        str(len(comparison.harmed)),
-        str(len(comparison.unchanged)),
-        str(len(comparison.helped)),
-        number(comparison.detectable, ".2f"),
-        f"{comparison.needed:,}",
-    ]
-
-
-def _origins(report: BenchReport) -> Table:
-    text = "Drafted, unchecked questions and written questions, with a verdict for each kind."
-    return _parts("Drafted and written", text, [(verdict, verdict.origins) for verdict in report.leading])
-
-
-def _tags(report: BenchReport) -> Table:
-    return _parts("By tag", "", [(verdict, verdict.tags) for verdict in report.leading])
+    return [cell(comparison) for _, cell in COMPARED]
 
 
 def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str, ScoreComparison]]]) -> Table:
@@ -427,16 +413,7 @@ def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str,
         for one, parts in verdicts
         for part, each in parts.items()
     ]
-    return Table(title, text, ["questions of", "verdict", *_COMPARED], rows)
-
-
-def _scores(report: BenchReport) -> Table:
-    text = "Means over the questions that have the score. docs/why/verdicts.md says what each is."
-    return _means(report, "Scores of each variant", text, (*RULES, *JUDGED))
-
-
-def _found(report: BenchReport) -> Table:
-    return _means(report, "What was found and cited", "Means over the questions whose documents are known.", FOUND)
+    return Table(title, text, ["questions of", "verdict", *_HEAD], rows)
 
 
 def _means(report: BenchReport, title: str, text: str, scores: Sequence[str]) -> Table:
@@ -449,36 +426,26 @@ def _means(report: BenchReport, title: str, text: str, scores: Sequence[str]) ->
     return Table(title, text, ["variant", *map(_named, names)], rows)
 
 
+_SPENT = (  # the head of a column, the quantity, its statistic, the format
+    ("first token ms p50", "first_ms", "p50", ",.0f"), ("p95", "first_ms", "p95", ",.0f"),
+    ("total ms p50", "total_ms", "p50", ",.0f"), ("p95", "total_ms", "p95", ",.0f"),
+    ("tokens in", "prompt", "mean", ",.0f"), ("out", "completion", "mean", ",.0f"),
+    ("injected", "injected", "mean", ",.0f"),
+    ("$ an answer", "cost_usd", "mean", ".6f"), ("$ in all", "cost_usd", "total", ".4f"),
+)  # fmt: skip
+
+
 def _costs(report: BenchReport) -> Table:
-    rows = [[variant.variant.name, str(variant.replies), *_spent(variant.costs)] for variant in report.variants]
-    head = [
-        "variant",
-        "answers",
-        "first token ms p50",
-        "p95",
-        "total ms p50",
-        "p95",
-        "tokens in",
-        "out",
-        "injected",
-        "$ an answer",
-        "$ in all",
+    rows = [
+        [
+            one.variant.name,
+            str(one.replies),
+            *(number(getattr(one.costs.spent.get(name), part, None), form) for _, name, part, form in _SPENT),
+        ]
+        for one in report.variants
     ]
+    head = ["variant", "answers", *(title for title, *_ in _SPENT)]
     return Table("Costs", "Tokens are means of an answer. The judge's cost is not among these.", head, rows)
-
-
-def _spent(its: Costs) -> list[str]:
-    found = its.spent
-    cells = [
-        number(getattr(found[name], part) if name in found else None, ",.0f")
-        for name in ("first_ms", "total_ms")
-        for part in ("p50", "p95")
-    ]
-    cells += [
-        number(found[name].mean if name in found else None, ",.0f") for name in ("prompt", "completion", "injected")
-    ]
-    money = found.get("cost_usd")
-    return [*cells, number(money.mean if money else None, ".6f"), number(money.total if money else None, ".4f")]
 
 
 def _more(report: BenchReport) -> Table:
@@ -486,7 +453,7 @@ def _more(report: BenchReport) -> Table:
         [
             _once(verdict, at),
             QUANTITIES[name],
-            interval(change, "+z.6f" if name == "cost_usd" else "+z,.0f"),
+            interval(change, change_form(name)),
             str(change.questions),
         ]
         for verdict in report.leading
@@ -513,7 +480,7 @@ def _failures(report: BenchReport) -> Table:
         for error, times in variant.failures.items()
     ]
     rows += [
-        [variant.variant.name, str(times), f"{FAULT_WORDS[fault]}; questions: {_some(variant.faulty)}"]
+        [variant.variant.name, str(times), f"{FAULT_WORDS[fault]}; questions: {first_of(variant.faulty, _MOST_FAULTY)}"]
         for variant in report.variants
         for fault, times in variant.faults.items()
     ]
@@ -523,14 +490,10 @@ def _failures(report: BenchReport) -> Table:
     return Table("Failures", text, ["variant", "times", "what"], rows)
 
 
-def _some(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:_MOST_FAULTY]) + (f" and {len(ids) - _MOST_FAULTY} more" if len(ids) > _MOST_FAULTY else "")
-
-
 def _judge(report: BenchReport) -> Table:
     judge = report.judge
     if judge is None:
-        return Table("The judge", "", [], [])
+        return _NOTHING
     text = (
         f"{judge.model}: {judge.tokens_in:,} tokens in, {judge.tokens_out:,} out, ${judge.cost_usd:.4f}"
         + (f" ({judge.cost_unknown} replies without a known price)" if judge.cost_unknown else "")

@@ -9,6 +9,7 @@ from evaluation.answers.client.budget import answer_cap
 from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.records import MaxCost, Question, RequestKey, Variant
 from evaluation.answers.run.runner import RunOptions, body_of, max_cost_for
+from evaluation.tables import aligned
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 
 _REWRITE_TOKENS = 30  # of an ordinary rewritten question
@@ -101,9 +102,7 @@ def table(rows: Sequence[Estimate]) -> str:
     for row in [*rows, total] if len(rows) > 1 else rows:
         numbers = [f"{each:,}" for each in (row.requests, row.prompt_tokens, row.answer_tokens)]
         lines.append([row.variant, *numbers, _dollars(row.usd), _dollars(row.most_usd)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines = [[cell.rjust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
-    return "\n".join("  ".join([cells[0].lstrip().ljust(widths[0]), *cells[1:]]) for cells in lines)
+    return "\n".join(aligned(lines))
 
 
 def about_operations(rows: Sequence[Estimate], options: RunOptions) -> str:

@@ -25,6 +25,11 @@ QUANTITIES = {
 COMPARED = ("first_ms", "total_ms", "prompt", "completion", "injected", "cost_usd")
 
 
+def change_form(name: str, digits: int = 0) -> str:
+    """The format of a difference of a quantity. digits: after the point, of times and tokens."""
+    return "+z.6f" if name == "cost_usd" else f"+z,.{digits}f"
+
+
 @dataclass(frozen=True, slots=True)
 class QuantityStats:
     """One quantity over the replies of a variant."""
