@@ -245,8 +245,7 @@ async def search(question: str, sets: Sequence[str], k: int, as_json: bool, sett
         rows = {name: set_of(library.store, name) for name in names}
         found = await library.find([Turn("user", as_text(question))], names, k=k, view=ALL)
     if as_json:
-        shown = [_found_row(settings, rows[one.set], one) for one in found.actions]
-        echo_json(shown)
+        echo_json([_found_row(settings, rows[one.set], one) for one in found.actions])
         return 0
     for number, one in enumerate(found.actions, 1):
         operation = one.operation
@@ -262,11 +261,10 @@ async def search(question: str, sets: Sequence[str], k: int, as_json: bool, sett
 
 
 def _found_row(settings: Settings, action_set: ActionSet, one: FoundAction) -> dict[str, Any]:
-    hit = one.hit
-    matched: dict[str, Any] = {"score": None, "ranks": {}, "scores": {}}  # of a producer
-    if hit is not None:
-        matched = {"score": hit.score, "ranks": hit.ranks, "scores": hit.scores}
-    return {"set": one.set, **_operation_row(settings, action_set, one.operation), **matched}
+    row = {"set": one.set, **_operation_row(settings, action_set, one.operation)}
+    if one.hit is None:  # a producer
+        return {**row, "score": None, "ranks": {}, "scores": {}}
+    return {**row, "score": one.hit.score, "ranks": one.hit.ranks, "scores": one.hit.scores}
 
 
 @command.command("run")
@@ -386,11 +384,5 @@ def _set_row(one: ActionSet) -> dict[str, Any]:
 
 
 def _operation_row(settings: Settings, action_set: ActionSet, one: Operation) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "method": one.method,
-        "path": one.path,
-        "summary": one.summary,
-        "reads": one.effect == "reads",
-        "arguments": arguments_of(settings, action_set, one),
-    }
+    shown = {name: getattr(one, name) for name in ("name", "method", "path", "summary")}
+    return {**shown, "reads": one.effect == "reads", "arguments": arguments_of(settings, action_set, one)}

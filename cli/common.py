@@ -51,12 +51,16 @@ def settings_of(config_file: Path | None, **flags: Any) -> Settings:
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--config and --data, for a command that takes `settings`. The work of an async command is run by `run`."""
+    """--config and --data, for a command that takes `settings`. The work of an async command is run by `run`.
+
+    An option whose name is a key of the settings, with `.` written `__`, sets it.
+    """
 
     @options
     @functools.wraps(command)
     def wrapper(*args: Any, config_file: Path | None, data: str | None, **given: Any) -> None:
-        work = command(*args, settings=settings_of(config_file, data=data), **given)
+        flags = {name: given.pop(name) for name in [*given] if "__" in name}
+        work = command(*args, settings=settings_of(config_file, data=data, **flags), **given)
         if inspect.iscoroutine(work):
             run(work)
 

@@ -73,6 +73,8 @@ async def write_contexts(
     """
     if not settings.ingest.context:
         return
+    from proxy.upstream.translated.lane import prices
+
     prompts = {one.kind: one.prompt for one in enrichments(settings)}
     model = settings.ingest.context_model
     async with model_calls(settings) as (models, routes):
@@ -83,7 +85,7 @@ async def write_contexts(
         survey = await survey_of(documents, paths, collection, prompts, exclude)
         if not survey.calls:
             return
-        echo(f"{collection}: {estimate_line(survey, model, price_of(target.model))}", err=True)
+        echo(f"{collection}: {estimate_line(survey, model, prices(target.model))}", err=True)
         if not yes:
             confirm()
 
@@ -137,13 +139,6 @@ def estimate_line(survey: EnrichmentSurvey, model: str, price: tuple[float, floa
     return f"{line}, about ${dollars:,.2f} by litellm's price table (less if the provider keeps repeated beginnings)"
 
 
-def price_of(model: str) -> tuple[float, float] | None:
-    """Dollars of a token in and of a token out, from litellm's table; None: not known."""
-    from proxy.upstream.translated.lane import prices
-
-    return prices(model)
-
-
 def rendered(prompt: str, outline: EnrichmentPlan, gap: MissingEnrichment) -> str:
     """The prompt about one chunk."""
     text, half = outline.text, _DOCUMENT_CHARS // 2
@@ -194,11 +189,11 @@ class Writer:
         finally:
             progress(self._total, self._total, 0)
             self._contexts.close()
-        lines = []
-        for reason, count in self._failed.most_common():
-            what = "1 chunk" if count == 1 else f"{count:,} chunks"
-            lines.append(f"the model wrote nothing of {what} ({reason}): ingested without, the next ingest asks again")
-        return lines
+        return [
+            f"the model wrote nothing of {count:,} chunk{'s' if count != 1 else ''} ({reason}): ingested without, the "
+            "next ingest asks again"
+            for reason, count in self._failed.most_common()
+        ]
 
     async def _fill(self, outline: EnrichmentPlan, gap: MissingEnrichment) -> None:
         if self._in_vain >= _HOPELESS:

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,15 +126,14 @@ def _keys(seen: Examination) -> None:
     """Whether all keys are lost: then `ragway serve` does not start."""
     from proxy.access.sql import KeysLost, SqlAccounts
 
-    accounts = SqlAccounts(Path(seen.settings.data), seen.settings.catalog.url)
-    with suppress(RetrievalError):  # a database that cannot be read: found before
+    with closing(SqlAccounts(Path(seen.settings.data), seen.settings.catalog.url)) as accounts:
         try:
             accounts.version()
         except KeysLost as error:
             problem, _, advice = str(error).partition(": ")
             seen.found("the keys", problem, advice)
-        finally:
-            accounts.close()
+        except RetrievalError:  # a database that cannot be read: found before
+            pass
 
 
 async def _specs(seen: Examination) -> None:
@@ -167,14 +166,12 @@ def _baked_in(seen: Examination) -> None:
     from cli.assembly.apis import action_store, always_of
     from proxy.apis.baked_in import baked_in
 
-    store = action_store(seen.settings)
-    try:
-        for one in baked_in(store, always_of(seen.settings))[1]:
-            seen.found(f"actions.{one.set}.always", f"{one.operation} {one.problem}", one.advice)
-    except RetrievalError as error:
-        seen.found("the actions", error, _AWAY if seen.settings.catalog.url else _RESTORE)
-    finally:
-        store.close()
+    with closing(action_store(seen.settings)) as store:
+        try:
+            for one in baked_in(store, always_of(seen.settings))[1]:
+                seen.found(f"actions.{one.set}.always", f"{one.operation} {one.problem}", one.advice)
+        except RetrievalError as error:
+            seen.found("the actions", error, _AWAY if seen.settings.catalog.url else _RESTORE)
 
 
 async def _sets(seen: Examination) -> None:
@@ -184,19 +181,17 @@ async def _sets(seen: Examination) -> None:
     if seen.settings.catalog.url or (Path(seen.settings.data) / "actions.db").exists():
         from cli.assembly.apis import action_store, refused_address, unknown_arguments, unknown_names
 
-        store = action_store(seen.settings)
-        try:
-            rows = store.sets()
-            for name, api in configured.items():
-                for setting, named in (("fixed", api.fixed), ("ask", api.ask)):
-                    unknown += [(name, setting, one) for one in unknown_arguments(store, name, named or ())]
-                for setting, one in unknown_names(store, name, api):
-                    advice = f"`ragway actions show {name}` lists the operations"
-                    seen.found(f"actions.{name}.{setting}", f"{one} is not an operation of the set", advice)
-        except RetrievalError:  # `_databases` names the problem
-            return
-        finally:
-            store.close()
+        with closing(action_store(seen.settings)) as store:
+            try:
+                rows = store.sets()
+                for name, api in configured.items():
+                    for setting, named in (("fixed", api.fixed), ("ask", api.ask)):
+                        unknown += [(name, setting, one) for one in unknown_arguments(store, name, named or ())]
+                    for setting, one in unknown_names(store, name, api):
+                        advice = f"`ragway actions show {name}` lists the operations"
+                        seen.found(f"actions.{name}.{setting}", f"{one} is not an operation of the set", advice)
+            except RetrievalError:  # `_databases` names the problem
+                return
     for row in rows:
         if not row.document:
             advice = f"`ragway actions update {row.name}`" if row.source else "put the document again"

@@ -2,8 +2,7 @@
 
 import contextlib
 import signal
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,7 +175,7 @@ async def _eval(args: _EvalArgs, how: Sequence["MeasureOptions"]) -> int:
     before = compare.earlier(Path(args.against)) if args.against else None  # report a wrong file before the work
     sets = [judged.read(folder) for folder in args.folders]
     _check_names(sets)
-    say = _say_nothing if args.json_file == "-" else click.echo
+    say: Callable[[str], object] = str if args.json_file == "-" else click.echo  # str: prints nothing
     runs: list[list[SetResult]] = []
     for one in how:
         results: list[SetResult] = []
@@ -207,31 +206,18 @@ def _check_names(sets: Sequence["JudgedSet"]) -> None:
         raise click.UsageError(f"two folders are named {twice.pop()!r}: results are told apart by the folder's name")
 
 
-def _say_nothing(_text: str) -> None:
-    pass
-
-
 def _write(args: _EvalArgs, runs: Sequence[Sequence["SetResult"]]) -> None:
     """The files asked for, whole or not at all."""
+    from evaluation.answers.run_folder import write_atomically
     from evaluation.retrieval.results import as_json, per_query
 
     if args.json_file:
-        document = orjson.dumps(as_json(runs, seed=args.seed), option=orjson.OPT_INDENT_2)
+        document = orjson.dumps(as_json(runs, seed=args.seed), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         if args.json_file == "-":
-            click.echo(document)
+            click.echo(document, nl=False)
         else:
-            _replace(Path(args.json_file), [document])
+            write_atomically(Path(args.json_file), document)
     if args.per_query:
-        lines = (orjson.dumps(row) for results in runs for row in per_query(results))
-        _replace(Path(args.per_query), lines)
-
-
-def _replace(file: Path, lines: Iterable[bytes]) -> None:
-    with tempfile.NamedTemporaryFile(dir=file.absolute().parent, prefix=file.name, delete=False) as new:
-        try:
-            new.writelines(line + b"\n" for line in lines)
-            new.close()
-            Path(new.name).replace(file)
-        except BaseException:
-            Path(new.name).unlink()
-            raise
+        rows = (row for results in runs for row in per_query(results))
+        lines = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+        write_atomically(Path(args.per_query), lines)

@@ -22,8 +22,7 @@ import uvloop
 
 from cli.assembly.index import plan
 from cli.assembly.targets import targets
-from cli.common import WholeNumber, run, settings_of
-from cli.options import options
+from cli.common import WholeNumber, run, with_settings
 from config.sections import Settings
 from config.settings import SettingsError
 from evaluation.tables import first_of
@@ -51,32 +50,26 @@ _TITLE_CHARS = 80  # of the title in the example
 
 
 @click.command("serve")
-@click.option("--host", help="Address to listen on (default: server.host, 127.0.0.1).")
-@click.option("--port", type=WholeNumber(0, 65535), help="Port (default: server.port, 8000); 0 takes a free port.")
-@click.option("--workers", type=WholeNumber(1), help="Number of serving processes (default: server.workers, 1).")
-@click.option("--log-level", help="debug, info, warning or error (default: server.log_level, info).")
-@options
-def command(
-    host: str | None,
-    port: int | None,
-    workers: int | None,
-    log_level: str | None,
-    config_file: Path | None,
-    data: str | None,
-) -> None:
+@click.option("--host", "server__host", help="Address to listen on (default: server.host, 127.0.0.1).")
+@click.option(
+    "--port", "server__port", type=WholeNumber(0, 65535), help="Port (default: server.port, 8000); 0 takes a free port."
+)
+@click.option(
+    "--workers",
+    "server__workers",
+    type=WholeNumber(1),
+    help="Number of serving processes (default: server.workers, 1).",
+)
+@click.option(
+    "--log-level", "server__log_level", help="debug, info, warning or error (default: server.log_level, info)."
+)
+@with_settings
+def command(settings: Settings) -> None:
     """Serve the gateway on http://HOST:PORT/v1 until Ctrl-C.
 
     The `models` setting routes models to upstreams. Without `models`, requests go to OPENAI_BASE_URL with
     OPENAI_API_KEY; without these variables, to the built-in model `echo`, which answers with the received messages.
     """
-    settings = settings_of(
-        config_file,
-        data=data,
-        server__host=host,
-        server__port=port,
-        server__workers=workers,
-        server__log_level=log_level,
-    )
     logs.to_stderr(settings.server.log_level, logs.TIMED)
     run(_serve(settings), loop=uvloop.new_event_loop)
 

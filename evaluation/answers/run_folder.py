@@ -174,7 +174,7 @@ class Run:
         if any(each.name not in (_QUESTIONS, f"{_MANIFEST}.new", f"{_QUESTIONS}.new") for each in folder.iterdir()):
             raise BenchError(f"{folder} is not empty and does not hold a run: name another folder with --run")
         lines = [orjson.dumps(question, option=orjson.OPT_APPEND_NEWLINE) for question in questions]
-        _write_atomically(folder / _QUESTIONS, b"".join(lines))
+        write_atomically(folder / _QUESTIONS, b"".join(lines))
         run = Run(folder, manifest, questions)
         run.write_manifest()
         return run
@@ -182,7 +182,7 @@ class Run:
     def write_manifest(self) -> None:
         """Write run.json, whole or not at all."""
         row = {"ragway_bench": _FORMAT, **asdict(self.manifest)}
-        _write_atomically(
+        write_atomically(
             self.folder / _MANIFEST, orjson.dumps(row, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         )
 
@@ -221,7 +221,7 @@ class Run:
     def save_text(self, name: str, text: str) -> None:
         """A text of the run, whole or not at all."""
         if not (self.folder / name).exists():
-            _write_atomically(self.folder / name, text.encode("utf-8"))
+            write_atomically(self.folder / name, text.encode("utf-8"))
 
 
 def differences(before: Run, manifest: RunManifest, questions: Sequence[Question]) -> list[str]:
@@ -280,14 +280,18 @@ def _cut_half_a_line(file: FileIO) -> None:
         os.ftruncate(file.fileno(), end_of_lines)
 
 
-def _write_atomically(path: Path, content: bytes) -> None:
-    """Write a file atomically: after a crash the file has the old content or the new content."""
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file atomically: after a crash the file has the old content or the new content. Raises OSError."""
     new = path.with_name(path.name + ".new")
-    with new.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    try:
+        with new.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

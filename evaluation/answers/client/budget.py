@@ -54,13 +54,9 @@ class Ended(Protocol):
 
 def answer_cap(settings: Mapping[str, Any], size: Size) -> int | None:
     """The most tokens an answer may have: as the request says, else as the model can; None: not known."""
-    said = [settings[name] for name in LENGTHS if name in settings]
-    caps = [
-        judgement
-        for judgement in said
-        if isinstance(judgement, int) and not isinstance(judgement, bool) and judgement > 0
-    ]
-    return max(caps) if caps else size.answer_tokens
+    asked = [settings[name] for name in LENGTHS if name in settings]
+    caps = [cap for cap in asked if isinstance(cap, int) and not isinstance(cap, bool) and cap > 0]
+    return max(caps, default=size.answer_tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ Answers and passages are untrusted text: the page escapes all text, the page's p
 Markdown quotes text in fences that the text cannot close.
 """
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from evaluation.answers.question_file import about_drafted
 from evaluation.answers.reports.plots import plots_of
 from evaluation.answers.reports.report import BenchReport, as_json
 from evaluation.answers.reports.view import ChangedQuestion, ReportView, VerdictCard, failures
+from evaluation.answers.run_folder import write_atomically
 from evaluation.tables import table
 
 _AT_ONCE = 8  # changed questions visible before "show all"
@@ -30,13 +30,7 @@ def write(report: BenchReport, shown: ReportView, folder: Path) -> list[Path]:
         "report.html": page(report, shown).encode("utf-8", "replace"),
     }
     for name, content in contents.items():
-        new = folder / f"{name}.new"
-        try:
-            new.write_bytes(content)
-            os.replace(new, folder / name)  # noqa: PTH105 - Path.replace is the same
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
+        write_atomically(folder / name, content)
     return [folder / name for name in contents]
 
 

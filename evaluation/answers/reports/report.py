@@ -7,7 +7,7 @@ import itertools
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from evaluation.answers.judges.agreement import JudgeReport, judge_report
@@ -182,15 +182,7 @@ def report(
         return wrong_preferences(judged, replies, variant, against)
 
     return BenchReport(
-        of.manifest,
-        of.questions,
-        of.scored,
-        of.values,
-        of.wrong,
-        of.judges,
-        of.groups,
-        of.faults,
-        of.missing,
+        *(getattr(of, field.name) for field in fields(of)),
         [_variant(variant, replies, of) for variant in manifest.variants],
         [_verdict(*pair, of, preferences, own=bool(own), parts=True) for pair in leading],
         [_verdict(*pair, of, preferences, own=False, parts=False) for pair in beside],

@@ -1,6 +1,6 @@
 """The expected and the maximum tokens and dollars of a run, printed before the start."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -127,10 +127,8 @@ def unknown_prices(variants: Sequence[Variant], options: RunOptions) -> list[str
 
 def unknown_caps(variants: Sequence[Variant], options: RunOptions) -> list[str]:
     """The models without a known longest answer."""
-    caps: Mapping[str, int | None] = {
-        variant.name: answer_cap(variant.settings, options.size_of(variant.model)) for variant in variants
-    }
-    return list(dict.fromkeys(variant.model for variant in variants if caps[variant.name] is None))
+    uncapped = (one.model for one in variants if answer_cap(one.settings, options.size_of(one.model)) is None)
+    return list(dict.fromkeys(uncapped))
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -176,22 +176,18 @@ def _judged(judgement: Judgement) -> list[RequestKey]:
 
 def _lowest(question: Question, score: str) -> float | None:
     """The score of a missing answer; None if every answer lacks the score."""
-    scores = answer_scores(
-        "", reference=question.reference, must=question.must, must_not=question.must_not, answerable=question.answerable
-    )
-    return None if scores.get(score) is None else 0.0
+    return None if _rule_scores(question, "").get(score) is None else 0.0
+
+
+def _rule_scores(question: Question, answer: str) -> Scores:
+    facts = {"must": question.must, "must_not": question.must_not}
+    return answer_scores(answer, reference=question.reference, answerable=question.answerable, **facts)
 
 
 def _scores(question: Question, reply: Reply) -> Scores:
     answer, passages = reply.said, reply.rag.passages
     sources = [passage.source for passage in passages] if passages is not None else list(reply.rag.sources)
-    return answer_scores(
-        answer,
-        reference=question.reference,
-        must=question.must,
-        must_not=question.must_not,
-        answerable=question.answerable,
-    ) | found_scores(
+    return _rule_scores(question, answer) | found_scores(
         answer,
         sources=sources,
         documents=[one.document for one in passages or ()],
