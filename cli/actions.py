@@ -21,7 +21,7 @@ from cli.assembly.apis import (
     why_not_called,
 )
 from cli.assembly.stores import accounts, key_credentials
-from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, progress_bar, run, with_settings
+from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, errors_as, progress_bar, run, with_settings
 from cli.options import Commands
 from cli.specs import configured_address, counts_of, document_of, row_to_write, source_of, update
 from config.sections import Settings
@@ -69,11 +69,9 @@ def add(name: str, source: str, base_url: str | None, settings: Settings) -> Non
         raise click.UsageError(
             f"NAME has small letters, digits, - and _, at most 64, and is not off; got {as_text(name)!r}"
         )
-    try:
+    with errors_as(click.UsageError, SettingsError):
         check_address(base_url, "--base-url")
         check_address(source if is_url(source) else None, "URL")
-    except SettingsError as error:
-        raise click.UsageError(str(error)) from error
     source = source if is_url(source) else str(Path(source).absolute())
     spec = settings.actions[name].spec if name in settings.actions else None
     if spec not in (None, source):
@@ -163,11 +161,8 @@ def _no_source(store: ActionStore, name: str, known: Sequence[str]) -> str:
 @contextlib.contextmanager
 def _opened(settings: Settings) -> Iterator[ActionStore]:
     """The action sets; an error of the database becomes one line."""
-    with contextlib.closing(action_store(settings)) as store:
-        try:
-            yield store
-        except RetrievalError as error:
-            raise click.ClickException(str(error)) from error
+    with contextlib.closing(action_store(settings)) as store, errors_as(click.ClickException, RetrievalError):
+        yield store
 
 
 @command.command("list")
@@ -292,11 +287,9 @@ def run_operation(
 
 def _api(settings: Settings, found: ActionSet, key: str | None) -> Api:
     """The API as a key calls the API. Raises click.ClickException."""
-    try:
+    with errors_as(click.ClickException, SettingsError, RetrievalError):
         own = {} if key is None else _credentials(settings, found.name, key)
         api = action_api(settings, found, os.environ, own)
-    except (SettingsError, RetrievalError) as error:
-        raise click.ClickException(str(error)) from error
     if api is None:
         why = "add --key ID" if key is None else f"ragway keys credentials set {key} {found.name} secret"
         raise click.ClickException(f"only keys with a secret of their own may call {found.name}: {why}")

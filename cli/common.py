@@ -6,7 +6,7 @@ import inspect
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -40,14 +40,21 @@ class Number(click.FloatRange):
     name = "number"
 
 
+@contextmanager
+def errors_as(shown: type[click.ClickException], *kinds: type[Exception]) -> Iterator[None]:
+    """Errors of these kinds become an error of click: one line, and its exit code."""
+    try:
+        yield
+    except kinds as error:
+        raise shown(str(error)) from error
+
+
 def settings_of(config_file: Path | None, **flags: Any) -> Settings:
     """The effective settings; flags by dotted key with `.` written `__`. Raises click.ClickException."""
     if config_file is None and Path(CONFIG).exists():
         config_file = Path(CONFIG)
-    try:
+    with errors_as(click.ClickException, SettingsError):
         return load(file=config_file, flags={key.replace("__", "."): value for key, value in flags.items()})
-    except SettingsError as error:
-        raise click.ClickException(str(error)) from error
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,13 +93,8 @@ def opened_accounts(settings: Settings, *, make: bool = False) -> "Iterator[SqlA
 
     if not make:
         must_exist(settings)
-    accounts = opened(settings)
-    try:
+    with closing(opened(settings)) as accounts, errors_as(click.ClickException, RetrievalError):
         yield accounts
-    except RetrievalError as error:
-        raise click.ClickException(str(error)) from error
-    finally:
-        accounts.close()
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from cli.assembly.stores import key_credentials
-from cli.common import as_text, echo, echo_json, opened_accounts, with_settings
+from cli.common import as_text, echo, echo_json, errors_as, opened_accounts, with_settings
 from cli.options import Commands
 from config.sections import Settings
 from proxy.access.key_credentials import FIXED, BadCredential, KeyCredentials
@@ -107,11 +107,8 @@ def reseal(settings: Settings) -> None:
 
 @contextlib.contextmanager
 def _credentials(settings: Settings) -> Iterator[KeyCredentials]:
-    with opened_accounts(settings) as accounts:
-        try:
-            yield key_credentials(accounts)
-        except BadCredential as error:
-            raise click.UsageError(str(error)) from error
+    with opened_accounts(settings) as accounts, errors_as(click.UsageError, BadCredential):
+        yield key_credentials(accounts)
 
 
 def _from_environment(variable: str) -> str:

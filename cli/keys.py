@@ -1,15 +1,14 @@
 """ragway keys: who may use the gateway, and for what. A running gateway applies a change within seconds."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from cli import key_credentials
-from cli.common import echo, echo_json, opened_accounts, with_settings
+from cli.common import echo, echo_json, errors_as, opened_accounts, with_settings
 from cli.options import Commands
 from config.sections import Settings
 from proxy.access.grants import BadGrant, duration_s, grant_of, key_json
@@ -81,7 +80,7 @@ def create(settings: Settings, **fields: Any) -> None:
     A * at the end of a name stands for all names with that beginning.
     """
     limits = {of: None if (most := fields.pop(of)) == _NONE else most for of in MEASURES}
-    with _wrong_usage():
+    with errors_as(click.UsageError, BadGrant):
         grant = grant_of({**fields, "limits": limits})
     with opened_accounts(settings, make=True) as accounts:
         first = not accounts.keys()
@@ -138,20 +137,12 @@ def limiting(key_id: str, settings: Settings, **given: Any) -> None:
 @with_settings
 def rotate(key_id: str, keep: str | None, settings: Settings) -> None:
     """Give a key a new secret and print the secret; the rights stay."""
-    with _wrong_usage():
+    with errors_as(click.UsageError, BadGrant):
         keep_s = duration_s(keep, "keep") or 0.0
     with opened_accounts(settings) as accounts:
         key, secret = accounts.rotate(key_id, keep_s=keep_s)
     click.echo(secret)
     echo(f"{key.id} {key.name} has a new secret; store the key now: ragway cannot show the key again", err=True)
-
-
-@contextmanager
-def _wrong_usage() -> Iterator[None]:
-    try:
-        yield
-    except BadGrant as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _rights_text(key: Key) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from cli.common import echo, echo_json, opened_accounts, with_settings
+from cli.common import echo, echo_json, errors_as, opened_accounts, with_settings
 from config.sections import Settings
 from evaluation.tables import aligned
 from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
@@ -37,10 +37,8 @@ def command(
 
     A gateway writes usage within a second or two and may run meanwhile.
     """
-    try:
+    with errors_as(click.UsageError, ValueError):
         query = usage_query(by=by, since=since, until=until, key=key)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     with opened_accounts(settings) as accounts:
         if key and key != COMPARISONS:
             accounts.key(key)  # raises an error for an unknown key

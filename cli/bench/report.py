@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from cli.bench.shared import FAILURES
-from cli.common import echo, echo_json, settings_of
+from cli.common import echo, echo_json, errors_as, settings_of
 from cli.options import options
 from config.sections import Settings
 
@@ -96,9 +96,7 @@ def _read(make: Callable[..., Made], folder: Path, judge: str | None = None) -> 
     from evaluation.answers.records import BenchError
     from evaluation.answers.run_folder import Run
 
-    try:
+    with errors_as(click.ClickException, BenchError):
         run = Run.read_answers(folder)
         replies = list(run.replies().values())
         return make(run.manifest, run.questions, replies, list(attempts(folder)), judge=judge)
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error

@@ -15,7 +15,7 @@ import click
 import uvloop
 
 from cli.assembly.targets import targets
-from cli.common import Number, WholeNumber, confirm, run, with_settings
+from cli.common import Number, WholeNumber, confirm, errors_as, run, with_settings
 from cli.options import option
 from config.sections import Settings
 from config.settings import BENCH_KEY
@@ -74,10 +74,8 @@ def bench_work(work: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., N
         from evaluation.answers.records import BenchError
 
         logs.to_stderr("warning", "%(message)s")
-        try:
+        with errors_as(click.ClickException, BenchError):
             run(work(**given), loop=uvloop.new_event_loop)
-        except BenchError as error:
-            raise click.ClickException(str(error)) from error
 
     return with_settings(command)
 

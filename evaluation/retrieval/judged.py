@@ -128,56 +128,79 @@ def _read_files(candidates: Iterable[FileCandidate], notes: list[str], *, max_by
             notes.append(f"{candidate.source} was not read: {error}")
 
 
-def _rows_by_id(file: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Line number, `_id` and row of each line; raises at an `_id` of an earlier line."""
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of a JSON Lines file."""
+
+    file: Path
+    number: int
+    values: Mapping[str, Any]
+
+    def wrong(self, what: str) -> RetrievalError:
+        return _wrong(self.file, self.number, what)
+
+    def text(self, name: str, *, empty: bool = False) -> str:
+        value = self.values.get(name)
+        if name == "_id" and isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str) or not (empty or value.strip()):
+            raise self.wrong(f'"{name}" is {_quoted(value)}; expected a text{"" if empty else " that is not empty"}')
+        return value
+
+    def optional(self, name: str) -> str:
+        text = self.values.get(name) or ""
+        if not isinstance(text, str):
+            raise self.wrong(f'"{name}" is {_quoted(text)}; expected a text')
+        return text
+
+    def history(self) -> Iterator[Turn]:
+        """The user and assistant messages before the question; retrieval ignores other roles (system, tool)."""
+        messages = self.values.get("history") or []
+        if not isinstance(messages, list):
+            raise self.wrong(f'"history" is {_quoted(messages)}; expected a list of messages')
+        for message in messages:
+            if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+                raise self.wrong(f'"history" holds {_quoted(message)}; expected {{"role": …, "content": …}}')
+            content = message.get("content")
+            if isinstance(content, list):  # a message in parts: retrieval reads only the text parts
+                content = "\n".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+            if not isinstance(content, str | None):
+                raise self.wrong(f'"content" of "history" is {_quoted(content)}; expected a text')
+            role = message["role"]
+            if content and content.strip() and role in ("user", "assistant"):
+                yield Turn(role, content)
+
+
+def _rows(file: Path) -> Iterator[tuple[str, _Row]]:
+    """`_id` and row of each line; raises at an `_id` of an earlier line."""
     seen: dict[str, int] = {}
-    for number, row in _rows(file):
-        id = _text(row, "_id", file, number)
+    for number, line in _lines(file):
+        try:
+            values = json.loads(line)
+        except ValueError as error:
+            raise _wrong(file, number, f"is not JSON ({error}); expected one object a line") from error
+        if not isinstance(values, dict):
+            raise _wrong(file, number, f"holds {_quoted(values)}; expected an object")
+        row = _Row(file, number, values)
+        id = row.text("_id")
         if id in seen:
-            raise _wrong(file, number, f"the _id {id!r} is already in line {seen[id]}; expected each _id once")
+            raise row.wrong(f"the _id {id!r} is already in line {seen[id]}; expected each _id once")
         seen[id] = number
-        yield number, id, row
-
-
-def _optional_text(row: dict[str, Any], field: str, file: Path, number: int) -> str:
-    text = row.get(field) or ""
-    if not isinstance(text, str):
-        raise _wrong(file, number, f'"{field}" is {_quoted(text)}; expected a text')
-    return text
+        yield id, row
 
 
 def _documents(file: Path) -> Iterator[Document]:
-    for number, id, row in _rows_by_id(file):
-        kind = row.get("format", "text")
+    for id, row in _rows(file):
+        kind = row.values.get("format", "text")
         if kind not in get_args(Format):
-            raise _wrong(file, number, f'"format" is {kind!r}; expected one of {", ".join(get_args(Format))}')
-        title = _optional_text(row, "title", file, number)
-        yield Document(id, title, _text(row, "text", file, number, empty=True), kind, 0.0)
+            raise row.wrong(f'"format" is {kind!r}; expected one of {", ".join(get_args(Format))}')
+        yield Document(id, row.optional("title"), row.text("text", empty=True), kind, 0.0)
 
 
 def _questions(file: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[JudgedQuestion]:
-    for number, id, row in _rows_by_id(file):
-        turns = [*_history(row, file, number), Turn("user", _text(row, "text", file, number))]
-        rewrite = _optional_text(row, "rewrite", file, number)
-        yield JudgedQuestion(id, tuple(turns), rewrite, grades.get(id, {}))
-
-
-def _history(row: Mapping[str, Any], file: Path, number: int) -> Iterator[Turn]:
-    """The user and assistant messages before the question; retrieval ignores other roles (system, tool)."""
-    messages = row.get("history") or []
-    if not isinstance(messages, list):
-        raise _wrong(file, number, f'"history" is {_quoted(messages)}; expected a list of messages')
-    for message in messages:
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise _wrong(file, number, f'"history" holds {_quoted(message)}; expected {{"role": …, "content": …}}')
-        content = message.get("content")
-        if isinstance(content, list):  # a message in parts: retrieval reads only the text parts
-            content = "\n".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-        if not isinstance(content, str | None):
-            raise _wrong(file, number, f'"content" of "history" is {_quoted(content)}; expected a text')
-        role = message["role"]
-        if content and content.strip() and role in ("user", "assistant"):
-            yield Turn(role, content)
+    for id, row in _rows(file):
+        turns = (*row.history(), Turn("user", row.text("text")))
+        yield JudgedQuestion(id, turns, row.optional("rewrite"), grades.get(id, {}))
 
 
 def _grades(folder: Path) -> dict[str, dict[str, int]]:
@@ -202,17 +225,6 @@ def _grades(folder: Path) -> dict[str, dict[str, int]]:
     return grades
 
 
-def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in _lines(file):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise _wrong(file, number, f"is not JSON ({error}); expected one object a line") from error
-        if not isinstance(row, dict):
-            raise _wrong(file, number, f"holds {_quoted(row)}; expected an object")
-        yield number, row
-
-
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
     """The number (from 1) and the text of each non-blank line."""
     try:
@@ -226,17 +238,6 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
         raise RetrievalError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise RetrievalError(f"{file} is not UTF-8 (byte {error.start} of what was being read)") from error
-
-
-def _text(row: Mapping[str, Any], key: str, file: Path, number: int, *, empty: bool = False) -> str:
-    value = row.get(key)
-    if key == "_id" and isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str) or not (empty or value.strip()):
-        raise _wrong(
-            file, number, f'"{key}" is {_quoted(value)}; expected a text{"" if empty else " that is not empty"}'
-        )
-    return value
 
 
 def _quoted(value: Any) -> str:

@@ -126,10 +126,11 @@ class GatewayClient:
             error = _error_text(failure)
         total_ms = stopwatch.ms()
         error = error or reader.error or ("" if reader.whole else "the reply broke off before its end")
-        rag = await self._rag(response)
-        status = 0 if response is None else response.status_code
+        status, headers = (0, httpx.Headers()) if response is None else (response.status_code, response.headers)
+        rag = _rag_header(headers)
+        rag = await self.receipts.of(rag) if rag.status == "augmented" else rag
         usage = reader.tokens(_prompt_of(request, rag)) if status in (0, 200) else None
-        cost, (model, rewriting) = _cost(usage, request.price), _rewriting(response)
+        cost, (model, rewriting) = _cost(usage, request.price), _rewriting(headers)
         if usage is not None and rewriting is not None:
             usage = replace(usage.plus(rewriting), parts=())
             rewrite_cost = _cost(rewriting, request.rewrite_price_of(model))
@@ -146,17 +147,13 @@ class GatewayClient:
             cost,
             reader.first_text_ms,
             total_ms,
-            _stages(response),
+            stages_of(headers.get("server-timing", "")),
             request.stored_body,
             received.decode("utf-8", "replace"),
             reader.refused,
             rewriting,
         )
         return AttemptResult(reply)
-
-    async def _rag(self, response: httpx.Response | None) -> Rag:
-        rag = _rag_header(response)
-        return rag if rag.status != "augmented" else await self.receipts.of(rag)
 
 
 class _Stopwatch:
@@ -182,7 +179,7 @@ async def _refused(
     async for received in response.aiter_bytes():
         body = (body + received)[:_MOST_ERROR_BYTES]
     message, code = read_error(body)
-    stages = _stages(response)
+    stages = stages_of(response.headers.get("server-timing", ""))
     # After a round of a chat with operations, a refusal is not free: the tokens of the rounds before are not known.
     spent = any(stage.startswith("round-") for stage in stages)
     reply = Reply(
@@ -190,7 +187,7 @@ async def _refused(
         at_s,
         response.status_code,
         error=f"{response.status_code}: {message}",
-        rag=_rag_header(response),
+        rag=_rag_header(response.headers),
         usage=Tokens(0, 0, estimated=True) if spent else None,
         cost_usd=None if spent else 0.0,
         total_ms=stopwatch.ms(),
@@ -223,10 +220,7 @@ def wait_s(header: str, now_s: float) -> float | None:
         return None
 
 
-def _rag_header(response: httpx.Response | None) -> Rag:
-    if response is None:
-        return Rag()
-    headers = response.headers
+def _rag_header(headers: Mapping[str, str]) -> Rag:
     sources = [unquote(each) for each in headers.get("x-rag-sources", "").split(",") if each]
     actions = operations_in(headers.get("x-rag-actions", ""))
     status, reason, id = (headers.get(name, "") for name in ("x-rag-status", "x-rag-reason", "x-rag-id"))
@@ -238,15 +232,10 @@ def operations_in(header: str) -> list[str]:
     return [unquote(each) for each in header.split(",") if each and each not in HEADER_WORDS]
 
 
-def _rewriting(response: httpx.Response | None) -> tuple[str, Tokens | None]:
+def _rewriting(headers: Mapping[str, str]) -> tuple[str, Tokens | None]:
     """The model that rewrote the question, and the tokens of its call, from the header; None: no such call."""
-    header = "" if response is None else response.headers.get("x-rag-rewrite-tokens", "")
-    found = _REWRITING.fullmatch(header)
+    found = _REWRITING.fullmatch(headers.get("x-rag-rewrite-tokens", ""))
     return ("", None) if found is None else (unquote(found[3]), Tokens(int(found[1]), int(found[2])))
-
-
-def _stages(response: httpx.Response | None) -> Mapping[str, float]:
-    return {} if response is None else stages_of(response.headers.get("server-timing", ""))
 
 
 def stages_of(server_timing: str) -> Mapping[str, float]:

@@ -77,7 +77,7 @@ def markdown(shown: ReportView) -> str:
             f"### {_line(one.title)}",
             _line(one.sentence),
             *judged,
-            *([one.counts] if one.total else []),
+            one.counts,
             one.price,
         ]
     for one in shown.verdicts:

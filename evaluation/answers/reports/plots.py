@@ -58,8 +58,8 @@ class Plot:
 
 def plots_of(report: BenchReport) -> list[Plot]:
     """All figures of a report."""
-    mains = [(f"{row.variant} against {row.against}", row.main) for row in report.leading if row.main]
-    beside = [(f"{row.variant} against {row.against}", row.main) for row in report.beside if row.main]
+    mains = [(row.title, row.main) for row in report.leading if row.main]
+    beside = [(row.title, row.main) for row in report.beside if row.main]
     tags = [(f"By tag: {row.variant}", list(row.tags.items())) for row in report.leading[:_MOST_OF_EACH]]
     groups = [("Mean difference of the score, with its 95 % interval", mains), *tags, ("Beside other models", beside)]
     plots = [_differences(caption, rows[:_MOST_ROWS]) for caption, rows in groups if rows]

@@ -78,6 +78,10 @@ class Verdict:
     origins: Mapping[str, ScoreComparison]  # of `main`, over drafted and over written questions; {} for a single kind
     more: Mapping[str, Difference]  # quantity -> extra cost of a question
 
+    @property
+    def title(self) -> str:
+        return f"{self.variant} against {self.against}"
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -182,12 +186,12 @@ def report(
         return wrong_preferences(judged, replies, variant, against)
 
     return BenchReport(
-        *(getattr(of, field.name) for field in fields(of)),
-        [_variant(variant, replies, of) for variant in manifest.variants],
-        [_verdict(*pair, of, preferences, own=bool(own), parts=True) for pair in leading],
-        [_verdict(*pair, of, preferences, own=False, parts=False) for pair in beside],
-        judge_report(of.judges[-1], attempts, of.scored) if of.judges else None,
-        len(manifest.variants) * len(questions) * manifest.repeats - sum(reply.done for reply in replies),
+        **{field.name: getattr(of, field.name) for field in fields(of)},
+        variants=[_variant(variant, replies, of) for variant in manifest.variants],
+        leading=[_verdict(*pair, of, preferences, own=bool(own), parts=True) for pair in leading],
+        beside=[_verdict(*pair, of, preferences, own=False, parts=False) for pair in beside],
+        judge=judge_report(of.judges[-1], attempts, of.scored) if of.judges else None,
+        unasked=len(manifest.variants) * len(questions) * manifest.repeats - sum(reply.done for reply in replies),
     )
 
 

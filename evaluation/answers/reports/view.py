@@ -83,7 +83,6 @@ class ChangedQuestion:
     said: Sequence[ShownAnswer]
     passages: Sequence[Any] | None
     sources: str
-    open: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +94,12 @@ class VerdictCard:
     sentence: str
     judged: Sequence[str]  # of the judge, which somebody paid for, a line for each kind
     price: str
+    main: ScoreComparison | None = None
     counts: str = ""
-    helped: int = 0
-    unchanged: int = 0
-    harmed: int = 0
     worst_of: str = ""
     worst: Sequence[ChangedQuestion] = ()
     best_of: str = ""
     best: Sequence[ChangedQuestion] = ()
-
-    @property
-    def total(self) -> int:
-        return self.helped + self.unchanged + self.harmed
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,28 +233,25 @@ def _one_question(report: BenchReport) -> str:
 
 
 def _card(report: BenchReport, verdict: Verdict) -> VerdictCard:
-    title = f"{verdict.variant} against {verdict.against}"
     about = "about " if _estimated(report, verdict) else ""
     price = "The cost is not known."
     if more := _price(verdict):
         price = f"A question costs {about}{more}.{_too_few(verdict)}"
     sentence, judged, main = sentence_of(report, verdict), _judged(report, verdict), verdict.main
     if main is None:
-        return VerdictCard(title, "none", sentence, judged, price)
+        return VerdictCard(verdict.title, "none", sentence, judged, price)
     return VerdictCard(
-        f"{title}: {_TITLES[main.word][not verdict.own]}",
+        f"{verdict.title}: {_TITLES[main.word][not verdict.own]}",
         main.word,
         f"{sentence} {_named(main.score).capitalize()} {main.before:.3f} before, {main.after:.3f} after.",
         judged,
         price,
+        main,
         f"{len(main.harmed)} harmed, {len(main.unchanged)} unchanged, {len(main.helped)} helped",
-        len(main.helped),
-        len(main.unchanged),
-        len(main.harmed),
         _of(main.harmed, MOST_SHOWN),
-        _changed(report, verdict, main.harmed[:MOST_SHOWN]),
+        [_change(report, verdict, id, main.changes[id]) for id in main.harmed[:MOST_SHOWN]],
         _of(main.helped, MOST_HELPED),
-        _changed(report, verdict, main.helped[:MOST_HELPED]),
+        [_change(report, verdict, id, main.changes[id]) for id in main.helped[:MOST_HELPED]],
     )
 
 
@@ -288,7 +278,7 @@ def _estimated(report: BenchReport, verdict: Verdict) -> bool:
 def _beside(report: BenchReport) -> Table:
     rows = [
         [
-            f"{verdict.variant} against {verdict.against}",
+            verdict.title,
             _TITLES[verdict.main.word][1],
             *_compared(verdict.main),
             *(
@@ -330,14 +320,7 @@ def _too_few(verdict: Verdict) -> str:
     return few if questions < FEWEST else ""
 
 
-def _changed(report: BenchReport, verdict: Verdict, ids: Sequence[str]) -> list[ChangedQuestion]:
-    """The changed questions of a verdict; the first question is open."""
-    if verdict.main is None:
-        return []
-    return [_change(report, verdict, id, verdict.main.changes[id], first=at == 0) for at, id in enumerate(ids)]
-
-
-def _change(report: BenchReport, verdict: Verdict, id: str, change: float, *, first: bool) -> ChangedQuestion:
+def _change(report: BenchReport, verdict: Verdict, id: str, change: float) -> ChangedQuestion:
     question = report.questions[id]
     before, after = report.answers(id, verdict.against), report.answers(id, verdict.variant)
     shown = next((each.reply.rag for each in after if each.reply.rag.passages), after[0].reply.rag) if after else None
@@ -360,7 +343,6 @@ def _change(report: BenchReport, verdict: Verdict, id: str, change: float, *, fi
         said=[_said(row) for rows in (before, after) for row in rows],
         passages=shown.passages if shown else None,
         sources=", ".join(shown.sources) if shown else "",
-        open=first,
     )
 
 
@@ -376,17 +358,12 @@ def _said(answer: ScoredReply) -> ShownAnswer:
 
 def _differences(report: BenchReport) -> Table:
     rows = [
-        [_once(verdict, at), _named(each.score), *_compared(each)]
+        ["" if at else verdict.title, _named(each.score), *_compared(each)]
         for verdict in report.leading
         for at, each in enumerate(verdict.scores.values())
     ]
     text = "The first score in the table decides the verdict."
     return Table("Every score", text, ["compared", "score", *_HEAD], rows)
-
-
-def _once(verdict: Verdict, at: int) -> str:
-    """The label of the first of several rows; "" for the other rows."""
-    return "" if at else f"{verdict.variant} against {verdict.against}"
 
 
 COMPARED: Sequence[tuple[str, Callable[[ScoreComparison], str]]] = (
@@ -451,7 +428,7 @@ def _costs(report: BenchReport) -> Table:
 def _more(report: BenchReport) -> Table:
     rows = [
         [
-            _once(verdict, at),
+            "" if at else verdict.title,
             QUANTITIES[name],
             interval(change, change_form(name)),
             str(change.questions),

@@ -71,12 +71,12 @@ def largest(
 
 
 def _max_cost(question: Question, variant: Variant, options: RunOptions) -> MaxCost:
-    body = body_of(question, variant, options.wholes.get(variant.name), usage=True)
+    body = body_of(question, variant, options.lead_of(variant), usage=True)
     return max_cost_for(question, variant, body, options)
 
 
 def _estimate(question: Question, variant: Variant, options: RunOptions) -> Estimate:
-    body = body_of(question, variant, options.wholes.get(variant.name), usage=True)
+    body = body_of(question, variant, options.lead_of(variant), usage=True)
     price, cap = options.price_of(variant.model), answer_cap(variant.settings, options.size_of(variant.model))
     conversation = orjson.dumps(BODIES[variant.dialect].prompt_of(body))
     prompt_of_question = estimated_tokens(conversation)

@@ -46,6 +46,11 @@ class RunOptions:
     rewriting: Rewriting | None = None  # None: no model rewrites
     rewrite_price_of: PriceOf | None = None  # by the model that the gateway names; None: as `price_of`
 
+    def lead_of(self, variant: Variant) -> str | None:
+        """The text in front of a variant's conversations."""
+        whole = self.wholes.get(variant.name)
+        return None if whole is None else whole.text
+
 
 def order_of(questions: Sequence[Question], variants: Sequence[Variant], repeats: int, seed: int) -> list[RequestKey]:
     """All requests in random order, so that slow changes during a run affect all variants equally."""
@@ -55,13 +60,11 @@ def order_of(questions: Sequence[Question], variants: Sequence[Variant], repeats
     return order
 
 
-def body_of(question: Question, variant: Variant, whole: WholeText | None, *, usage: bool) -> dict[str, Any]:
-    """The request body for a question and a variant. Raises BenchError, as `request_of`."""
-    return _body(question, variant, None if whole is None else whole.text, usage=usage)
+def body_of(question: Question, variant: Variant, lead: object, *, usage: bool) -> dict[str, Any]:
+    """The request body for a question and a variant. Raises BenchError, as `request_of`.
 
-
-def _body(question: Question, variant: Variant, lead: object, *, usage: bool) -> dict[str, Any]:
-    """The request body. lead: of a system message in front of the conversation; None: no message."""
+    lead: of a system message in front of the conversation; None: no message.
+    """
     leads = [] if lead is None else [{"role": "system", "content": lead}]
     return request_of(variant, [*leads, *question.messages], usage=usage)
 
@@ -130,9 +133,9 @@ class Runner(Sender[RequestKey]):
         question, variant, options = self._questions[request_key[0]], self._variants[request_key[1]], self._options
         whole = options.wholes.get(variant.name)
         usage = variant.model not in self._without_usage
-        body = body_of(question, variant, whole, usage=usage)
+        body = body_of(question, variant, options.lead_of(variant), usage=usage)
         # The folder has the name of the file in place of a whole collection's text.
-        stored_body = body if whole is None else _body(question, variant, {"file": whole.file}, usage=usage)
+        stored_body = body if whole is None else body_of(question, variant, {"file": whole.file}, usage=usage)
         price = options.price_of(variant.model)
         max_cost = max_cost_for(question, variant, body, options)
         key = {"question": request_key[0], "variant": request_key[1], "repeat": request_key[2]}
