@@ -160,43 +160,43 @@ def _cors(app: App, origins: tuple[str, ...]) -> App:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Routes:
     """The paths of dialects, before all others: most requests are chats, and the other routes are matched in turn.
 
     A path that `upstream.paths` names itself is relayed without passages.
     """
 
-    def __init__(self, calls: Mapping[str, ModelRoute], ours: Sequence[Route], others: ModelRoute) -> None:
-        self._calls = calls
-        self._ours = ours
-        self._others = others
+    calls: Mapping[str, ModelRoute]
+    ours: Sequence[Route]
+    others: ModelRoute
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[ModelCall | None]:
-        if (call := self._calls.get(scope["path"])) is not None:
+        if (call := self.calls.get(scope["path"])) is not None:
             return call(scope, receive, send)
-        for route in self._ours:
+        for route in self.ours:
             match, found = route.matches(scope)
             if match is Match.FULL:
                 scope.update(found)
                 return route.handle(scope, receive, send)
-        return self._others(scope, receive, send)
+        return self.others(scope, receive, send)
 
 
 async def _health(_scope: Scope, _receive: Receive, send: Send) -> None:
     await send_json(send, 200, b'{"status":"ok"}')
 
 
+@dataclass(frozen=True, slots=True)
 class _Readiness:
     """200 while nothing is missing, else 503 with the missing part; and problems that leave the gateway ready.
 
     The path takes no key. Once keys exist, only callers with a key for the metrics read names, paths and addresses.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    parts: Parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        missing, warnings = self._parts.ready(), list(self._parts.warnings())
+        missing, warnings = self.parts.ready(), list(self.parts.warnings())
         if not self._trusted(scope):
             missing = missing.partition(":")[0]
             warnings = [_WITHHELD] if warnings else []
@@ -206,26 +206,26 @@ class _Readiness:
         await send_json(send, 503 if missing else 200, orjson.dumps(said))
 
     def _trusted(self, scope: Scope) -> bool:
-        keyring = self._parts.keyring
+        keyring = self.parts.keyring
         if not keyring.closed:
             return True
         key = keyring.key_of(secret_of(scope["headers"]))
         return key is not None and (key.rights.admin or key.rights.metrics)
 
 
+@dataclass(frozen=True, slots=True)
 class _MetricsPage:
     """All counters, in the text format of Prometheus."""
 
-    def __init__(self, metrics: Metrics, missing: Callable[[], str]) -> None:
-        self._metrics = metrics
-        self._missing = missing
+    metrics: Metrics
+    missing: Callable[[], str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         rights = exchange_of(scope).rights
         if not (rights.admin or rights.metrics):
             message = "This key may not read the gateway's metrics: that takes one made with --metrics or --admin."
             raise ApiError(403, message, code="forbidden", type="permission_error")
-        await send_whole(send, 200, self._metrics.text(ready=not self._missing()), CONTENT_TYPE)
+        await send_whole(send, 200, self.metrics.text(ready=not self.missing()), CONTENT_TYPE)
 
 
 class _Only:
@@ -241,43 +241,43 @@ class _Only:
         return self._app(scope, receive, send)
 
 
+@dataclass(frozen=True, slots=True)
 class _NoPage:
     """A route that no web page reaches with a body without a preflight."""
 
-    def __init__(self, app: ModelRoute) -> None:
-        self._app = app
+    app: ModelRoute
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[ModelCall | None]:
         must_be_no_page(scope)
-        return self._app(scope, receive, send)
+        return self.app(scope, receive, send)
 
 
+@dataclass(frozen=True, slots=True)
 class _Begun:
     """An app that uses the index: while the gateway starts, callers wait."""
 
-    def __init__(self, app: App, begun: Callable[[], Awaitable[None]]) -> None:
-        self._app = app
-        self._begun = begun
+    app: App
+    begun: Callable[[], Awaitable[None]]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._begun()
-        await self._app(scope, receive, send)
+        await self.begun()
+        await self.app(scope, receive, send)
 
 
+@dataclass(frozen=True, slots=True)
 class _Others:
     """Paths without a route: relayed, or refused."""
 
-    def __init__(self, relay: ModelRoute, listed: Collection[str], advice: Advice) -> None:
-        self._relay = relay
-        self._listed = tuple(listed)
-        self._advice = advice
+    relay: ModelRoute
+    listed: Collection[str]
+    advice: Advice
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[ModelCall | None]:
         path = scope["path"]
-        listed = path.startswith("/v1/") and any(covers(each, path) for each in self._listed)
+        listed = path.startswith("/v1/") and any(covers(each, path) for each in self.listed)
         if listed or relayed_kind(path):
-            return self._relay(scope, receive, send)
-        raise self._advice.unknown(scope)
+            return self.relay(scope, receive, send)
+        raise self.advice.unknown(scope)
 
 
 def _below(listed: Collection[str]) -> list[str]:

@@ -6,14 +6,13 @@ texts and calls, and reads the usage where the upstream reports usage (in chat c
 tap estimates the tokens by the bytes.
 """
 
-import zlib
 from collections import deque
 from collections.abc import Awaitable
 
 from proxy.asgi import Message, Send
 from proxy.dialects import sse
 from proxy.dialects.base import Dialect
-from proxy.dialects.content_encoding import WINDOW_BITS
+from proxy.dialects.content_encoding import unpacked_start
 from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens, holds_attachment
 
 _START_BYTES = 4 * 1024
@@ -26,23 +25,6 @@ _ENVELOPE_BYTES = 300  # of a reply in one piece: the JSON around the text
 
 class UsageTap:
     """Sends a reply on, reads a stream, and keeps the end of a reply."""
-
-    __slots__ = (
-        "_dialect",
-        "_encoding",
-        "_frames",
-        "_kept",
-        "_kept_bytes",
-        "_most_bytes",
-        "_reader",
-        "_send",
-        "_size",
-        "_start",
-        "_status",
-        "_stream",
-        "_text",
-        "_unread_bytes",
-    )
 
     def __init__(self, send: Send, dialect: Dialect) -> None:
         self._send = send
@@ -116,10 +98,11 @@ class UsageTap:
         kept = b"".join(self._kept)
         if not self._encoding:
             return self._start, kept[-_END_BYTES:] if len(kept) > 4 * _END_BYTES else kept, self._size
-        window_bits = WINDOW_BITS.get(self._encoding)
-        if window_bits is None or self._kept_bytes < self._size:
+        if self._kept_bytes < self._size:
             return b"", b"", 0
-        whole = _unpacked(kept, window_bits)
+        whole = unpacked_start(kept, self._encoding, _MOST_UNPACKED_BYTES + 1)
+        if len(whole) > _MOST_UNPACKED_BYTES:
+            return b"", b"", 0
         if self._stream:
             self._read(whole)
         return whole[:_START_BYTES], whole[-_END_BYTES:], len(whole)
@@ -130,13 +113,3 @@ class UsageTap:
             return (self._reader.text_bytes + self._unread_bytes or self._size) // BYTES_PER_TOKEN
         tokens = max(0, (size or self._size) - _ENVELOPE_BYTES) // BYTES_PER_TOKEN
         return tokens if self._text and not holds_attachment(start) else min(tokens, ATTACHMENT_TOKENS)
-
-
-def _unpacked(packed: bytes, window_bits: int) -> bytes:
-    """The unpacked bytes, as many as came; empty where the bytes are damaged or too many."""
-    unpacker = zlib.decompressobj(window_bits)
-    try:
-        whole = unpacker.decompress(packed, _MOST_UNPACKED_BYTES)
-    except zlib.error:
-        return b""
-    return b"" if unpacker.unconsumed_tail else whole

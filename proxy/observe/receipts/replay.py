@@ -15,21 +15,18 @@ from retrieval.records.search import Retrieved
 
 Outcome = Mapping[str, Any]
 _COMPARED = ("document", "revision", "source", "title", "headings", "start", "end", "text")
+# In the order of the members of the JSON; the query is only its text, and a passage has the compared members.
+_OF_A_RECEIPT = (
+    "status", "reason", "query", "collections", "passages", "injected", "sha256", "injected_tokens", "versions",
+)  # fmt: skip
 
 
 def outcome(kept: Mapping[str, Any]) -> Outcome:
     """The injected text and passages of a receipt. kept: of `serialize_receipt`."""
-    query = kept["query"]
     return {
-        "status": kept["status"],
-        "reason": kept["reason"],
-        "query": None if query is None else query["text"],
-        "collections": kept["collections"],
+        **{name: kept[name] for name in _OF_A_RECEIPT},
+        "query": kept["query"] and kept["query"]["text"],
         "passages": [{name: one[name] for name in _COMPARED} for one in kept["passages"]],
-        "injected": kept["injected"],
-        "sha256": kept["sha256"],
-        "injected_tokens": kept["injected_tokens"],
-        "versions": kept["versions"],
     }
 
 
@@ -63,8 +60,8 @@ def differences(was: Outcome, now: Outcome, there: Sequence[DocumentLocation]) -
         "query": _pair(was["query"], now["query"]),
         "passages": list(_passages(was["passages"], now["passages"])),
         "documents": list(_documents(was["passages"], there)),
-        "collections": list(_collections(was["collections"], now["collections"])),
-        "settings": list(_settings(was["versions"]["settings"], now["versions"]["settings"])),
+        "collections": _changed(*({one["name"]: one for one in each["collections"]} for each in (was, now))),
+        "settings": _changed(was["versions"]["settings"], now["versions"]["settings"]),
         "template": _pair(was["versions"]["template"], now["versions"]["template"]),
         "gateway": _pair(was["versions"]["gateway"], now["versions"]["gateway"]),
     }
@@ -127,10 +124,7 @@ def _akin(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _change(change: str, one: Mapping[str, Any], was: int | None, now: int | None) -> dict[str, Any]:
     return {
         "change": change,
-        "source": one["source"],
-        "title": one["title"],
-        "headings": one["headings"],
-        "document": one["document"],
+        **{name: one[name] for name in ("source", "title", "headings", "document")},
         "was": None if was is None else was + 1,
         "now": None if now is None else now + 1,
     }
@@ -143,23 +137,11 @@ def _documents(was: Sequence[Mapping[str, Any]], there: Sequence[DocumentLocatio
         revision = revisions.get(document)
         if revision != one["revision"]:
             change = "deleted" if revision is None else "replaced"
-            yield {
-                "change": change,
-                "document": document,
-                "source": one["source"],
-                "was": one["revision"],
-                "now": revision,
-            }
+            shared = {"document": document, "source": one["source"]}
+            yield {"change": change, **shared, "was": one["revision"], "now": revision}
 
 
-def _collections(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    before, after = ({one["name"]: one for one in ones} for ones in (was, now))
-    for name in dict.fromkeys([*before, *after]):
-        if before.get(name) != after.get(name):
-            yield {"name": name, "was": before.get(name), "now": after.get(name)}
-
-
-def _settings(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for name in dict.fromkeys([*was, *now]):
-        if was.get(name) != now.get(name):
-            yield {"name": name, "was": was.get(name), "now": now.get(name)}
+def _changed(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The names with another value."""
+    names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    return [{"name": name, "was": was.get(name), "now": now.get(name)} for name in names]

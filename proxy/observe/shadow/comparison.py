@@ -1,9 +1,10 @@
 """The two answers to one chat, with and without passages, and their JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from proxy.dialects.token_counts import Tokens
@@ -50,20 +51,5 @@ def serialize_comparison(one: Comparison) -> bytes:
 
 
 def comparison_from(content: bytes) -> Comparison:
-    """Read the JSON of `serialize_comparison`; unknown members are left out. Raises ValueError, TypeError."""
-    row = orjson.loads(content)
-    made = {
-        "turns": [Turn(**_known(Turn, turn)) for turn in row["turns"]],
-        "rag": _side(row["rag"]),
-        "raw": _side(row["raw"]),
-    }
-    return Comparison(**(_known(Comparison, row) | made))
-
-
-def _side(row: Mapping[str, Any]) -> Side:
-    return Side(**(_known(Side, row) | {"tokens": Tokens(**_known(Tokens, row["tokens"]))}))
-
-
-def _known(kind: type, row: Mapping[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in fields(kind)}
-    return {name: value for name, value in row.items() if name in names}
+    """Read the JSON of `serialize_comparison`; unknown members are left out. Raises ValueError."""
+    return msgspec.json.decode(content, type=Comparison)
