@@ -134,7 +134,7 @@ def _print_actions(actions: Mapping[str, Any]) -> None:
         for found in one["found"]:
             arms = arms_text(found["ranks"], found["scores"]) or "a producer"
             echo(f"  {found['operation']}: {found['outcome']} ({arms})")
-    for number, one in enumerate([None, *actions["rounds"]]):  # calls before the first round: see `ActionCall.round`
+    for number, one in enumerate([None, *actions["rounds"]]):  # first the calls before any round
         if one is not None:
             tokens = f"{one['prompt_tokens']}+{one['completion_tokens']} tokens"
             echo(f"round {number}: {_ms(one)}, {tokens}, {one['finish'] or 'no end'}, {one['calls']} calls")

@@ -18,6 +18,7 @@ from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
+from proxy.steps import Step
 
 KEY = "ragway.exchange"
 
@@ -33,16 +34,6 @@ DegradedReason = Literal[
     "index cannot be searched",
     "internal error",
 ]
-
-
-@dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make
-class Step:
-    """A timed piece of work for a request. Times are milliseconds."""
-
-    kind: str  # parse, retrieval, upstream …, or a stage of the index: embed, search, fuse …
-    started_ms: float  # since the request arrived
-    duration_ms: float
-    detail: str = ""  # e.g. the called model; never a client's text
 
 
 @dataclass(slots=True)
@@ -99,19 +90,21 @@ class Exchange:
         """Milliseconds since the request arrived."""
         return (time.perf_counter() - self.started) * 1000
 
-    def ended_step(self, kind: str, began: float, detail: str = "") -> None:
-        """Add a step that ends now. began: by `time.perf_counter`."""
+    def ended_step(self, kind: str, began: float, detail: str = "", within: Step | None = None) -> None:
+        """Add a step that ends now. began: by `time.perf_counter`. within: None: the round under way, if any."""
         duration_ms = (time.perf_counter() - began) * 1000
-        self.steps.append(Step(kind, (began - self.started) * 1000, duration_ms, detail))
+        if within is None and self.action_trace is not None:
+            within = self.action_trace.round_under_way
+        self.steps.append(Step(kind, (began - self.started) * 1000, duration_ms, detail, within))
 
-    def index_steps(self, durations_ms: Mapping[str, float], began: float) -> None:
+    def index_steps(self, durations_ms: Mapping[str, float], began: float, within: Step | None = None) -> None:
         """Add the stages of a search, which the index reports as durations in the order of the stages.
 
         began: of the search, by `time.perf_counter`. Each stage counts from the end of the stage before.
         """
         at_ms = (began - self.started) * 1000
         for kind, duration_ms in durations_ms.items():
-            self.steps.append(Step(kind, at_ms, duration_ms))
+            self.steps.append(Step(kind, at_ms, duration_ms, within=within))
             at_ms += duration_ms
 
 
@@ -137,7 +130,7 @@ def durations_ms(steps: Iterable[Step]) -> dict[str, float]:
     """Kind of step -> milliseconds of all steps of the kind, in the order of each kind's first step."""
     durations: dict[str, float] = {}
     for step in steps:
-        durations[step.kind] = durations.get(step.kind, 0.0) + step.duration_ms
+        durations[step.kind] = durations.get(step.kind, 0.0) + (step.duration_ms or 0.0)
     return durations
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from proxy.dialects.token_counts import Tokens
+from proxy.steps import Step
 
 # Why a chat got operations or no operations. "not suited": an offer could change the meaning of the request.
 # "no usable set": no document of the chat's sets was read, or the key has no credentials of its own.
@@ -60,11 +61,10 @@ class OperationSearch:
 
 
 @dataclass(slots=True)
-class ModelRound:
-    """A call of the model. Times are milliseconds."""
+class ModelRound(Step):
+    """A call of the model."""
 
-    started_ms: float  # since the request arrived
-    duration_ms: float | None = None  # None: not over
+    kind: str = field(default="round", init=False)
     tokens: Tokens = _NO_TOKENS
     finish: str = ""  # the model's finish_reason; "": none
     calls: int = 0  # of the gateway's tools
@@ -72,15 +72,13 @@ class ModelRound:
 
 
 @dataclass(slots=True)
-class ActionCall:
-    """A gateway call, made or refused. Times are milliseconds."""
+class ActionCall(Step):
+    """A gateway call, made or refused, within the round whose reply has it, or after the client's results (None)."""
 
-    round: int  # whose reply has the call; 0: the call waited for the client's results
-    started_ms: float  # since the request arrived
+    kind: str = field(default="call", init=False)
     set: str = ""  # "": no operation of a set
     operation: str = ""  # SET/OPERATION, the name of a tool of the gateway, or "" for an unknown tool
     outcome: CallOutcome = "failed"  # until the call ends
-    duration_ms: float | None = None  # None: not over
     status: int = 0  # of the API's response; 0: no response
     size_bytes: int = 0  # of the response
     sent: bool = False  # whether a request left the gateway
@@ -109,6 +107,20 @@ class ActionTrace:
     rounds: list[ModelRound] = field(default_factory=list)
     calls: list[ActionCall] = field(default_factory=list)
     answered_by: AnsweredBy = ""
+
+    @property
+    def round_under_way(self) -> ModelRound | None:
+        return self.rounds[-1] if self.rounds and self.rounds[-1].duration_ms is None else None
+
+    def begin_call(self, now_ms: float) -> ActionCall:
+        """Add a call of the newest round."""
+        call = ActionCall(now_ms, within=self.rounds[-1] if self.rounds else None)
+        self.calls.append(call)
+        return call
+
+    def round_of(self, call: ActionCall) -> int:
+        """The number of the round whose reply has the call; 0: the call waited for the client's results."""
+        return next((number for number, one in enumerate(self.rounds, 1) if one is call.within), 0)
 
     @property
     def operations(self) -> Sequence[str]:
@@ -142,5 +154,5 @@ class ActionTrace:
             yield f"call-{number};dur={_lasted_ms(call, now_ms):.1f}{outcome}"
 
 
-def _lasted_ms(one: ModelRound | ActionCall, now_ms: float) -> float:
-    return now_ms - one.started_ms if one.duration_ms is None else one.duration_ms
+def _lasted_ms(step: Step, now_ms: float) -> float:
+    return now_ms - step.started_ms if step.duration_ms is None else step.duration_ms

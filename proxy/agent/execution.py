@@ -113,10 +113,8 @@ class Execution:
         texts = [task.result() for task in running]
         if beyond := calls[len(made) :]:
             text = _LIMIT if len(beyond) == 1 else f"({len(beyond):,} calls) {_LIMIT}"
-            at_ms = self._exchange.elapsed_ms()
-            self._trace.calls.append(
-                ActionCall(len(self._trace.rounds), at_ms, outcome="limit", duration_ms=0.0, result=text)
-            )
+            refused = self._trace.begin_call(self._exchange.elapsed_ms())
+            refused.outcome, refused.duration_ms, refused.result = "limit", 0.0, text
             texts += [_LIMIT] * len(beyond)
         for text in texts:
             chat.budget.spend(text)
@@ -124,10 +122,9 @@ class Execution:
 
     async def _result(self, one: ToolCall, share: CallShare) -> str:
         tool = self._toolbox.named(one.name)  # a waiting call may outlive the operation
-        traced = ActionCall(len(self._trace.rounds), self._exchange.elapsed_ms())
+        traced = self._trace.begin_call(self._exchange.elapsed_ms())
         if tool is not None:
             traced.set, traced.operation = tool.origin[0], tool.label
-        self._trace.calls.append(traced)
         try:
             result = await self._called(one, tool, traced, share)
             text = result.text
@@ -212,7 +209,7 @@ async def traced_call(
         log.exception("%s: a call of %s failed", exchange.id, label)
         outcome = CallResult(_FAULT, sent=True, word="failed")
     finally:
-        exchange.ended_step("action", began, label)
+        exchange.ended_step("action", began, label, traced)
         if traced.sent:
             exchange.actions = (*exchange.actions, label)
     traced.outcome, traced.status = outcome.word, outcome.status

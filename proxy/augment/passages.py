@@ -5,7 +5,6 @@ The search fails open: without its result the chat goes on, marked `degraded`.
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.json_body import by_size
 from proxy.dialects.target import Target
 from proxy.exchange import DegradedReason, Exchange
+from proxy.steps import Step
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Retrieved
@@ -62,13 +62,13 @@ class Passages:
         if not chat.budget_tokens:
             exchange.rag_status, exchange.rag_reason = "empty", _NO_ROOM
             return
-        began = time.perf_counter()
+        retrieval = Step("retrieval", exchange.elapsed_ms())
         await self.begun()
         try:
             async with asyncio.timeout(deadline_s):
                 searched = await self._search(chat, headers)
             chat.found, exchange.searched = searched.retrieved, searched.collections
-            exchange.index_steps(searched.retrieved.timings_ms, searched.began)
+            exchange.index_steps(searched.retrieved.timings_ms, searched.began, retrieval)
             chat.injected = self._rendered(searched.retrieved, exchange)
         except UnknownCollection as error:
             if chat.decision.explicit:
@@ -79,7 +79,9 @@ class Passages:
         except Exception as error:  # fail open: a fault in our retrieval costs the context, never the reply
             log.exception("%s retrieval failed", exchange.id)
             _degrade(exchange, error)
-        exchange.ended_step("retrieval", began, ", ".join(exchange.searched))
+        retrieval.duration_ms = exchange.elapsed_ms() - retrieval.started_ms
+        retrieval.detail = ", ".join(exchange.searched)
+        exchange.steps.append(retrieval)
 
     def _budget_tokens(self, chat: Chat) -> int:
         """The token budget of the passages: the setting, or less where a known context window leaves less."""

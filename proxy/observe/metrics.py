@@ -192,7 +192,7 @@ class Metrics:
     def _upstream(self, exchange: Exchange, row: str) -> None:
         """Count the last reply of the upstream, and the time until each reply began."""
         row = row if row in self._rows else "other"
-        waits = [step.duration_ms for step in exchange.steps if step.kind == "upstream"]
+        waits = [step.duration_ms or 0.0 for step in exchange.steps if step.kind == "upstream"]
         if not waits:
             return
         status = str(exchange.upstream_status)

@@ -2,7 +2,9 @@
 
 import time
 
-from proxy.exchange import Exchange, Step, durations_ms
+from proxy.agent.action_trace import ActionTrace, ModelRound
+from proxy.exchange import Exchange, durations_ms
+from proxy.steps import Step
 
 
 def test_two_steps_of_one_kind_are_two_steps_and_one_duration() -> None:
@@ -17,13 +19,30 @@ def test_a_step_starts_where_the_work_began_and_ends_now() -> None:
     exchange.ended_step("upstream", began, "gpt-4o")
     (step,) = exchange.steps
     assert (step.kind, step.detail) == ("upstream", "gpt-4o")
+    assert step.duration_ms is not None
     assert 0 <= step.started_ms <= step.started_ms + step.duration_ms <= exchange.elapsed_ms()
 
 
 def test_the_stages_of_a_search_follow_each_other() -> None:
     exchange = Exchange()
-    exchange.index_steps({"embed": 2.0, "search": 3.0}, exchange.started + 0.010)
+    exchange.index_steps({"embed": 2.0, "search": 3.0}, exchange.started + 0.010, retrieval := Step("retrieval", 9.0))
+    assert all(step.within is retrieval for step in exchange.steps)
     assert [(step.kind, round(step.started_ms), step.duration_ms) for step in exchange.steps] == [
         ("embed", 10, 2.0),
         ("search", 12, 3.0),
     ]
+
+
+def test_steps_form_a_tree_of_rounds_and_calls() -> None:
+    exchange = Exchange(action_trace=ActionTrace())
+    trace = exchange.action_trace
+    assert trace is not None
+    waited = trace.begin_call(0.0)
+    trace.rounds.append(ModelRound(exchange.elapsed_ms()))
+    exchange.ended_step("upstream", time.perf_counter())
+    trace.rounds[0].duration_ms = 1.0
+    call = trace.begin_call(exchange.elapsed_ms())
+    exchange.ended_step("action", time.perf_counter(), "shops/list", call)
+    exchange.ended_step("upstream", time.perf_counter())
+    assert [step.within for step in exchange.steps] == [trace.rounds[0], call, None]
+    assert (call.within, trace.round_of(call), trace.round_of(waited)) == (trace.rounds[0], 1, 0)

@@ -43,4 +43,4 @@ def calling(toolbox: Toolbox | None = None, max_chars: int = 1000) -> Calling:
     """A call of a tool in a new chat."""
     limits = replace(_LIMITS, call=CallLimits(max_chars=max_chars))
     chat = Execution(toolbox or empty_toolbox(), limits, Exchange(), ()).chat
-    return Calling(chat, ActionCall(0, 0.0), chat.budget.share(1, limits.call))
+    return Calling(chat, ActionCall(0.0), chat.budget.share(1, limits.call))

@@ -50,7 +50,7 @@ class SearchDocuments(Tool):
         except (RetrievalError, TimeoutError):
             return Refused("The documents cannot be searched at present.", "failed")
         finally:
-            exchange.ended_step("retrieval", began, ", ".join(exchange.searched))
+            exchange.ended_step("retrieval", began, ", ".join(exchange.searched), calling.traced)
         passages = found.retrieved.context.passages
         if not passages:
             return Done("No passage was found.")

@@ -271,7 +271,7 @@ class ActionSetsApi:
     async def _call(self, api: Api, operation: Operation, arguments: Mapping[str, Any], scope: Scope) -> ActionResult:
         """The result of a call, as in a chat. Raises ApiError for a call that is refused."""
         exchange, label = exchange_of(scope), f"{api.name}/{operation.name}"
-        traced = ActionCall(0, exchange.elapsed_ms(), api.name, label)
+        traced = ActionCall(exchange.elapsed_ms(), set=api.name, operation=label)
         exchange.action_trace = ActionTrace((api.name,), "", calls=[traced])
         if wrong := problems(api.schema_of(operation), arguments):
             traced.outcome = "invalid_arguments"

@@ -121,12 +121,15 @@ def _actions(trace: ActionTrace) -> dict[str, Any]:
         "forgotten": trace.forgotten,
         "answered_by": trace.answered_by,
         "rounds": rounds,
-        "calls": [{name: getattr(call, name) for name in _OF_A_CALL} for call in trace.calls],
+        "calls": [
+            {"round": trace.round_of(call), **{name: getattr(call, name) for name in _OF_A_CALL}}
+            for call in trace.calls
+        ],
     }
 
 
 _OF_A_CALL = (
-    "round", "operation", "outcome", "status", "sent", "tries", "started_ms", "duration_ms", "size_bytes", "arguments",
+    "operation", "outcome", "status", "sent", "tries", "started_ms", "duration_ms", "size_bytes", "arguments",
     "result",
 )  # fmt: skip
 _NOT_SEARCHED: Mapping[str, Any] = {"query": None, "collections": [], "relevance": None, "_trace": None, "_hits": []}

@@ -9,8 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.asgi import CLIENT_LEFT
 from proxy.dialects.target import Lane, Target
-from proxy.exchange import Exchange, RagStatus, Step
+from proxy.exchange import Exchange, RagStatus
 from proxy.observe.metrics import BOUNDS_MS, REASONS, UPSTREAM_ERRORS, Metrics
+from proxy.steps import Step
 from tests.test_docs import codes
 
 Sample = tuple[str, frozenset[tuple[str, str]]]

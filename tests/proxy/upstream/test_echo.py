@@ -170,7 +170,7 @@ async def test_it_notes_status_and_time_where_an_exchange_travels() -> None:
     body = orjson.dumps({"messages": HELLO})
     await Call(pieces=(body[:5], body[5:])).to(Echo(), scope_of(exchange=exchange))
     assert exchange.status == 200
-    assert [step.kind for step in exchange.steps if step.duration_ms > 0] == ["upstream"]
+    assert [step.kind for step in exchange.steps if step.duration_ms] == ["upstream"]
 
 
 @pytest.mark.parametrize(("letters", "n"), [(2_000_000, 1), (20_000, 128)])

@@ -423,7 +423,7 @@ async def test_notes_when_the_first_chunk_came() -> None:
     async with claude(json_reply(anthropic.message(anthropic.text("Hello.")))) as (_, gateway):
         await gateway.client.chat.completions.create(model="mine", messages=HELLO)
     assert (gateway.exchanges[0].status, gateway.exchanges[0].error) == (200, "")
-    assert [step.kind for step in gateway.exchanges[0].steps if step.duration_ms > 0] == ["upstream"]
+    assert [step.kind for step in gateway.exchanges[0].steps if step.duration_ms] == ["upstream"]
 
 
 async def test_warming_can_be_repeated_and_closing_too() -> None:
