@@ -20,7 +20,7 @@ import click
 import orjson
 import uvloop
 
-from cli.assembly.index import plan
+from cli.assembly.index import index_process
 from cli.assembly.targets import targets
 from cli.common import WholeNumber, run, with_settings
 from config.sections import Settings
@@ -78,8 +78,7 @@ async def _serve(settings: Settings) -> int:
     _check_bind(settings)
     _allow_many_files()
     scheduling.prefer_low_latency()
-    limits = {"start_s": settings.retrieval.start_s, "hang_s": settings.retrieval.hang_s}
-    index = IndexProcess(plan(settings), **limits) if settings.retrieval.enabled else None
+    index = index_process(settings) if settings.retrieval.enabled else None
     index_ready = asyncio.Event()
     specs = asyncio.ensure_future(_read_specs(settings, index_ready))
     models = Routes(targets(settings, os.environ)).names()
@@ -97,8 +96,9 @@ async def _serve(settings: Settings) -> int:
                         if not reason:
                             index_ready.set()
 
-                    index.on_change(changed)
-                    index.on_problems(warnings.of_index)
+                    index.on_change = changed
+                    index.on_problems = warnings.of_index
+                    warnings.of_index(index.problems)
                     topic = await _topic(settings, index)
                     changed(index.unavailable_reason)
                 else:

@@ -78,15 +78,11 @@ class Serving:
             await made.ways.translated.warm()
         garbage.tune_gc()
 
-    def set_status(self, missing: str) -> None:
-        """Set the answer of /readyz; "" is ready."""
-        self._missing = missing
+    def set_status(self, missing: str, warnings: Sequence[str] = ()) -> None:
+        """Set the answer of /readyz: the missing part, "" if ready, and problems that leave the gateway ready."""
+        self._missing, self._warnings = missing, warnings
         if missing != "starting":
             self._knowledge.end_start()
-
-    def set_warnings(self, warnings: Sequence[str]) -> None:
-        """Set the problems that /readyz tells of."""
-        self._warnings = warnings
 
     async def drain(self, patience_s: float) -> None:
         """Accept no more connections, let running requests finish, cut after `patience_s` or on cancellation, close
@@ -160,11 +156,9 @@ class _WorkerProcess:
         """Take the parent's lines."""
         async for line in self._commands:
             word, _, rest = line.decode("utf-8", "replace").rstrip("\n").partition(" ")
-            if word == "missing":
+            if word == "status":
                 if not self._leave.is_set():
-                    serving.set_status(rest)
-            elif word == "warnings":
-                serving.set_warnings(orjson.loads(rest))
+                    serving.set_status(*orjson.loads(rest))
             elif word == "ping":
                 self._report("pong")
             else:

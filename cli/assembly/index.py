@@ -8,7 +8,13 @@ from typing import Any
 
 from config.sections import EmbedderSettings, RetrievalSettings, Settings
 from config.settings import PROMPTS, SettingsError, check_address
+from proxy.server.index_process import IndexProcess
 from retrieval.knowledge import EmbedderOptions, Enrichment, Plan, SearchOptions
+
+
+def index_process(settings: Settings) -> IndexProcess:
+    """The index process, not started yet."""
+    return IndexProcess(plan(settings), start_s=settings.retrieval.start_s, hang_s=settings.retrieval.hang_s)
 
 
 def plan(settings: Settings, environ: Mapping[str, str] = os.environ) -> Plan:

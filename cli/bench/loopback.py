@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from cli.assembly.index import plan
+from cli.assembly.index import index_process
 from cli.worker import Serving
 from config.sections import Settings
-from proxy.server.index_process import IndexProcess
 from retrieval.errors import IndexDown
 from retrieval.rpc.client import IndexClient
 
@@ -25,8 +24,7 @@ async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
     settings = replace(settings, bench=replace(settings.bench, shadow=0.0, compare="off"))
     index = None
     if settings.retrieval.enabled and not await _answers(settings):
-        limits = {"start_s": settings.retrieval.start_s, "hang_s": settings.retrieval.hang_s}
-        index = IndexProcess(plan(settings), **limits)
+        index = index_process(settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         serving = Serving(settings)
@@ -36,7 +34,7 @@ async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
                 # without the index a chat would continue without passages, and a comparison would be wrong
                 if not index.ready:
                     raise IndexDown(index.unavailable_reason)
-                index.on_change(serving.set_status)
+                index.on_change = serving.set_status
             await serving.start(listener)
             serving.set_status(index.unavailable_reason if index is not None else "")
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"

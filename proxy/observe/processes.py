@@ -25,8 +25,10 @@ class Processes:
         self._data = data
 
     def collect(self) -> Iterator[Metric]:
-        if self._data is not None and (free := free_bytes(self._data)) is not None:
-            yield GaugeMetricFamily("ragway_data_free_bytes", "Free space of the data folder's disk.", free)
+        if self._data is not None:
+            with contextlib.suppress(OSError):
+                free = shutil.disk_usage(self._data).free
+                yield GaugeMetricFamily("ragway_data_free_bytes", "Free space of the data folder's disk.", free)
         memory = GaugeMetricFamily("ragway_process_memory_bytes", "Memory in use.", labels=["process"])
         files = GaugeMetricFamily("ragway_process_open_files", "Open files and connections.", labels=["process"])
         seconds = CounterMetricFamily("ragway_process_cpu_seconds", "Time of the processor.", labels=["process"])
@@ -40,14 +42,6 @@ class Processes:
             files.add_metric([kind], opened)
             seconds.add_metric([kind], took)
         yield from (memory, files, seconds)
-
-
-def free_bytes(folder: Path) -> int | None:
-    """The free space for this user; None: not known."""
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return None
 
 
 def _processes() -> Iterator[tuple[str, int]]:

@@ -44,19 +44,10 @@ class IndexProcess:
         self._client = IndexClient(Path(plan.data))
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._on_change: Callable[[str], None] = lambda _reason: None
-        self._on_problems: Callable[[Sequence[str]], None] = lambda _problems: None
-        self._problems: Sequence[str] = ()
+        self.on_change: Callable[[str], None] = lambda _reason: None  # called with each new `unavailable_reason`
+        self.on_problems: Callable[[Sequence[str]], None] = lambda _problems: None  # called with new `problems`
+        self.problems: Sequence[str] = ()  # collections that cannot be searched
         self._unavailable_reason = "index is starting"
-
-    def on_change(self, callback: Callable[[str], None]) -> None:
-        """Call `callback` with the new `unavailable_reason` at each change."""
-        self._on_change = callback
-
-    def on_problems(self, callback: Callable[[Sequence[str]], None]) -> None:
-        """Call `callback` with the collections that cannot be searched, now and at each change."""
-        self._on_problems = callback
-        callback(self._problems)
 
     @property
     def unavailable_reason(self) -> str:
@@ -67,7 +58,7 @@ class IndexProcess:
     def unavailable_reason(self, reason: str) -> None:
         if reason != self._unavailable_reason:
             self._unavailable_reason = reason
-            self._on_change(reason)
+            self.on_change(reason)
 
     @property
     def ready(self) -> bool:
@@ -231,11 +222,11 @@ class IndexProcess:
         """Log new problems of collections. Raises RetrievalError."""
         problems = await self._client.library.problems()
         for problem in problems:
-            if problem not in self._problems:
+            if problem not in self.problems:
                 log.warning("%s", problem)
-        if problems != self._problems:
-            self._problems = problems
-            self._on_problems(problems)
+        if problems != self.problems:
+            self.problems = problems
+            self.on_problems(problems)
 
 
 async def _exit_status(process: asyncio.subprocess.Process, patience_s: float = _STOP_S) -> int:

@@ -9,7 +9,7 @@ other means can end a hung worker), and replaces the worker like a dead worker. 
 A worker is `python -m cli.worker`. Lines go both ways, connections over a socket of their own, one byte with each:
 
     standard input     the worker's number, the metrics folder, the socket's descriptor and the settings as JSON, then:
-                       missing TEXT (for /readyz; empty: ready)   warnings JSON (for /readyz, too)   ping   drain   cut
+                       status JSON (for /readyz: the missing part, and warnings)   ping   drain   cut
     standard output    up (accepts connections)   warm BYTES (memory)   error TEXT   gone (closed a connection)
                        pong (the event loop runs)   leaving (accepts no more)
 
@@ -153,7 +153,7 @@ class Workers:
         self._workers: list[Worker] = []
         self._tasks: list[asyncio.Task[None]] = []  # accept connections, and replace workers
         self._missing = "starting"
-        self._warnings = b"[]"
+        self._warnings: Sequence[str] = ()
 
     async def start(self, listener: socket.socket) -> None:
         """Start all workers; return when all are warm. Connections are accepted earlier. Raises WorkerFailed."""
@@ -181,12 +181,15 @@ class Workers:
             for worker in self._workers:
                 worker.log_start()
         self._missing = " ".join(missing.split())
-        self._send(f"missing {self._missing}".encode())
+        self._send(self._status())
 
     def set_warnings(self, warnings: Sequence[str]) -> None:
         """Set the problems that /readyz tells of while the gateway is ready."""
-        self._warnings = orjson.dumps(warnings)
-        self._send(b"warnings " + self._warnings)
+        self._warnings = warnings
+        self._send(self._status())
+
+    def _status(self) -> bytes:
+        return b"status " + orjson.dumps([self._missing, self._warnings])
 
     def _send(self, line: bytes) -> None:
         for worker in self._workers:
@@ -258,8 +261,7 @@ class Workers:
             try:
                 worker = await Worker.launch(at + 1, self._settings, self._metrics_folder.name)
                 self._workers[at] = worker
-                worker.send(f"missing {self._missing}".encode())
-                worker.send(b"warnings " + self._warnings)
+                worker.send(self._status())
                 await worker.wait_for(worker.warm)  # the other workers serve meanwhile
             except WorkerFailed as error:
                 log.error("worker %d does not start: %s", at + 1, error)

@@ -42,7 +42,7 @@ async def index_on(data: Path, *, start_s: float = 60, hang_s: float = 60) -> As
 async def until(index: IndexProcess, true: Callable[[], bool]) -> None:
     """Return when it is; looks whenever the index's trouble changes."""
     changed = asyncio.Event()
-    index.on_change(lambda _reason: changed.set())
+    index.on_change = lambda _reason: changed.set()
     async with asyncio.timeout(60):
         while not true():
             changed.clear()
