@@ -1,9 +1,9 @@
-"""The relay's client with limits that suit tests: long enough never to strike by accident."""
+"""The HTTP client with limits that suit tests: long enough never to strike by accident."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
-from runtime.http_client import Client, Response
+from runtime.http_client import Client, Place, Response
 
 
 @contextlib.asynccontextmanager
@@ -14,6 +14,7 @@ async def client(
     idle_timeout_s: float = 30.0,
     keepalive_s: float = 30.0,
     max_connections: int = 10,
+    max_idle: int = 0,
 ) -> AsyncIterator[Client]:
     """A client, closed at the end."""
     opened = Client(
@@ -22,6 +23,7 @@ async def client(
         idle_timeout_s=idle_timeout_s,
         keepalive_s=keepalive_s,
         max_connections=max_connections,
+        max_idle=max_idle,
     )
     try:
         yield opened
@@ -31,7 +33,7 @@ async def client(
 
 async def fetch(
     http: Client,
-    url: str,
+    url: str | Place,
     body: bytes = b"{}",
     *,
     method: bytes = b"POST",

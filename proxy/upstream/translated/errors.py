@@ -31,20 +31,29 @@ _SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ord
 
 
 class ProviderError(ApiError):
-    """The provider's own error, in the provider's words."""
+    """The provider's own error, in the provider's words and in OpenAI's shape."""
 
-    def __init__(self, status: int, said: Json, *, log_text: str, headers: Headers | None = None) -> None:
-        kind = said["type"] or "upstream_error"
+    def __init__(
+        self, status: int, said: Json, target: Target, *, log_text: str, headers: Headers | None = None
+    ) -> None:
+        """said: the value of `error`; the type stands for a missing code."""
+
+        def text(name: str) -> str | None:
+            return _redacted(str(said[name]), target) if said.get(name) else None
+
+        message = _redacted(_message_of(said), target) or "The upstream reported an error."
+        kind = text("type") or text("status")
+        self._said = {
+            "message": message,
+            "type": kind if kind or "type" in said else "upstream_error",
+            "param": text("param") if isinstance(said.get("param"), str) else None,
+            "code": text("code") if "code" in said else kind or "upstream_error",
+        }
+        _, type, param, code = self._said.values()
+        type = type or "upstream_error"
         super().__init__(
-            status,
-            said["message"],
-            code=said["code"] or kind,
-            type=kind,
-            param=said["param"],
-            headers=headers or [],
-            log_text=log_text,
+            status, message, code=code or type, type=type, param=param, headers=headers or [], log_text=log_text
         )
-        self._said = said
 
     def body(self) -> bytes:
         """OpenAI's error body; null where the provider sent null."""
@@ -73,7 +82,7 @@ def provider_errors(target: Target) -> Iterator[None]:
     try:
         yield
     except ErrorInReply as error:
-        raise _provider_error(502, _object_of(error.said), target, log_text="upstream_error") from None
+        raise ProviderError(502, _object_of(error.said), target, log_text="upstream_error") from None
     except (openai.OpenAIError, httpx.HTTPError) as error:
         raise _api_error(error, target) from None
     except (ValueError, RecursionError):  # also numbers with too many digits, and values that are nested too deeply
@@ -91,7 +100,7 @@ def _api_error(error: BaseException, target: Target) -> ApiError:
             return _failure(link)
     words = _redacted(_words(error), target)
     if (reply := answered()) is not None and reply.status_code == 200 and (said := _json_of(reply).get("error")):
-        return _provider_error(502, _object_of(said), target, log_text="upstream_error", headers=headers_of(reply))
+        return ProviderError(502, _object_of(said), target, log_text="upstream_error", headers=headers_of(reply))
     status = getattr(error, "status_code", None) or 502
     if status in range(400, 500):  # refused by litellm, mostly for a parameter that the provider does not have
         return ApiError(status, words, code="unsupported_by_provider")
@@ -133,27 +142,7 @@ def _refusal(response: httpx.Response, words: str, target: Target) -> ProviderEr
     body, status = _json_of(response), response.status_code
     said = _object_of(body.get("error", body))
     said = {**said, "message": _message_of(said) or words}
-    return _provider_error(
-        status, said, target, log_text=f"the upstream answered {status}", headers=headers_of(response)
-    )
-
-
-def _provider_error(
-    status: int, said: Json, target: Target, *, log_text: str, headers: Headers | None = None
-) -> ProviderError:
-    """The provider's error in OpenAI's shape; the type stands for a missing code."""
-
-    def text(name: str) -> str | None:
-        return _redacted(str(said[name]), target) if said.get(name) else None
-
-    kind = text("type") or text("status")
-    body = {
-        "message": _redacted(_message_of(said), target) or "The upstream reported an error.",
-        "type": kind if kind or "type" in said else "upstream_error",
-        "param": text("param") if isinstance(said.get("param"), str) else None,
-        "code": text("code") if "code" in said else kind or "upstream_error",
-    }
-    return ProviderError(status, body, log_text=log_text, headers=headers)
+    return ProviderError(status, said, target, log_text=f"the upstream answered {status}", headers=headers_of(response))
 
 
 def _message_of(said: Json) -> str:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from runtime.http_client import Client, ConnectFailed, ConnectTimeout, Cut, PoolTimeout, Response
+from runtime.http_client import Address, Client, ConnectFailed, ConnectTimeout, Cut, PoolTimeout, Response
 from runtime.logs import host_of
 from tests.support.clients import chunks_of, client, fetch
 from tests.support.upstream_servers import (
@@ -55,6 +55,13 @@ async def test_the_last_connection_parked_is_the_first_used() -> None:
         assert sorted(bodies.values()) == [b"1", b"2", b"3"]
         for _ in range(3):
             assert (await fetch(http, server.url))[2] == bodies[held[-1]]
+
+
+async def test_lanes_share_no_connection_and_keep_few_in_all() -> None:
+    async with upstream(numbered) as server, client(max_idle=2) as http:
+        places = [(Address("http", "127.0.0.1", server.port, lane), b"host", b"/") for lane in "abcac"]
+        bodies = [(await fetch(http, place))[2] for place in places]
+    assert bodies == [b"1", b"2", b"3", b"4", b"3"], "the oldest idle connection was closed for the third"
 
 
 @pytest.mark.parametrize("last_words", [b"", b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n"])
