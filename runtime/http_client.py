@@ -35,7 +35,7 @@ _SOON_S = 0.5
 UPLOAD_PIECE_BYTES = 64 * 1024  # a longer request body goes out in pieces, as fast as the upstream takes them
 CAN_POLL = hasattr(select, "poll")  # not on Windows
 Headers = Sequence[tuple[bytes, bytes]]
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]  # host and port -> the addresses to connect to, best first
+Resolve = Callable[[str, int], Awaitable[list[str]]]  # host and port -> the addresses to connect to, best first
 
 
 _TLS_ALERT = b"\x15\x03"  # the first bytes of a server that expects TLS
@@ -560,11 +560,7 @@ class Client:
         connection: Connection | None = None
         try:
             self._must_be_open()  # `close` may have been called during the wait
-            connection = self._idle(pool) or await (
-                self._connect(address, address.host, tls, deadline_s)
-                if self._resolve is None
-                else self._connect_resolved(address, self._resolve, tls, deadline_s)
-            )
+            connection = self._idle(pool) or await self._connect(address, tls, deadline_s)
             exchanged = connection.exchange(head, body, head_only=method == b"HEAD", sent=sent)
             del body
             await exchanged
@@ -641,27 +637,30 @@ class Client:
         parked_s = asyncio.get_running_loop().time() - connection.idle_since_s
         return parked_s < min(_SOON_S, self._keepalive_s / 2)
 
-    async def _connect_resolved(
-        self, address: Address, resolve: Resolve, tls: ssl.SSLContext | None, deadline_s: float
-    ) -> Connection:
-        """A new connection to the first address that takes one; an address that hangs leaves time for the others."""
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout_at(deadline_s):
-                hosts = await resolve(address.host, address.port)
-        except TimeoutError as exc:
-            raise ConnectTimeout(f"the name {address.host} was not resolved in time") from exc
+    async def _connect(self, address: Address, tls: ssl.SSLContext | None, deadline_s: float) -> Connection:
+        """A new connection to the first address that takes one; an address that hangs leaves time for the others.
+
+        Raises ConnectFailed, ConnectTimeout.
+        """
+        loop, hosts = asyncio.get_running_loop(), [address.host]
+        if self._resolve is not None:
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    hosts = await self._resolve(address.host, address.port)
+            except TimeoutError as exc:
+                raise ConnectTimeout(f"the name {address.host} was not resolved in time") from exc
         for left in range(len(hosts), 0, -1):
             try:
                 until_s = loop.time() + (deadline_s - loop.time()) / left
-                return await self._connect(address, hosts[-left], tls, until_s)
+                return await self._connect_to(hosts[-left], address, tls, until_s)
             except (ConnectFailed, ConnectTimeout):
                 if left == 1:
                     raise
         raise ConnectFailed(f"the name {address.host} has no address")
 
-    async def _connect(self, address: Address, host: str, tls: ssl.SSLContext | None, deadline_s: float) -> Connection:
-        """A new connection, to the host or to one of its addresses. Raises ConnectFailed, ConnectTimeout."""
+    async def _connect_to(
+        self, host: str, address: Address, tls: ssl.SSLContext | None, deadline_s: float
+    ) -> Connection:
         loop = asyncio.get_running_loop()
         connection = Connection(
             loop,

@@ -159,7 +159,7 @@ async def why_refused(url: str, allowed: Sequence[IPNetwork], *, api: str, secon
 
 async def _checked(
     threads: ThreadPoolExecutor | None, allowed: Sequence[IPNetwork], api: str, host: str, port: int
-) -> Sequence[str]:
+) -> list[str]:
     """The addresses of a name, all of them checked. Raises ForbiddenAddress, UnknownName."""
     look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:

@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -306,45 +306,37 @@ async def _once(api: Api, given: ApiRequest, limits: CallLimits, sending: _Sendi
     """The outcome, and the seconds that the API asks to wait. Redirects within the origin are followed."""
     url = httpx.URL(given.url)
     for _ in range(_MOST_REDIRECTS + 1):
-        response = await _response(api, given, url, sending)
-        try:
+        async with _response(api, given, url, sending) as response:
             target = _redirect_target(response, url, given.method)
             if target is None:
                 content, whole = await read_within(response, limits.max_bytes)
                 outcome = await by_size(content, functools.partial(_outcome, api, response, content, whole, limits))
                 return outcome, _retry_after_s(response)
-            url = target
-        finally:
-            await response.aclose()
+        url = target
     return CallResult("The API redirects without an end.", word="failed"), 0.0
 
 
-async def _response(api: Api, given: ApiRequest, url: httpx.URL, sending: _Sending) -> httpx.Response:
+@contextlib.asynccontextmanager
+async def _response(api: Api, given: ApiRequest, url: httpx.URL, sending: _Sending) -> AsyncIterator[httpx.Response]:
     """The response to the request with credentials, not yet read."""
     given_headers = [(name.encode(), _header_bytes(value)) for name, value in given.headers]
     headers = [(b"user-agent", b"ragway"), (b"accept-encoding", b"gzip"), *given_headers]
     first = httpx.Request(given.method, url, headers=headers, content=given.body or None)
-    tries = (api.auth or httpx.Auth()).async_auth_flow(first)
-    try:
+    async with contextlib.aclosing((api.auth or httpx.Auth()).async_auth_flow(first)) as tries:
         request = await anext(tries)
         while True:
             request.extensions = {"lane": api._lane}
             if request is first:  # not the request for a token
                 request.extensions["sent"] = sending.sent
-            response = await api.transport.handle_async_request(request)
-            try:
-                request = await tries.asend(response)
-                if not response.is_stream_consumed:
-                    await read_within(response, _MOST_DRAINED_BYTES)
-            except StopAsyncIteration:
+            async with contextlib.aclosing(await api.transport.handle_async_request(request)) as response:
+                with contextlib.suppress(StopAsyncIteration):
+                    request = await tries.asend(response)
+                    if not response.is_stream_consumed:
+                        await read_within(response, _MOST_DRAINED_BYTES)
+                    continue
                 response.request = request
-                return response
-            except BaseException:
-                await response.aclose()
-                raise
-            await response.aclose()
-    finally:
-        await tries.aclose()
+                yield response
+                return
 
 
 def _header_bytes(value: str) -> bytes:

@@ -1,6 +1,7 @@
 """The bytes of an OpenAPI document, from a file or from a URL of an allowed host."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -83,8 +84,8 @@ async def _fetched(source: str, hosts: Sequence[str], connections: CheckedTransp
 async def _followed(transport: CheckedTransport, url: httpx.URL) -> bytes:
     """The document of a URL, after redirects within the origin."""
     for _ in range(_MOST_REDIRECTS + 1):
-        response = await transport.handle_async_request(httpx.Request("GET", url, headers=_HEADERS))
-        try:
+        asked = httpx.Request("GET", url, headers=_HEADERS)
+        async with contextlib.aclosing(await transport.handle_async_request(asked)) as response:
             if response.has_redirect_location:
                 target = redirect_target(response, url)
                 if origin_of(target) != origin_of(url):
@@ -94,8 +95,6 @@ async def _followed(transport: CheckedTransport, url: httpx.URL) -> bytes:
             if response.status_code != 200:
                 raise UnreadableSpec(f"the server answered with status {response.status_code}")
             content, whole = await read_within(response, MAX_BYTES)
-        finally:
-            await response.aclose()
         if not whole:
             raise UnreadableSpec(f"the document is larger than {MAX_BYTES >> 20} MB")
         return content
