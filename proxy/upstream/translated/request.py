@@ -65,30 +65,17 @@ def _or_plain(check: Check) -> Check:
     return lambda value, at: check(value, at) if isinstance(value, dict | list) else value
 
 
-def _object(members: Mapping[str, Check]) -> Check:
-    """An object of the given members. Another member that is null counts as not sent, as at the top of the body."""
-
-    def checked(value: Any, at: str) -> Any:
-        if not isinstance(value, dict):
-            raise _refused(f"`{at}` must be an object.", at, "invalid_type")
-        kept = {}
-        for name, member in value.items():
-            if name in members:
-                kept[name] = members[name](member, f"{at}.{name}")
-            elif member is not None:
-                raise _unsupported(f"{at}.{name}")
-        return kept
-
-    return checked
+def _members(value: Any, at: str) -> Json:
+    if not isinstance(value, dict):
+        raise _refused(f"`{at}` must be an object.", at, "invalid_type")
+    return value
 
 
 def _typed(kinds: Mapping[str, Check], other: Callable[[str], ApiError]) -> Check:
     """An object of the kind that `type` names. other: makes the error for another `type`, from the place."""
 
     def checked(value: Any, at: str) -> Any:
-        if not isinstance(value, dict):
-            raise _refused(f"`{at}` must be an object.", at, "invalid_type")
-        kind = value.get("type")
+        kind = _members(value, at).get("type")
         if not isinstance(kind, str) or kind not in kinds:
             raise other(f"{at}.type")
         return kinds[kind](value, at)
@@ -96,15 +83,27 @@ def _typed(kinds: Mapping[str, Check], other: Callable[[str], ApiError]) -> Chec
     return checked
 
 
-def _of(members: str, **others: Check) -> Check:
-    """An object of plain members, and of members with a check."""
-    return _object({**dict.fromkeys(members.split(), _plain), **others})
+def _of(plain: str, **others: Check) -> Check:
+    """An object of plain members, and of members with a check.
+
+    Another member that is null counts as not sent, as at the top of the body.
+    """
+    checks = {**dict.fromkeys(plain.split(), _plain), **others}
+
+    def checked(value: Any, at: str) -> Any:
+        kept = {}
+        for name, member in _members(value, at).items():
+            if name in checks:
+                kept[name] = checks[name](member, f"{at}.{name}")
+            elif member is not None:
+                raise _unsupported(f"{at}.{name}")
+        return kept
+
+    return checked
 
 
 def _any_names(value: Any, at: str) -> Any:
-    if not isinstance(value, dict):
-        raise _refused(f"`{at}` must be an object.", at, "invalid_type")
-    return {name: _plain(member, at) for name, member in value.items()}
+    return {name: _plain(member, at) for name, member in _members(value, at).items()}
 
 
 def _address(value: Any, at: str) -> Any:
