@@ -141,13 +141,12 @@ async def _specs(seen: Examination) -> None:
     specs = {name: row.spec for name, row in seen.settings.actions.items() if row.spec}
     if not specs:
         return
-    from cli.assembly.apis import spec_reader
     from cli.specs import configured_address, document_of, row_to_write
     from proxy.apis.openapi.read import UnreadableSpec
     from proxy.apis.sources import shown_source
-    from proxy.apis.specs import Spec
+    from proxy.apis.specs import Spec, SpecReader
 
-    reader = spec_reader(seen.settings)
+    reader = SpecReader(seen.settings.ingest)
     for name, spec in specs.items():
         try:
             raw = await document_of(seen.settings, name, spec)
@@ -163,12 +162,12 @@ def _baked_in(seen: Examination) -> None:
     """Check the names in `actions.NAME.always`."""
     if not any(row.always for row in seen.settings.actions.values()):
         return
-    from cli.assembly.apis import action_store, always_of
+    from cli.assembly.apis import action_store
     from proxy.apis.baked_in import baked_in
 
     with closing(action_store(seen.settings)) as store:
         try:
-            for one in baked_in(store, always_of(seen.settings))[1]:
+            for one in baked_in(store, seen.settings.actions)[1]:
                 seen.found(f"actions.{one.set}.always", f"{one.operation} {one.problem}", one.advice)
         except RetrievalError as error:
             seen.found("the actions", error, _AWAY if seen.settings.catalog.url else _RESTORE)

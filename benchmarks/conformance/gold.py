@@ -38,11 +38,11 @@ from benchmarks.conformance.reference_request import (
     received_request,
     reference_request,
 )
-from cli.assembly.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operations import operations_of
+from proxy.apis.specs import SpecReader
 from proxy.apis.store import ActionStore
 from tests.support.api_server import ApiRequest, ApiServer, Reply, api_server
 from tests.support.delta_forms import OTHERS, RECORDED, DeltaForm, FormedCall, frames, whole
@@ -335,7 +335,7 @@ async def measured(folder: Path, sets: Sequence[GoldSet], forms: int) -> Bench:
 async def _add(folder: Path, sets: Sequence[GoldSet], url: str) -> None:
     settings = load(file=folder / "ragway.yaml", flags={"data": str(folder / "data")})
     async with knowledge(settings, make=True) as index:
-        library = ActionLibrary(ActionStore(Path(settings.data)), index, spec_reader(settings))
+        library = ActionLibrary(ActionStore(Path(settings.data)), index, SpecReader(settings.ingest))
         for one in sets:
             report = await library.add(one.name, json.dumps(one.document).encode(), base_url=url)
             one.notes += [f"{row.method} {row.path}: {row.reason}" for row in report.uncallable]

@@ -35,11 +35,11 @@ from benchmarks.common.output import say, table
 from benchmarks.common.processes import ROOT, Unmeasurable
 from benchmarks.conformance import club_cases
 from benchmarks.conformance.questions import STRING, Json, MockOperation, Question
-from cli.assembly.apis import spec_reader
 from cli.common import knowledge
 from config.settings import load
 from proxy.agent.ask.tool_protocols import LEARNED
 from proxy.apis.library import ActionLibrary
+from proxy.apis.specs import SpecReader
 from proxy.apis.store import ActionStore
 from tests.support.served_app import served
 
@@ -520,7 +520,7 @@ def trial(folder: Path, base_url: str, model: str, key_env: str = "", cases: Cas
 async def _add(cases: Cases, file: Path, data: Path, url: str) -> None:
     settings = load(file=file, flags={"data": str(data)})
     async with knowledge(settings, make=True) as index:
-        library = ActionLibrary(ActionStore(data), index, spec_reader(settings))
+        library = ActionLibrary(ActionStore(data), index, SpecReader(settings.ingest))
         for name, operations in cases.apis.items():
             await library.add(name, json.dumps(document(operations, name)).encode(), base_url=f"{url}/{name}")
         library.store.close()

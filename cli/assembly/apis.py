@@ -43,29 +43,21 @@ def chat_actions(
         action_api(settings, ActionSet(name, "", "", 0.0, ()), environ)
     row = settings.action_calls
     limits = ActionLimits(
-        k=row.k,
-        rounds=row.rounds,
-        calls=row.calls,
-        total_s=row.total_s,
-        keepalive_s=row.keepalive_s,
+        row,
         call=call_limits(settings),
         search_s=settings.retrieval.deadline_s * _SEARCH_SHARE,
-        always=always_of(settings),
         private=frozenset(name for name, api in settings.actions.items() if api.private),
         public=frozenset(name for name, api in settings.actions.items() if api.public),
-        search_documents=row.search_documents,
-        result_tokens=row.result_tokens,
         total_bytes=row.total_max_mb * 2**20,
     )
-    library = ActionLibrary(action_store(settings), knowledge, spec_reader(settings))
-    offered = {name: api.offer for name, api in settings.actions.items()}
+    library = ActionLibrary(action_store(settings), knowledge, SpecReader(settings.ingest))
     memory = HiddenRounds(record_store(settings, HiddenRounds.KIND), metrics.histories)
     results = StoredResults(record_store(settings, StoredResults.KIND), metrics.histories)
     keeps = bool(settings.history.keep_hours)
     return Actions(
         library,
         KeyApis(lambda found, own: action_api(settings, found, environ, own), credentials),
-        offered,
+        settings.actions,
         limits,
         memory if keeps else None,
         UnsupportedFeatures(settings.upstream.relearn_after_s),
@@ -82,24 +74,14 @@ async def action_library(settings: Settings, *, make: bool = False) -> AsyncIter
     store = action_store(settings)
     try:
         async with opened_knowledge(settings, make=make) as documents:
-            yield ActionLibrary(store, documents, spec_reader(settings))
+            yield ActionLibrary(store, documents, SpecReader(settings.ingest))
     finally:
         store.close()
-
-
-def spec_reader(settings: Settings) -> SpecReader:
-    """Reads OpenAPI documents, within the limits for documents."""
-    return SpecReader(settings.ingest)
 
 
 def action_store(settings: Settings) -> ActionStore:
     """The definitions of the operations."""
     return ActionStore(Path(settings.data), settings.catalog.url)
-
-
-def always_of(settings: Settings) -> dict[str, tuple[str, ...]]:
-    """The names of the baked-in operations of each set."""
-    return {name: row.always or () for name, row in settings.actions.items()}
 
 
 def call_limits(settings: Settings) -> CallLimits:

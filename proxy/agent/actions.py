@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from config.sections import ActionsApi
 from proxy.agent.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
 from proxy.agent.ask.tool_protocols import ToolProtocols, wants_structured_output
 from proxy.agent.conversation import Conversation, HiddenRounds, has_results
@@ -66,7 +67,7 @@ class Actions:
 
     library: ActionLibrary
     apis: Apis
-    configured: Mapping[str, bool]  # name of each set -> whether every chat is offered the operations
+    configured: Mapping[str, ActionsApi]  # the settings of each set
     limits: ActionLimits
     hidden_rounds: HiddenRounds | None  # None keeps no round
     unsupported: UnsupportedFeatures  # by upstreams, for chats of other dialects
@@ -117,7 +118,7 @@ class Actions:
         """
         readable = [name for name in self.configured if collection_of(name) in rights.read]
         if named is None:
-            return [name for name in readable if self.configured[name]]
+            return [name for name in readable if self.configured[name].offer]
         for name in named:
             if name not in readable:
                 known = ", ".join(readable) or "none"
@@ -175,7 +176,7 @@ class Actions:
             by_name = {tool.name: tool for tool in (*find, *own, ReadResult(toolbox.result_store))}
             await self._restore(toolbox, apis, by_name, exchange.rights)
         toolbox.add(self._always_offered(apis, exchange.rights))
-        if sets and len(toolbox.operations) < self.limits.k * _MOST_TIMES:
+        if sets and len(toolbox.operations) < self.limits.settings.k * _MOST_TIMES:
             toolbox.add(await self._found(search, turns, exchange, needed=not toolbox.operations))
         if trace.searches:
             toolbox.changing = trace.searches[0].changing
@@ -259,7 +260,7 @@ class Actions:
 
         least: the relevance of the best text below which no operation is offered. Raises RetrievalError.
         """
-        k = self.limits.k
+        k = self.limits.settings.k
         found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
         why = {one.label: apis[one.set].why_not_called(one.operation, rights.operations) for one in found.actions}
         usable = _with_producers([one for one in found.actions if not why[one.label]], k)
@@ -285,8 +286,8 @@ class Actions:
     def _read_sets(self) -> None:
         store = self.library.store
         self._sets = {row.name: row for row in store.sets()}
-        always = {name: wanted for name, wanted in self.limits.always.items() if name in self._sets}
-        self._baked_in, faults = baked_in(store, always)
+        configured = {name: row for name, row in self.configured.items() if name in self._sets}
+        self._baked_in, faults = baked_in(store, configured)
         for one in faults:
             if one not in self._faults:
                 log.warning("%s", one)

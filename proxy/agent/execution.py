@@ -74,9 +74,9 @@ class Execution:
             said=said,
             listed=[(text, False) for text in results],
             private=set(private),
-            budget=ResultBudget(limits.result_tokens, limits.total_bytes),
-            until_s=time.monotonic() + limits.total_s,
-            calls_left=limits.calls,
+            budget=ResultBudget(limits.settings.result_tokens, limits.total_bytes),
+            until_s=time.monotonic() + limits.settings.total_s,
+            calls_left=limits.settings.calls,
         )
         self._trace.private = sorted(private)
         self._done: set[tuple[str, str]] = set()  # name and arguments of calls that bring nothing new if made again

@@ -61,12 +61,12 @@ class ActionLoop:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat. Raises ApiError if the model's first request fails."""
         plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]}
-        client = ClientReply(send, self._request, self._exchange.id, self._limits.keepalive_s)
+        client = ClientReply(send, self._request, self._exchange.id, self._limits.settings.keepalive_s)
         if self._transcript.waiting and await self._resume(client):
             return
         shown = _wants_progress(scope) and not self._toolbox.structured_output
-        for number in range(self._limits.rounds + 2):
-            last = number >= self._limits.rounds or self._execution.chat.over or self._must_answer
+        for number in range(self._limits.settings.rounds + 2):
+            last = number >= self._limits.settings.rounds or self._execution.chat.over or self._must_answer
             turn = await self._model.ask(plain, receive, client, last=last)
             if turn.takes_no_tools:
                 await self._model.ask_without_tools(scope, receive, send)

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
+from config.sections import ActionCallsSettings
 from proxy.agent.action_trace import ActionCall, ActionTrace, CallOutcome
 from proxy.agent.conversation import NEW, Conversation, edits_of
 from proxy.agent.text_calls.spelled_calls import typed
@@ -225,18 +226,11 @@ class Toolbox:
 class ActionLimits:
     """The settings of a chat's calls."""
 
-    k: int  # operations that are offered for a question
-    rounds: int  # answers of the model with calls
-    calls: int
-    total_s: float
-    keepalive_s: float
+    settings: ActionCallsSettings
     call: CallLimits
     search_s: float | None = None  # time for the search if a chat has operations; None: no limit
-    always: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the baked-in operations of each set, by name
     private: Collection[str] = ()  # sets after whose results no call of a public set is sent
     public: Collection[str] = ()
-    search_documents: bool = False  # each chat with sets and passages has the tool `search_documents`
-    result_tokens: int = sys.maxsize  # of all results that the model reads
     total_bytes: int = sys.maxsize  # of all responses
     tools: Sequence[Tool] = ()  # of every chat, also of a chat without a set
 

@@ -79,7 +79,7 @@ class Offers:
         if protocol == "none" or not suits(protocol, request):
             return None
         own, passages, deadline_s = [], self.passages, self.passages.retrieval.deadline_s
-        if sets and exchange.searched and actions.limits.search_documents:
+        if sets and exchange.searched and actions.limits.settings.search_documents:
             own.append(
                 SearchDocuments(passages.knowledge, explicit=decision.explicit, k=decision.k, deadline_s=deadline_s)
             )

@@ -1,8 +1,9 @@
 """Baked-in operations: a setting names the operations that each chat with the set is offered, without a search."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from config.sections import ActionsApi
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionStore
 
@@ -20,12 +21,13 @@ class BakedInFault(NamedTuple):
 
 
 def baked_in(
-    store: ActionStore, always: Mapping[str, Sequence[str]]
+    store: ActionStore, sets: Mapping[str, ActionsApi]
 ) -> tuple[dict[str, list[Operation]], list[BakedInFault]]:
     """The baked-in operations of each set, in the order of the setting, and the names that cannot be offered.
 
     Raises RetrievalError.
     """
+    always = {name: row.always or () for name, row in sets.items()}
     found = store.found((name, each) for name, wanted in always.items() for each in wanted)
     operations: dict[str, list[Operation]] = {}
     faults = []

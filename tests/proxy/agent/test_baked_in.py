@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import pytest
 
+from config.sections import ActionsApi
 from proxy.agent.actions import Actions
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
@@ -46,7 +47,8 @@ def actions(folder: Path, always: dict[str, list[str]], index: type[Unasked] = D
     store = ActionStore(folder)
     store.put(ActionSet("atlas", "", "https://x.example", 0, ()), [stored(one, "") for one in OPERATIONS])
     store.put(ActionSet("rooms", "", "https://y.example", 0, ()), [stored(one, "") for one in OTHERS])
-    return actions_of(folder, ActionLibrary(store, index()), {"atlas": False}, always=always, search_s=0.05)
+    configured = {name: ActionsApi(always=tuple(always.get(name, ()))) for name in ("atlas", *always)}
+    return actions_of(folder, ActionLibrary(store, index()), configured, search_s=0.05)
 
 
 async def offered(made: Actions, *sets: str) -> list[str]:

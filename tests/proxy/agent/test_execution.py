@@ -11,20 +11,20 @@ import pytest
 
 from proxy.agent.action_trace import ActionTrace, FoundOperation, OperationSearch
 from proxy.agent.execution import Execution
-from proxy.agent.toolbox import ActionLimits, Calling, Refused, Tool, Toolbox, ToolResult, arguments_schema
+from proxy.agent.toolbox import Calling, Refused, Tool, Toolbox, ToolResult, arguments_schema
 from proxy.agent.tools.operation_tool import OperationTool
-from proxy.apis.call import Api, CallLimits
+from proxy.apis.call import Api
 from proxy.apis.openapi.operations import operations_of
 from proxy.caller import Names, Rights
 from proxy.dialects.replies import ToolCall
 from proxy.dialects.target import ToolProtocol
 from proxy.exchange import Exchange
 from tests.proxy.apis.calling import accepts, served_api
-from tests.support.action_offers import empty_toolbox
+from tests.support.action_offers import action_limits, empty_toolbox
 from tests.support.api_server import ApiRequest, Reply
 
 PATIENCE_S = 10.0  # less than the 30 s of a call
-LIMITS = ActionLimits(k=6, rounds=6, calls=100, total_s=60, keepalive_s=5, call=CallLimits(pause_s=0))
+LIMITS = action_limits()
 QUESTION = "Which admins of organization 5f0c1e joined since 2024? Show 20 of team red/blue, please."
 
 
@@ -348,7 +348,7 @@ async def test_the_results_of_a_chat_share_the_tokens(word: str) -> None:
         return Reply(body=orjson.dumps(rows), headers=[("Content-Type", "application/json")])
 
     async with served_api(named, fixed={"groupId": "g1"}) as (_, api):
-        running = budgeted(api, result_tokens=2500)
+        running = budgeted(api, settings=replace(LIMITS.settings, result_tokens=2500))
         texts = [await result(running, GOLD) for _ in range(8)]
     sizes = [len(text.encode()) for text in texts]
     notes = 8 * 250

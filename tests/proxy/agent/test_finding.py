@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from cli.assembly.apis import spec_reader
 from cli.common import knowledge
+from config.sections import ActionsApi
 from config.settings import load
 from proxy.agent.toolbox import Toolbox
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
+from proxy.apis.specs import SpecReader
 from proxy.apis.store import ActionSet, ActionStore, stored
 from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
@@ -31,7 +32,7 @@ SERVERS = [{"url": "https://api.example.com"}]
 async def library(tmp_path: Path) -> AsyncIterator[ActionLibrary]:
     settings = load(flags={"data": str(tmp_path), "embedder.model": "hash"})
     async with knowledge(settings, make=True) as opened:
-        library = ActionLibrary(ActionStore(tmp_path), opened, spec_reader(settings))
+        library = ActionLibrary(ActionStore(tmp_path), opened, SpecReader(settings.ingest))
         yield library
         library.store.close()
 
@@ -188,7 +189,7 @@ async def offered(
     """Toolbox a chat operations of the set `a`."""
     request = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"list penguins"}]}')
     target = Target("m", "relay", "http://127.0.0.1:1", "", tools=tools)
-    actions = actions_of(data, library, {"a": True}, k=k)
+    actions = actions_of(data, library, {"a": ActionsApi(offer=True)}, k=k)
     return await actions.offer(request, [Turn("user", "list penguins")], ["a"], exchange, target)
 
 

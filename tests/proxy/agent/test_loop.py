@@ -17,7 +17,6 @@ from proxy.agent.loop import ActionLoop
 from proxy.agent.toolbox import ActionLimits, Calling, Done, Tool, ToolResult, arguments_schema
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.agent.transcript import result_messages
-from proxy.apis.call import CallLimits
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError, upstream_error
@@ -27,13 +26,13 @@ from proxy.dialects.target import Target
 from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange
 from tests.proxy.apis.calling import accepts, operation, served_api
-from tests.support.action_offers import empty_toolbox
+from tests.support.action_offers import action_limits, empty_toolbox
 from tests.support.action_team import CLIENT_TOOL
 from tests.support.asgi_calls import unlimited
 from tests.support.scripted_model import Json, body_of, calls, says
 
 TARGET = Target("m", "relay", "http://model.example/v1", "")
-LIMITS = ActionLimits(k=6, rounds=3, calls=4, total_s=60, keepalive_s=5, call=CallLimits(pause_s=0))
+LIMITS = action_limits(rounds=3, calls=4)
 QUESTION = "Which shirts are large?"
 LOOK = ("look", {"word": "large"})
 RESULT = "Two shirts: r7 and s8."
@@ -262,25 +261,25 @@ async def test_calls_of_the_clients_and_of_our_tools_wait_for_the_clients_result
 
 @STREAMED
 async def test_after_the_rounds_of_the_settings_the_model_must_answer(stream: bool) -> None:
-    rounds = [calls(LOOK) for _ in range(LIMITS.rounds)]
+    rounds = [calls(LOOK) for _ in range(LIMITS.settings.rounds)]
     chat = await Loop(*rounds, says(ANSWER), stream=stream).run()
     assert "tool_choice" not in chat.model.asked[-2]
     assert chat.model.asked[-1]["tool_choice"] == "none"
-    assert (chat.client.text, len(chat.looked)) == (ANSWER, LIMITS.rounds)
+    assert (chat.client.text, len(chat.looked)) == (ANSWER, LIMITS.settings.rounds)
 
 
 @STREAMED
 async def test_a_model_that_calls_on_at_the_limit_gets_no_tools_and_then_the_gateway_answers(stream: bool) -> None:
-    chat = await Loop(*(calls(LOOK) for _ in range(LIMITS.rounds + 2)), stream=stream).run()
+    chat = await Loop(*(calls(LOOK) for _ in range(LIMITS.settings.rounds + 2)), stream=stream).run()
     assert chat.model.tools(-1) == []
     assert chat.client.text == "The limit of calls for one answer is reached, and the model gave no answer."
-    assert (chat.trace.answered_by, len(chat.looked)) == ("gateway", LIMITS.rounds)
+    assert (chat.trace.answered_by, len(chat.looked)) == ("gateway", LIMITS.settings.rounds)
 
 
 @STREAMED
 async def test_calls_beyond_the_limit_of_calls_are_not_made(stream: bool) -> None:
     chat = await Loop(calls(*[LOOK] * 6), says(ANSWER), stream=stream).run()
-    assert len(chat.looked) == LIMITS.calls
+    assert len(chat.looked) == LIMITS.settings.calls
     assert [one.startswith("Nothing was sent: the limit") for one in results(chat)] == [False] * 4 + [True] * 2
     assert chat.model.asked[-1]["tool_choice"] == "none"
     assert chat.client.text == ANSWER
@@ -343,7 +342,7 @@ async def test_a_client_with_a_stream_hears_of_a_long_call(stream: bool) -> None
         await asyncio.sleep(0.1)
         return RESULT
 
-    quick = ActionLimits(k=6, rounds=3, calls=4, total_s=60, keepalive_s=0.02, call=CallLimits(pause_s=0))
+    quick = action_limits(rounds=3, calls=4, keepalive_s=0.02)
     chat = await Loop(calls(LOOK), says(ANSWER), stream=stream, look=slow, limits=quick).run()
     assert chat.client.text == ANSWER
     assert (sum(not one["choices"][0].get("finish_reason") for one in chat.client.frames) > 9) is stream

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from config.sections import ActionsApi
 from proxy.agent.toolbox import Toolbox, member_edit
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
 from proxy.apis.call import Api
@@ -38,7 +39,7 @@ def toolbox(*found: OperationTool, taken: tuple[str, ...] = ()) -> Toolbox:
 
 def test_a_chat_has_the_offered_sets_that_the_key_may_read(tmp_path: Path) -> None:
     library = ActionLibrary(ActionStore(tmp_path), Unasked())
-    made = actions_of(tmp_path, library, {"atlas": True, "shop": False})
+    made = actions_of(tmp_path, library, {"atlas": ActionsApi(offer=True), "shop": ActionsApi()})
     assert made.sets_of(None, EVERYTHING) == ["atlas"]
     assert made.sets_of(["shop", "atlas", "shop"], EVERYTHING) == ["shop", "atlas"]
     assert made.sets_of((), EVERYTHING) == []

@@ -6,18 +6,18 @@ import orjson
 import pytest
 
 from proxy.agent.execution import Execution
-from proxy.agent.toolbox import ActionLimits, Toolbox
+from proxy.agent.toolbox import Toolbox
 from proxy.agent.tools.operation_tool import OperationTool
-from proxy.apis.call import Api, CallLimits
+from proxy.apis.call import Api
 from proxy.apis.openapi.operations import operations_of
 from proxy.dialects.replies import ToolCall
 from proxy.dialects.target import ToolProtocol
 from proxy.exchange import Exchange
 from tests.proxy.apis.calling import served_api
-from tests.support.action_offers import empty_toolbox
+from tests.support.action_offers import action_limits, empty_toolbox
 from tests.support.api_server import ApiRequest, Reply
 
-LIMITS = ActionLimits(k=6, rounds=6, calls=100, total_s=60, keepalive_s=5, call=CallLimits(pause_s=0))
+LIMITS = action_limits()
 PEOPLE = [{"patient_id": 71, "name": "Ivo Stein"}, {"patient_id": 72, "name": "Lea Marsh"}]
 OPTIONAL = {"anyOf": [{"type": "string"}, {"type": "null"}], "title": "Name"}
 
