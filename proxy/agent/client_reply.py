@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from proxy.agent.events import Envelope, Event, Json, first_choice, usage_in
+from proxy.agent.events import Envelope, Event, Json, first_choice
 from proxy.asgi import Message, Send, send_error, with_length
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
@@ -107,10 +107,10 @@ class ClientReply:
             changed = True
         if self._kept and (delta.get("content") or event.finish is not None):
             delta["content"] = self._with_kept(content_text(delta.get("content")))
-            first_choice(body)["delta"] = delta
+            event.choice["delta"] = delta
             changed = True
         if not self._later and changed and not self._role and body.get("choices"):
-            first_choice(body)["delta"] = delta = {"role": "assistant", **delta}
+            event.choice["delta"] = delta = {"role": "assistant", **delta}
         if (usage := event.usage) is not None and self.tokens != NOTHING:
             body["usage"] = summed(usage, self.usage)
             changed = True
@@ -124,12 +124,12 @@ class ClientReply:
 
     def whole(self, reply: Event, text: str) -> bytes:
         """A whole reply with this text, and the texts and usage of all rounds."""
-        if self._kept and isinstance(message := first_choice(reply.body).get("message"), dict):
+        if self._kept and isinstance(message := reply.choice.get("message"), dict):
             message["content"] = text = self._with_kept(text)
             reply.changed = True
         self._texts = [text]
         body = json_bytes(reply.body or {}) if reply.changed else reply.raw
-        if (usage := usage_in(reply.body)) is None or self.tokens == NOTHING:
+        if (usage := reply.usage) is None or self.tokens == NOTHING:
             return body
         plain = unescaped(body)
         start, end = member_span(body, plain, plain.index(b"{"), "usage")
@@ -174,7 +174,7 @@ class ClientReply:
                 event.changed = True
                 event.body |= {name: value for name, value in self.envelope.members.items() if name in event.body}
                 if event.finish is not None:
-                    first_choice(event.body)["finish_reason"] = finish
+                    event.choice["finish_reason"] = finish
             sent.append(self.frame(event))
         await self.body(b"".join(sent), more=False)
 

@@ -1,7 +1,6 @@
 """The events of a model's reply as values: read once, and passed on by the client's reply as they came."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from proxy.dialects import sse
@@ -14,45 +13,40 @@ _DONE = b"[DONE]"
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 
 
-@dataclass(slots=True)
 class Event:
     """One event of a stream: a text, a thought, pieces of calls, usage, an end, or several of these."""
 
-    raw: bytes  # the frame as the upstream sent it, or a whole reply
-    body: Json | None = None  # None: not a JSON object, such as a comment or [DONE]
-    numbers: Sequence[int] = ()  # of the call of each piece
-    changed: bool = False  # `raw` does not hold the body any more
-    is_done: bool = False  # [DONE]
-    is_comment: bool = False
+    __slots__ = ("body", "changed", "choice", "delta", "is_comment", "is_done", "numbers", "raw")
+
+    def __init__(self, raw: bytes, body: Any = None, *, changed: bool = False) -> None:
+        """raw: the frame as the upstream sent it, or a whole reply. body: its JSON. changed: `raw` does not hold it."""
+        self.raw = raw
+        self.body: Json | None = body if isinstance(body, dict) else None  # None: such as a comment or [DONE]
+        self.changed = changed
+        self.choice = first_choice(body)
+        delta = self.choice.get("delta")
+        self.delta: Json = delta if isinstance(delta, dict) else {}  # the piece of the message
+        self.numbers: Sequence[int] = ()  # of the call of each piece
+        self.is_done = self.is_comment = False  # [DONE]; a comment
 
     @classmethod
     def of(cls, frame: bytes) -> "Event":
         """The event of a frame."""
         data = sse.data_of(frame)
-        body = json_of(data) if data is not None else None
-        body = body if isinstance(body, dict) else None
-        return cls(frame, body, is_done=data == _DONE, is_comment=data is None)
-
-    @classmethod
-    def of_whole(cls, reply: bytes) -> "Event":
-        """The event of a whole reply."""
-        body = json_of(reply)
-        return cls(reply, body if isinstance(body, dict) else None)
-
-    @property
-    def delta(self) -> Json:
-        """The piece of the message; the event's own dictionary."""
-        return delta_of(self.body)
+        event = cls(frame, json_of(data) if data is not None else None)
+        event.is_done, event.is_comment = data == _DONE, data is None
+        return event
 
     @property
     def finish(self) -> Any:
         """The finish_reason; None: the reply goes on."""
-        return first_choice(self.body).get("finish_reason")
+        return self.choice.get("finish_reason")
 
     @property
     def usage(self) -> Json | None:
         """The usage, as the upstream reports it."""
-        return usage_in(self.body)
+        usage = self.body.get("usage") if self.body is not None else None
+        return usage if isinstance(usage, dict) else None
 
     def calls(self) -> Iterator[tuple[int, Json]]:
         """The number and the piece of each call."""
@@ -61,8 +55,7 @@ class Event:
     @property
     def says(self) -> bool:
         """Whether it has a piece of an answer, of a refusal or of a thought."""
-        delta = self.delta
-        return any(delta.get(name) for name in _TEXTS)
+        return any(self.delta.get(name) for name in _TEXTS)
 
     @property
     def is_prelude(self) -> bool:
@@ -91,15 +84,3 @@ def first_choice(body: Any) -> Json:
     choices = body.get("choices") if isinstance(body, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     return choice if isinstance(choice, dict) else {}
-
-
-def delta_of(body: Any) -> Json:
-    """The piece of the message in an event; empty: none."""
-    delta = first_choice(body).get("delta")
-    return delta if isinstance(delta, dict) else {}
-
-
-def usage_in(body: Any) -> Json | None:
-    """The usage in an event or in a whole reply."""
-    usage = body.get("usage") if isinstance(body, dict) else None
-    return usage if isinstance(usage, dict) else None

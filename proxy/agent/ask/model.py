@@ -107,7 +107,9 @@ class ChatModel:
             chunk, more = message.get("body", b""), message.get("more_body", False)
             if turn.passes(started=client.started):
                 await client.begin(turn.start)
-            await self._pass_on(turn, turn.read(chunk, more=more), client, over=turn.passed and not more)
+                await client.body(chunk, more=more)
+            elif body := self._frames(turn, turn.read(chunk, more=more), client):
+                await client.body(body, more=True)
 
         try:
             if self._trace.rounds:
@@ -137,17 +139,13 @@ class ChatModel:
         if self._transcript.hidden or not turn.unread:
             self._exchange.tokens = client.tokens
 
-    async def _pass_on(
-        self, turn: ModelTurn, events: Iterable[Event], client: ClientReply, *, over: bool = False
-    ) -> None:
-        """Send events to the client. over: nothing follows, unless the gateway has calls to make."""
+    def _frames(self, turn: ModelTurn, events: Iterable[Event], client: ClientReply) -> bytes:
+        """The events for the client. Before its last ones, the conversation is kept."""
         body = b"".join(map(client.frame, events))
         if turn.is_read and not turn.goes_on and not client.ended:
             self._transcript.remember(client.text, turn)
             client.ended = True
-        more = not over or turn.goes_on
-        if body or not more:
-            await client.body(body, more=more)
+        return body
 
     async def _end(self, turn: ModelTurn, client: ClientReply) -> None:
         """Pass on what is left of a reply: its end, or the words before a call. Raises ApiError."""
@@ -163,9 +161,10 @@ class ChatModel:
         elif not turn.ended and not client.started:
             raise upstream_error(502, "The upstream closed the connection before the reply.", "upstream_closed")
         elif turn.ended and (turn.streamed or client.started):
-            if not turn.streamed:
-                await self._pass_on(turn, turn.whole_as_stream(), client)
-            await self._pass_on(turn, turn.rest(), client, over=True)
+            body = b"" if turn.streamed else self._frames(turn, turn.whole_as_stream(), client)
+            body += self._frames(turn, turn.rest(), client)
+            if body or not turn.goes_on:
+                await client.body(body, more=turn.goes_on)
         elif turn.ended:
             await self._end_whole(turn, client)
 

@@ -5,10 +5,10 @@ go on with results that they make up. A thought before the answer passes as text
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from proxy.agent.events import Event, Json, first_choice
+from proxy.agent.events import Event, Json
 from proxy.agent.text_calls.spelled_calls import PLACES, after_marks, begins_call, cut_call, spelled_call
 from proxy.agent.text_calls.written_calls import Stands, is_quote, stands_nowhere
 from proxy.dialects.replies import ToolCall
@@ -165,12 +165,18 @@ class ProtocolReader:
         self._ended = False  # the text has ended
         self._called = False  # by a call
 
-    def read(self, event: Event) -> Iterator[Event]:
-        """The events after one more event of the model."""
-        choice = first_choice(event.body)
+    def read(self, events: Iterable[Event], *, more: bool) -> Iterator[Event]:
+        """The events after more events of the model. more: others follow."""
+        for event in events:
+            yield from self._read(event)
+        if not more:
+            yield from self._end()
+
+    def _read(self, event: Event) -> Iterator[Event]:
+        choice = event.choice
         if event.body is None or not isinstance(choice.get("delta"), dict):
             if event.is_done:
-                yield from self.end()
+                yield from self._end()
             yield event
             return
         self._newest = event.body
@@ -178,7 +184,7 @@ class ProtocolReader:
         content = delta.get("content")
         text = self._text.feed(content) if isinstance(content, str) else content
         if finish is not None and not self._ended:
-            yield from self.end(text or "")
+            yield from self._end(text or "")
             delta.pop("content", None)
             if self._called:
                 choice["finish_reason"] = "tool_calls"
@@ -191,7 +197,7 @@ class ProtocolReader:
             event.changed = True
             yield event
 
-    def end(self, text: str = "") -> Iterator[Event]:
+    def _end(self, text: str = "") -> Iterator[Event]:
         """The events for the end of the text, once. text: of the last piece."""
         if self._ended:
             return
@@ -205,7 +211,7 @@ class ProtocolReader:
 
     def read_whole(self, event: Event) -> None:
         """Read a whole reply: the event changes."""
-        choice = first_choice(event.body)
+        choice = event.choice
         message = choice.get("message")
         if not isinstance(message, dict) or not isinstance(message.get("content"), str):
             return

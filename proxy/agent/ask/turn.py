@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from proxy.agent.ask.protocol_replies import ProtocolReader
-from proxy.agent.events import Envelope, Event, Json, first_choice, usage_in
+from proxy.agent.events import Envelope, Event, Json
 from proxy.agent.text_calls.written_calls import Stands, last_lines, names_call, stands_nowhere, written_call
 from proxy.agent.toolbox import Toolbox
 from proxy.asgi import Message
@@ -103,20 +103,12 @@ class ModelTurn:
     def read(self, chunk: bytes, *, more: bool) -> Iterator[Event]:
         """The client's events after one more piece of the body."""
         self.ended = not more
-        if self.passed:
-            yield Event(chunk)
-        elif not self.readable or not self.streamed:
+        if not self.readable or not self.streamed:
             self._pieces.append(chunk)
         else:
-            for raw in self._frames.whole(chunk) if more else self._frames.last(chunk):
-                yield from self._read_event(Event.of(raw))
-            if self.ended and self._protocol is not None:
-                for event in self._protocol.end():
-                    yield from self._pass(event)
-
-    def _read_event(self, event: Event) -> Iterator[Event]:
-        for each in (event,) if self._protocol is None else self._protocol.read(event):
-            yield from self._pass(each)
+            events: Iterable[Event] = map(Event.of, self._frames.whole(chunk) if more else self._frames.last(chunk))
+            for event in events if self._protocol is None else self._protocol.read(events, more=more):
+                yield from self._pass(event)
 
     def rest(self) -> Iterator[Event]:
         """The client's last events of a stream that has ended."""
@@ -126,7 +118,7 @@ class ModelTurn:
 
     def whole(self) -> Event:
         """The client's reply, of a reply that came whole."""
-        event = Event.of_whole(self.body)
+        event = Event(body := self.body, json_of(body))
         reply = event.body or {}
         if self._protocol is not None:
             self._protocol.read_whole(event)
@@ -134,8 +126,8 @@ class ModelTurn:
         self._reader.read_event(reply)
         self._read_lines(self._reader.answer)
         self._take_calls()
-        self.usage = usage_in(reply) or self.usage
-        message = first_choice(reply).get("message")
+        self.usage = event.usage or self.usage
+        message = event.choice.get("message")
         message = message if isinstance(message, dict) else {}
         self.provider_fields.read(message, self._reader.call_numbers)
         if self.calls and not self.goes_on:
@@ -146,16 +138,16 @@ class ModelTurn:
 
     def whole_as_stream(self) -> Iterator[Event]:
         """The client's events of a reply, or an error, that came whole, after a stream has begun. Raises ApiError."""
-        event = Event.of_whole(self.body)
+        event = Event(body := self.body, json_of(body))
         if event.body is None:
             raise upstream_error(502, "The upstream sent a reply that is not a JSON object.", "upstream_garbled")
         if self._protocol is not None:
             self._protocol.read_whole(event)
         self._reader = ChatReplyReader(streamed=True, max_bytes=sys.maxsize)
-        if isinstance(message := first_choice(event.body).pop("message", None), dict):
+        if isinstance(message := event.choice.pop("message", None), dict):
             for index, call in numbered_calls(message, range(sys.maxsize)):
                 call["index"] = index
-            first_choice(event.body)["delta"] = message
+            event.choice["delta"] = message
             event.body["object"] = "chat.completion.chunk"
         yield from self._pass(Event(sse.frame(json_bytes(event.body)), event.body))
         yield from self._pass(Event.of(sse.DONE))
@@ -221,7 +213,8 @@ class ModelTurn:
             event.numbers = self._reader.call_numbers
             self._read_lines(event.delta.get("content"))
             self.provider_fields.read(event.delta, event.numbers)
-            self._owners.note(event)
+            if event.numbers:
+                self._owners.note(event)
         self._over = self._over or event.is_done
         if self._over or self._waits(event):
             if event.is_comment and not self._held:  # keeps the connection alive
@@ -370,7 +363,7 @@ class _Owners:
         if calls:
             delta["tool_calls"] = calls
         if not theirs and event.finish is not None:
-            first_choice(event.body)["finish_reason"] = None
+            event.choice["finish_reason"] = None
         left = calls or event.finish is not None or event.says
         event.changed = True
         return event if left or (theirs and not event.body.get("choices")) else None
