@@ -15,6 +15,7 @@ answer/    the loop of `agent` behind HTTP
 upstream/  where a request goes, and where the reply's bytes come from
 api/       the other routes: Knowledge API, MCP, models, relayed paths
 model_calls  the one way for the gateway itself to call a model
+kept_reply a reply that passes and is kept
 body       reads a request's body within a limit
 query      the models that a query names
 asgi       the types of ASGI

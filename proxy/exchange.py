@@ -24,16 +24,6 @@ KEY = "ragway.exchange"
 
 _REFUSED = "the upstream answered"
 RagStatus = Literal["", "augmented", "empty", "skipped", "off", "degraded"]
-# Why an augmented chat went on without passages, as x-rag-reason and the metrics name the reason.
-DegradedReason = Literal[
-    "retrieval took too long",
-    "index does not answer",
-    "index is starting",
-    "index is down",
-    "index was built with another embedder",
-    "index cannot be searched",
-    "internal error",
-]
 
 
 @dataclass(slots=True)

@@ -147,13 +147,7 @@ class ModelCalls:
         scope: of the client's request, for the headers and the query. Raises ApiError: no reply, or the owner's limits
         are used up (`call.limited`).
         """
-
-        async def noted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                call.status = message["status"]
-            await send(message)
-
-        await self._metering({**scope, KEY: call}, _nothing_more, noted)
+        await self._metering({**scope, KEY: call}, _nothing_more, send)
 
 
 async def list_models(upstream: App, target: Target, *, headers: Headers) -> Sequence[Mapping[str, Any]]:

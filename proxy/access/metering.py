@@ -78,6 +78,7 @@ class Metering:
                 exchange.tokens = Tokens(0, 0)
                 raise
             finally:
+                exchange.status = exchange.status or tap.status
                 exchange.tokens = exchange.tokens or _with_prompt(tap.tokens(body), exchange.body_tokens)
         except ApiError as error:  # `Observe` sends the error after the settlement
             exchange.status = exchange.status or error.status

@@ -29,7 +29,7 @@ class UsageTap:
     def __init__(self, send: Send, dialect: Dialect) -> None:
         self._send = send
         self._dialect = dialect
-        self._status = 0
+        self.status = 0
         self._encoding = b""
         self._stream = False
         self._text = True  # no image and no sound
@@ -59,7 +59,7 @@ class UsageTap:
         return self._send(message)
 
     def _begin(self, message: Message) -> None:
-        self._status = message["status"]
+        self.status = message["status"]
         for name, value in message.get("headers", ()):
             if name == b"content-type":
                 self._stream = value.startswith(b"text/event-stream")
@@ -79,7 +79,7 @@ class UsageTap:
 
     def tokens(self, body: bytes) -> Tokens:
         """The tokens of the call; none for a refusal. body: of the request, for an estimate."""
-        if self._status >= 400:
+        if self.status >= 400:
             return Tokens(0, 0)
         start, end, size = self._ends()
         if self._stream:

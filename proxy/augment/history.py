@@ -17,10 +17,11 @@ from time import monotonic, time
 
 import orjson
 
-from proxy.asgi import App, Message, Receive, Scope, Send
+from proxy.asgi import App, Receive, Scope, Send
 from proxy.dialects.base import Dialect
 from proxy.dialects.content_encoding import unpacked_start
 from proxy.exchange import Exchange
+from proxy.kept_reply import KeptReply
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
 from runtime.record_store import RecordStore
@@ -83,11 +84,11 @@ class Histories(WriteBehindQueue[Record[Sequence[Turn]]]):
         """
 
         async def call(scope: Scope, receive: Receive, send: Send) -> None:
-            tap = _ReplyTap(send)
+            reply = KeptReply(send, _MOST_REPLY_BYTES)
             try:
-                await upstream(scope, receive, tap.send)
+                await upstream(scope, receive, reply.send)
             finally:  # a client may leave after the last event
-                id, answer = tap.read(exchange.dialect)
+                id, answer = _read(reply, exchange.dialect)
                 ids = [each for each in (id, conversation if id else "") if each]
                 for each in ids:
                     self.add(Record(row_id(exchange.key, each), time(), _kept(turns, answer)))
@@ -112,41 +113,19 @@ def _clip(text: str) -> str:
     return text if len(text) <= _MOST_TURN_CHARS else f"{text[:half]} … {text[-half:]}"
 
 
-class _ReplyTap:
-    """Sends a reply on, and keeps the beginning of the reply."""
-
-    __slots__ = ("_kept", "_send", "_size", "_start")
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._start: Message = {}
-        self._kept: list[bytes] = []
-        self._size = 0
-
-    def send(self, message: Message) -> Awaitable[None]:
-        """Send a message of the upstream's reply on."""
-        if message["type"] != "http.response.body":
-            self._start = message
-        elif self._size < _MOST_REPLY_BYTES and (chunk := message.get("body", b"")):
-            self._kept.append(chunk)
-            self._size += len(chunk)
-        return self._send(message)
-
-    def read(self, dialect: Dialect) -> tuple[str, str]:
-        """The id of the reply, and the beginning of the answer; "" where the reply has none, or reports an error."""
-        if self._start.get("status", 500) >= 400:
-            return "", ""
-        headers = dict(self._start.get("headers", ()))
-        encoding = headers.get(b"content-encoding", b"").lower()
-        body = unpacked_start(b"".join(self._kept)[:_MOST_REPLY_BYTES], encoding, _MOST_REPLY_BYTES)
-        streamed = headers.get(b"content-type", b"").startswith(b"text/event-stream")
-        reader = dialect.reader(streamed=streamed)
-        for start in range(0, len(body), _PIECE_BYTES):
-            reader.feed(body[start : start + _PIECE_BYTES])
-            if len(reader.answer or "") >= _MOST_ANSWER_CHARS:
-                break
-        else:
-            reader.close()
-        if not reader.id and (first := _FIRST_ID.search(body)):
-            return first[1].decode("utf-8", "replace"), ""
-        return reader.id, (reader.answer or "")[:_MOST_ANSWER_CHARS]
+def _read(reply: KeptReply, dialect: Dialect) -> tuple[str, str]:
+    """The id of the reply, and the beginning of the answer; "" where the reply has none, or reports an error."""
+    if not 0 < reply.status < 400:
+        return "", ""
+    kept = b"".join(piece for _, piece in reply.pieces)[:_MOST_REPLY_BYTES]
+    body = unpacked_start(kept, reply.encoding, _MOST_REPLY_BYTES)
+    reader = dialect.reader(streamed=reply.streamed)
+    for start in range(0, len(body), _PIECE_BYTES):
+        reader.feed(body[start : start + _PIECE_BYTES])
+        if len(reader.answer or "") >= _MOST_ANSWER_CHARS:
+            break
+    else:
+        reader.close()
+    if not reader.id and (first := _FIRST_ID.search(body)):
+        return first[1].decode("utf-8", "replace"), ""
+    return reader.id, (reader.answer or "")[:_MOST_ANSWER_CHARS]

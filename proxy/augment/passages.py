@@ -17,7 +17,7 @@ from proxy.augment.rewrite import Rewriter, has_history
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.json_body import by_size
 from proxy.dialects.target import Target
-from proxy.exchange import DegradedReason, Exchange
+from proxy.exchange import Exchange
 from proxy.steps import Step
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
@@ -25,7 +25,7 @@ from retrieval.records.search import Retrieved
 
 log = logging.getLogger("ragway")
 # Kind of failure -> the reason in x-rag-reason and in the metrics; the first matching kind counts.
-DEGRADED: Sequence[tuple[type[Exception], DegradedReason]] = (
+DEGRADED: Sequence[tuple[type[Exception], str]] = (
     (TimeoutError, "retrieval took too long"),
     (IndexSilent, "index does not answer"),
     (IndexStarting, "index is starting"),

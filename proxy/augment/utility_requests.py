@@ -48,15 +48,13 @@ class UtilityPrompts:
     def match(self, messages: Sequence[ConversationMessage]) -> bool:
         """Whether the newest user message, or an instruction to the model, is a known prompt."""
         newest = next((message for message in reversed(messages) if message.role == "user"), None)
-        if newest is not None and self._matches_user(newest.text.lstrip()):
+        said = "" if newest is None else newest.text.lstrip()
+        if any(said.startswith(prompt.begins) and prompt.holds in said for prompt in self.user):
             return True
         instructions = [message.text for message in messages if message.role in ("system", "developer")]
         if len(instructions) > 2 * _INSTRUCTIONS:
             instructions = [*instructions[:_INSTRUCTIONS], *instructions[-_INSTRUCTIONS:]]
         return any(map(self._matches_system, instructions))
-
-    def _matches_user(self, text: str) -> bool:
-        return any(text.startswith(prompt.begins) and prompt.holds in text for prompt in self.user)
 
     def _matches_system(self, text: str) -> bool:
         """Whether any line begins a known prompt: the text parts of a message arrive joined by line feeds."""

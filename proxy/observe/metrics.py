@@ -21,16 +21,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from proxy.agent.action_trace import ActionTrace, CallOutcome, OfferResult
 from proxy.asgi import CLIENT_LEFT
+from proxy.augment.passages import DEGRADED
 from proxy.caller import MEASURES
 from proxy.dialects.target import Lane
-from proxy.exchange import DegradedReason, Exchange, RagStatus, durations_ms
+from proxy.exchange import Exchange, RagStatus, durations_ms
 from proxy.observe.processes import Processes
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 LANES = (*get_args(Lane), "none")
 STATUSES = tuple(status or "none" for status in get_args(RagStatus))
 CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")  # none: no answer reached the client
-REASONS = get_args(DegradedReason)
+REASONS = tuple(reason for _, reason in DEGRADED)
 UPSTREAM_ERRORS = (
     "upstream_unreachable", "upstream_timeout", "upstream_closed", "upstream_bad_reply", "upstream_cut",
     "upstream_garbled", "upstream_too_large", "upstream_redirect", "upstream_error",

@@ -1,15 +1,15 @@
-"""Records a reply as the reply passes, with the time of each piece; reads the record once the reply is over."""
+"""Reads a recorded reply, once it is over, as one side of a comparison."""
 
-import time
 import zlib
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 
 from proxy.access.prices import price_of
-from proxy.asgi import Message, Send
+from proxy.asgi import Send
 from proxy.dialects.base import Dialect
 from proxy.dialects.content_encoding import WINDOW_BITS
 from proxy.dialects.replies import ReplyTooLong, read_error
 from proxy.dialects.token_counts import Tokens
+from proxy.kept_reply import KeptReply
 from proxy.observe.shadow.comparison import Side
 
 _MOST_BYTES = 1 << 20  # recorded of a reply; a longer reply is not compared
@@ -21,58 +21,26 @@ class UnreadableReply(Exception):
     """A reply that cannot be compared; the text says why."""
 
 
-class ReplyRecorder:
+class ReplyRecorder(KeptReply):
     """Sends a reply on, and keeps the pieces with their times."""
 
     def __init__(self, send: Send, began: float, dialect: Dialect) -> None:
         """began: by `time.perf_counter`; all times count from this moment."""
-        self._send = send
+        super().__init__(send, _MOST_BYTES, began)
         self._dialect = dialect
-        self.began = began
-        self.status = 0
-        self.whole = False
-        self._encoding = b""
-        self._stream = False
-        self._pieces: list[tuple[float, bytes]] = []
-        self._size = 0
-
-    @property
-    def too_long(self) -> bool:
-        return self._size > _MOST_BYTES
-
-    def send(self, message: Message) -> Awaitable[None]:
-        """Send a message of the upstream's reply on."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            for name, value in message.get("headers", ()):
-                if name == b"content-type":
-                    self._stream = value.startswith(b"text/event-stream")
-                elif name == b"content-encoding":
-                    self._encoding = value.lower()
-        else:
-            self._keep(message.get("body", b""))
-            self.whole = not message.get("more_body", False)
-        return self._send(message)
-
-    def _keep(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self.too_long:
-            self._pieces.clear()
-        else:
-            self._pieces.append(((time.perf_counter() - self.began) * 1000, piece))
 
     def side(self, body: bytes, model: str, error: str = "") -> Side:
         """The reply as one side of a comparison. Raises UnreadableReply.
 
         body: of the request. model: the upstream's name of the model. error: why the upstream gave no reply.
         """
-        if self.too_long:
+        if self.size > _MOST_BYTES:
             raise UnreadableReply(f"the reply is longer than {_MOST_BYTES >> 20} MB")
         pieces = list(self._unpacked())
         if self.status and self.status != 200:
             error = read_error(b"".join(piece for _, piece in pieces))[0] or f"status {self.status}"
         end_ms = pieces[-1][0] if pieces else 0.0
-        reader = self._dialect.reader(streamed=self._stream)
+        reader = self._dialect.reader(streamed=self.streamed)
         try:
             for at_ms, piece in pieces:
                 reader.feed(piece, at_ms)
@@ -97,14 +65,14 @@ class ReplyRecorder:
 
     def _unpacked(self) -> Iterator[tuple[float, bytes]]:
         """The pieces, decompressed. Raises UnreadableReply."""
-        if self._encoding in _UNPACKED:
-            yield from self._pieces
+        if self.encoding in _UNPACKED:
+            yield from self.pieces
             return
-        if self._encoding not in WINDOW_BITS:
-            raise UnreadableReply(f"the reply is encoded as {self._encoding.decode('latin-1')}")
-        unpacker, left = zlib.decompressobj(WINDOW_BITS[self._encoding]), _MOST_UNPACKED_BYTES
+        if self.encoding not in WINDOW_BITS:
+            raise UnreadableReply(f"the reply is encoded as {self.encoding.decode('latin-1')}")
+        unpacker, left = zlib.decompressobj(WINDOW_BITS[self.encoding]), _MOST_UNPACKED_BYTES
         try:
-            for at_ms, packed in self._pieces:
+            for at_ms, packed in self.pieces:
                 piece = unpacker.decompress(packed, left)
                 left -= len(piece)
                 if left <= 0:
