@@ -71,12 +71,9 @@ async def action_library(settings: Settings, *, make: bool = False) -> AsyncIter
 
     make: create a missing data folder.
     """
-    store = action_store(settings)
-    try:
+    with contextlib.closing(action_store(settings)) as store:
         async with opened_knowledge(settings, make=make) as documents:
             yield ActionLibrary(store, documents, SpecReader(settings.ingest))
-    finally:
-        store.close()
 
 
 def action_store(settings: Settings) -> ActionStore:

@@ -2,11 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from config.sections import EmbedderSettings, RetrievalSettings, Settings
+from config.sections import Settings
 from config.settings import PROMPTS, SettingsError, check_address
 from proxy.server.index_process import IndexProcess
 from retrieval.knowledge import EmbedderOptions, Enrichment, Plan, SearchOptions
@@ -27,7 +26,7 @@ def plan(settings: Settings, environ: Mapping[str, str] = os.environ) -> Plan:
         qdrant=settings.qdrant,
         qdrant_api_key=environ.get(settings.qdrant.api_key_env, ""),
         enrichments=enrichments(settings),
-        search=SearchOptions(**_fields(settings.retrieval), budget_tokens=settings.inject.budget_tokens),
+        search=SearchOptions(**asdict(settings.retrieval), budget_tokens=settings.inject.budget_tokens),
         embedding=_embedding(settings, environ),
     )
 
@@ -57,8 +56,4 @@ def _embedding(settings: Settings, environ: Mapping[str, str]) -> EmbedderOption
             f"embedder.api_key_env names the environment variable {embedder.api_key_env}, which is not set"
         )
     api_key = environ.get(embedder.api_key_env, "")
-    return EmbedderOptions(**_fields(replace(embedder, api_base=embedder.api_base.rstrip("/"))), api_key=api_key)
-
-
-def _fields(section: EmbedderSettings | RetrievalSettings) -> dict[str, Any]:
-    return {field.name: getattr(section, field.name) for field in fields(section)}
+    return EmbedderOptions(**{**asdict(embedder), "api_base": embedder.api_base.rstrip("/")}, api_key=api_key)

@@ -27,7 +27,7 @@ def key_credentials(accounts: SqlAccounts, environ: Mapping[str, str] = os.envir
 
 
 def ledger_of(settings: Settings, keys: SqlAccounts, metrics: Metrics) -> Ledger:
-    return Ledger(SqlUsageStore(keys, keep_days=settings.usage.keep_days), metrics=metrics)
+    return Ledger(SqlUsageStore(keys, keep_days=settings.usage.keep_days), count=metrics.usage_rows)
 
 
 def record_store(settings: Settings, kind: str = RECEIPTS) -> RecordStore:

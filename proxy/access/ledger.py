@@ -24,6 +24,7 @@ from proxy.dialects.errors import ApiError
 from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
+from runtime.write_behind import Count
 
 log = logging.getLogger("ragway")
 LEASE_S = 10.0  # in the accounts; clocks of processes may differ by LEASE_S - _VALID_S
@@ -49,12 +50,6 @@ class UsageStore(Protocol):
         ...
 
 
-class UsageCounts(Protocol):
-    """Counts rows of usage."""
-
-    def usage_rows(self, *, written: int = 0, lost: int = 0) -> None: ...
-
-
 class Ledger:
     """The meters and the unwritten rows of this process. All methods run in the event loop."""
 
@@ -62,14 +57,14 @@ class Ledger:
         self,
         book: UsageStore,
         *,
-        metrics: UsageCounts,
+        count: Count,
         now_s: Callable[[], float] = time.time,
         clock_s: Callable[[], float] = time.monotonic,
         patience_s: float = _PATIENCE_S,
     ) -> None:
         """now_s: since the epoch, for windows. clock_s: a monotonic clock. patience_s: longest wait for a share."""
         self._store = book
-        self._metrics = metrics
+        self._count = count
         self._now_s = now_s
         self._clock_s = clock_s
         self._patience_s = patience_s
@@ -155,7 +150,7 @@ class Ledger:
 
     def _add(self, row: UsageRow) -> None:
         if len(self._rows) >= _MOST_ROWS:
-            self._metrics.usage_rows(lost=1)
+            self._count(lost=1)
             return
         self._rows.append(row)
         if len(self._rows) == _ROWS_AT_ONCE:
@@ -279,7 +274,7 @@ class Ledger:
                 share.dry_until_s = clock_s + _DRY_S
         self._holding = bool(claimed)
         self._keep_s = _KEEP_ALONE_S if alone else _KEEP_S
-        self._metrics.usage_rows(written=sum(row.kept for row in rows))
+        self._count(written=sum(row.kept for row in rows))
         self.trouble = ""
 
     def _failed(self, claimed: Sequence[tuple[Share, Claim]], rows: list[UsageRow], error: RetrievalError) -> None:
@@ -287,7 +282,7 @@ class Ledger:
         for share, claim in claimed:
             share.used += claim.used
         kept = rows + self._rows
-        self._metrics.usage_rows(lost=len(kept[_MOST_ROWS:]))
+        self._count(lost=len(kept[_MOST_ROWS:]))
         self._rows = kept[:_MOST_ROWS]
         self._failed_until_s = self._clock_s() + _EVERY_S
         if str(error) != self.trouble:

@@ -71,7 +71,7 @@ def _app(listed: tuple[str, ...] = ()) -> App:
             keyring=_KEYRING,
             admin=_admin(),
             record="never",
-            ledger=Ledger(SqlUsageStore(_ACCOUNTS, keep_days=1), metrics=Metrics()),
+            ledger=Ledger(SqlUsageStore(_ACCOUNTS, keep_days=1), count=Metrics().usage_rows),
             open=False,
             cors_origins=(PAGE.decode(),),
             any_type_paths=listed,

@@ -31,7 +31,7 @@ PATIENCE_S = 60.0  # for a share of a limit: no test here is about a slow disk
 async def calls(folder: Path) -> AsyncIterator[ModelCalls]:
     """Calls through a real client and a real ledger; at the end the usage is written."""
     store = SqlUsageStore(SqlAccounts(folder), keep_days=9)
-    ledger = Ledger(store, metrics=Metrics(), patience_s=PATIENCE_S)
+    ledger = Ledger(store, count=Metrics().usage_rows, patience_s=PATIENCE_S)
     keeping = asyncio.create_task(ledger.run())
     async with client() as opened:
         yield ModelCalls(Relay(opened), ledger, "with_keys")

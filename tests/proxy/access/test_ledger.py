@@ -46,7 +46,7 @@ class Process:
         self.metrics = Metrics()
         self.record = record
         self.store = SqlUsageStore(accounts, keep_days=400, now_s=clock.now_s)
-        self.ledger = Ledger(self.store, metrics=self.metrics, now_s=clock.now_s, clock_s=clock.clock_s)
+        self.ledger = Ledger(self.store, count=self.metrics.usage_rows, now_s=clock.now_s, clock_s=clock.clock_s)
 
     async def ask(
         self,

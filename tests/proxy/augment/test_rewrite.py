@@ -144,7 +144,7 @@ def built(tmp_path: Path, retrieval: str) -> Target | None:
     file = tmp_path / "ragway.yaml"
     file.write_text(f"{MODELS}retrieval: {{{retrieval}}}", "utf-8")
     settings = load(file=file, environ={})
-    ledger = Ledger(SqlUsageStore(SqlAccounts(tmp_path), keep_days=1), metrics=Metrics())
+    ledger = Ledger(SqlUsageStore(SqlAccounts(tmp_path), keep_days=1), count=Metrics().usage_rows)
     made = rewriter(settings, ModelCalls(Upstream({}), ledger, "with_keys"), Routes(targets(settings, {})))
     return made.target if made else None
 

@@ -48,7 +48,7 @@ class House:
         self.metrics = Metrics()
         store = SqlUsageStore(self.accounts, keep_days=9)
         # A machine with a slow disk may need seconds for a transaction: no test here is about that.
-        self.ledger = Ledger(store, metrics=self.metrics, patience_s=60.0)
+        self.ledger = Ledger(store, count=self.metrics.usage_rows, patience_s=60.0)
         self.shelf = RecordStore(folder, keep_s=1e9, max_bytes=1 << 30, kind="comparisons")
         self.keeper: WriteBehindQueue[Comparison] = WriteBehindQueue(
             self.shelf, serialize_comparison, self.metrics.comparisons
