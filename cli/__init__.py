@@ -4,8 +4,8 @@ Data goes to standard output, messages go to standard error. Exit codes: 0 done,
 2 wrong usage.
 
     assembly/ settings -> the objects of a gateway and of an index
-    options   --config and --data, and groups of commands
-    common    settings, access to documents and accounts, progress bars
+    options   --config and --data, options as dataclasses, and groups of commands
+    common    settings, errors, access to documents and accounts, progress bars
     serve     the gateway and the index process       worker    one process of the gateway
     ingest    files and folders -> a collection       search    a question -> the passages that a chat would get
     delete    a collection, or documents of a collection

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -105,6 +106,11 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 def echo_json(value: object) -> None:
     """Print a value as JSON."""
     click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+
+def minute_text(seconds: float) -> str:
+    """A time, in seconds since the epoch, to the minute."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def arms_text(ranks: Mapping[str, int], scores: Mapping[str, float]) -> str:

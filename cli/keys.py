@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from cli import key_credentials
-from cli.common import echo, echo_json, errors_as, opened_accounts, with_settings
+from cli.common import echo, echo_json, errors_as, minute_text, opened_accounts, with_settings
 from cli.options import Commands
 from config.sections import Settings
 from proxy.access.grants import BadGrant, duration_s, grant_of, key_json
@@ -154,15 +153,11 @@ def _rights_text(key: Key) -> str:
     parts += ["metrics"] if key.rights.metrics else []
     parts += [_limited(key)] if key.limits.given() else []
     if key.revoked_s is not None:
-        parts.append(f"revoked {_date(key.revoked_s)}")
+        parts.append(f"revoked {minute_text(key.revoked_s)}")
     elif key.expires_s is not None:
-        parts.append(f"{'expired' if key.expires_s <= time.time() else 'expires'} {_date(key.expires_s)}")
+        parts.append(f"{'expired' if key.expires_s <= time.time() else 'expires'} {minute_text(key.expires_s)}")
     return "  ".join(parts)
 
 
 def _limited(key: Key) -> str:
     return ", ".join(f"{most:,g} {WORDS[name]}" for name, most in key.limits.given().items())
-
-
-def _date(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

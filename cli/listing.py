@@ -1,12 +1,11 @@
 """ragway collections: the ingested collections."""
 
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from cli.common import echo, echo_json, knowledge, must_exist, with_settings
+from cli.common import echo, echo_json, knowledge, minute_text, must_exist, with_settings
 from config.sections import Settings
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.document_reader import DocumentReader
@@ -27,10 +26,9 @@ async def command(as_json: bool, settings: Settings) -> int:
     if not rows:
         echo("no collections yet: ragway ingest PATH --collection NAME", err=True)
     for row in rows:
-        updated = datetime.fromtimestamp(row.updated_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
         size = f"{row.documents} documents  {row.chunks} chunks"
         mark = "  (operations: ragway actions list)" if is_reserved(row.name) else ""
-        echo(f"{row.name}  {size}  {row.language}  {row.embedder}  {updated}{mark}")
+        echo(f"{row.name}  {size}  {row.language}  {row.embedder}  {minute_text(row.updated_s)}{mark}")
     return 0
 
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 import orjson
 
-from cli.common import arms_text, echo, echo_json, knowledge, must_exist, with_settings
+from cli.common import arms_text, echo, echo_json, knowledge, minute_text, must_exist, with_settings
 from config.sections import Settings
 from proxy.access.usage import OPERATOR
 from proxy.augment.rewrite import has_history
@@ -105,8 +104,7 @@ def _budget_tokens(settings: Settings, kept: Mapping[str, Any]) -> int:
 
 
 def _print(kept: Mapping[str, Any], was: Outcome, now: Outcome, changes: Mapping[str, Any]) -> None:
-    at = datetime.fromtimestamp(kept["created_at"], UTC).strftime("%Y-%m-%d %H:%M")
-    echo(f"{kept['id']}, {at} UTC: {_counted(was)}")
+    echo(f"{kept['id']}, {minute_text(kept['created_at'])}: {_counted(was)}")
     echo(f"today: {_counted(now)}")
     echo("the injected text is the same" if changes["injected"] is None else "the injected text is different")
     for part in ("query", "template", "gateway"):

@@ -12,7 +12,6 @@ import signal
 import socket
 import textwrap
 from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -272,19 +271,14 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
         yield listener
 
 
-@dataclass(frozen=True, slots=True)
-class _Topic:
-    """The subject of the printed example."""
-
-    collection: str  # "" where the example needs to name none
-    question: str
+_NO_TOPIC = ("", "Hello!")
 
 
-_NO_TOPIC = _Topic("", "Hello!")
+async def _topic(settings: Settings, index: IndexProcess) -> tuple[str, str]:
+    """A collection and a question that a document of it answers; without such a document, prints what to ingest.
 
-
-async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
-    """A question that a readable document answers, if there is such a document; otherwise what to ingest."""
+    The collection is "" if the example need not name it.
+    """
     knowledge = IndexClient(Path(settings.data))
     try:
         if not index.ready:
@@ -300,7 +294,7 @@ async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
             click.echo(f"until then, chats search what there is: {first_of(filled, _MOST_NAMED)}", err=True)
         for name in sorted(filled, key=lambda name: name not in wanted):
             for document in await knowledge.library.documents(name, after="", limit=1):
-                return _Topic("" if name in wanted else name, _question(document.title))
+                return "" if name in wanted else name, _question(document.title)
     except RetrievalError:  # the index process has just died and restarts, or a collection was deleted
         pass
     finally:
@@ -313,7 +307,7 @@ def _question(title: str) -> str:
     return title if title.endswith("?") else f'What is said about "{title}"?'
 
 
-def _greet(listener: socket.socket, models: Sequence[str], settings: Settings, topic: _Topic) -> None:
+def _greet(listener: socket.socket, models: Sequence[str], settings: Settings, topic: tuple[str, str]) -> None:
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     workers, keyed = settings.server.workers, _has_keys(settings)
@@ -321,10 +315,9 @@ def _greet(listener: socket.socket, models: Sequence[str], settings: Settings, t
     key = " with a key in RAGWAY_KEY (ragway keys create)" if keyed else ""
     click.echo(f"ragway serves on {address}/v1{by} (Ctrl-C ends it). Try{key}:\n", err=True)
     model = next(iter(models), "gpt-4o-mini")
-    body = {
-        "model": f"rag/{topic.collection}/{model}" if topic.collection else model,
-        "messages": [{"role": "user", "content": topic.question}],
-    }
+    collection, question = topic
+    model = f"rag/{collection}/{model}" if collection else model
+    body = {"model": model, "messages": [{"role": "user", "content": question}]}
     shown = ' -H "authorization: Bearer $RAGWAY_KEY"' if keyed else ""
     said = shlex.quote(json.dumps(body, ensure_ascii=False))
     click.echo(f"curl {address}/v1/chat/completions{shown} -H 'content-type: application/json' -d {said}\n")

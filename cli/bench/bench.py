@@ -1,6 +1,5 @@
 """ragway bench: ask models the same questions raw and with passages, and report the difference."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from cli.bench.shared import (
     SendOptions,
     bench_work,
     interruptible,
+    manifest_of,
     opened_gateway,
     report_progress,
     say_and_confirm,
@@ -131,22 +131,11 @@ async def run_command(args: _BenchArgs, settings: Settings) -> int:
     """
     from evaluation.answers.run.matrix import variants
     from evaluation.answers.run.run_plan import RunPlan
-    from evaluation.answers.run_folder import RunManifest, new_id
 
     asked = variants(args.models, args.modes or _USUAL_MODES, args.collections, args.settings, args.dialects)
     questions = _questions(args)
     folder = args.folder or Path(settings.data) / "bench" / args.questions.stem
-    manifest = RunManifest(
-        new_id(),
-        time.time(),
-        str(args.questions),
-        args.base_url,
-        args.repeats,
-        args.seed,
-        asked,
-        ceiling_usd=args.max_usd,
-        ceiling_tokens=args.max_tokens,
-    )
+    manifest = manifest_of(args, args.questions, asked, args.seed, repeats=args.repeats)
     plan = RunPlan(folder, manifest, questions)
     if plan.finished:
         click.echo(f"{folder} is complete: name another folder with --run to ask everything again", err=True)

@@ -1,6 +1,5 @@
 """ragway bench draft: questions for the bench, proposed by a model, for a person to edit."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from cli.bench.shared import (
     bench_work,
     code_of,
     interruptible,
+    manifest_of,
     opened_gateway,
     say_and_confirm,
     unfinished,
@@ -106,26 +106,11 @@ def _plan(args: _DraftArgs, folder: Path, prompt: "PromptTemplate", questions: "
     """Raises BenchError: the folder holds another run; --model or --set is invalid."""
     from evaluation.answers.run.matrix import raw_variant
     from evaluation.answers.run.run_plan import RunPlan
-    from evaluation.answers.run_folder import RunManifest, new_id
 
-    manifest = RunManifest(
-        new_id(),
-        time.time(),
-        str(args.out),
-        args.base_url,
-        1,
-        args.seed,
-        [raw_variant(f"{args.model} drafts {args.collection}", args.model, args.settings)],
-        ceiling_usd=args.max_usd,
-        ceiling_tokens=args.max_tokens,
-        draft={
-            "collection": args.collection,
-            "count": args.count,
-            "out": str(args.out.absolute()),
-            "prompt": prompt.version,
-        },
-    )
-    return RunPlan(folder, manifest, questions)
+    variant = raw_variant(f"{args.model} drafts {args.collection}", args.model, args.settings)
+    out = str(args.out.absolute())
+    draft = {"collection": args.collection, "count": args.count, "out": out, "prompt": prompt.version}
+    return RunPlan(folder, manifest_of(args, args.out, [variant], args.seed, draft=draft), questions)
 
 
 async def _questions(gateway: "GatewayClient", args: _DraftArgs, prompt: "PromptTemplate") -> "Sequence[Question]":

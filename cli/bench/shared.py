@@ -6,7 +6,8 @@ import functools
 import math
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ from runtime import logs
 if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.client.gateway_client import GatewayClient
     from evaluation.answers.client.sender import Outcome, Sender
+    from evaluation.answers.records import Variant
+    from evaluation.answers.run_folder import RunManifest
 
 INTERRUPTED = "interrupted"
 FAILURES = 3  # exit code: every request was sent, and so many failed that failures may decide the result
@@ -96,6 +99,24 @@ async def opened_gateway(args: SendOptions, settings: Settings) -> AsyncIterator
         gateway = GatewayClient(url, key, timeout_s=args.timeout_s, concurrency=args.concurrency)
         stack.push_async_callback(gateway.close)
         yield gateway
+
+
+def manifest_of(
+    args: SendOptions,
+    file: Path,
+    variants: "Sequence[Variant]",
+    seed: int,
+    *,
+    repeats: int = 1,
+    draft: Mapping[str, Any] | None = None,
+) -> "RunManifest":
+    """The manifest of a new run."""
+    from evaluation.answers.run_folder import RunManifest, new_id
+
+    return RunManifest(
+        new_id(), time.time(), str(file), args.base_url, repeats, seed, variants,
+        ceiling_usd=args.max_usd, ceiling_tokens=args.max_tokens, draft=draft,
+    )  # fmt: skip
 
 
 def say_and_confirm(lines: Iterable[str], args: SendOptions) -> None:

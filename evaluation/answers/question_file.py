@@ -80,9 +80,14 @@ def _question(line: bytes, number: int) -> Question:
     if "facts" in row:
         row["must"] = row.pop("facts")
     must, must_not, gold, tags = (_texts(row, name) for name in _TEXTS)
-    id, messages, reference = _name(row.get("id", number), "id"), _messages(row), _text(row, "reference")
+    id, messages, reference = (
+        _name(row.get("id", number), "id"),
+        _messages(row),
+        _typed(row, "reference", str, "a text"),
+    )
+    answerable = _typed(row, "answerable", bool, "true or false")
     group = _name(row["group"], "group") if "group" in row else None
-    return Question(id, messages, reference, must, must_not, gold, tags, _yes_or_no(row), _drafted(row), group)
+    return Question(id, messages, reference, must, must_not, gold, tags, answerable, _drafted(row), group)
 
 
 def _name(value: object, member: str) -> str:
@@ -110,10 +115,11 @@ def _messages(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     return tuple(messages)
 
 
-def _text(row: Mapping[str, Any], name: str) -> str | None:
+def _typed(row: Mapping[str, Any], name: str, kind: type, expected: str) -> Any:
+    """The value of an optional member."""
     value = row.get(name)
-    if value is not None and not isinstance(value, str):
-        raise _Wrong(f"{name!r} must be a text, got {value!r}")
+    if value is not None and not isinstance(value, kind):
+        raise _Wrong(f"{name!r} must be {expected}, got {value!r}")
     return value
 
 
@@ -124,13 +130,6 @@ def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if not isinstance(texts, list) or not all(isinstance(each, str) and each.strip() for each in texts):
         raise _Wrong(f"{name!r} must be a list of non-empty texts, got {value!r}")
     return tuple(texts)
-
-
-def _yes_or_no(row: Mapping[str, Any]) -> bool | None:
-    value = row.get("answerable")
-    if value is not None and not isinstance(value, bool):
-        raise _Wrong(f"'answerable' must be true or false, got {value!r}")
-    return value
 
 
 def _drafted(row: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -227,20 +227,13 @@ class Run:
 def differences(before: Run, manifest: RunManifest, questions: Sequence[Question]) -> list[str]:
     """How the requested run differs from the run in the folder; [] if the requested run continues that run."""
     drafts = [dict(each.draft or {}) for each in (before.manifest, manifest)]
-    changes = [
-        f"{name} was {drafts[0].get(name)!r}, now {drafts[1].get(name)!r}"
-        for name in {**drafts[0], **drafts[1]}
-        if drafts[0].get(name) != drafts[1].get(name)
+    values = [(name, *(draft.get(name) for draft in drafts)) for name in {**drafts[0], **drafts[1]}]
+    values += [
+        ("--base-url", before.manifest.base_url, manifest.base_url),
+        ("--repeats", before.manifest.repeats, manifest.repeats),
+        ("--seed", before.manifest.seed, manifest.seed),
     ]
-    changes += [
-        f"{what} was {old!r}, now {new!r}"
-        for what, old, new in (
-            ("--base-url", before.manifest.base_url, manifest.base_url),
-            ("--repeats", before.manifest.repeats, manifest.repeats),
-            ("--seed", before.manifest.seed, manifest.seed),
-        )
-        if old != new
-    ]
+    changes = [f"{what} was {old!r}, now {new!r}" for what, old, new in values if old != new]
     changes += _changed_items(
         "variant", *(({variant.name: variant for variant in each.variants}) for each in (before.manifest, manifest))
     )

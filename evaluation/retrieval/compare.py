@@ -34,11 +34,10 @@ def earlier(file: Path) -> dict[tuple[str, str, str], dict[str, dict[str, float]
     """Read a run from a file of --json or --per-query. Raises RetrievalError."""
     try:
         text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RetrievalError(f"{file} cannot be read: {error}") from error
-    try:
         rows = [json.loads(line) for line in text.splitlines() if line.strip()] if _lines(text) else [json.loads(text)]
         return _of_json(rows[0]) if "ragway_eval" in rows[0] else _of_rows(rows)
+    except (OSError, UnicodeDecodeError) as error:
+        raise RetrievalError(f"{file} cannot be read: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RetrievalError(f"{file} is not a file of `ragway eval` --json or --per-query ({error!r})") from error
 

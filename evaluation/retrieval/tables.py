@@ -24,7 +24,7 @@ def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
         [
             rung.label,
             *(number(rung.mean(metric)) for metric in _COLUMNS[result.kind].values()),
-            *(f"{rung.ms(percent):.1f}" if result.timed else NONE for percent in (50, 95)),
+            *(number(rung.ms(percent) if result.timed else None, ".1f") for percent in (50, 95)),
             _change(rung.change),
         ]
         for rung in result.rungs

@@ -85,11 +85,11 @@ class GatewayClient:
             raise BenchError(
                 f"{self.client.base_url} does not answer ({_error_text(error)}): is the gateway running?"
             ) from error
-        headers: dict[str, Any] = {"version": version("ragway")}
+        facts: dict[str, Any] = {"version": version("ragway")}
         with contextlib.suppress(ValueError, AttributeError):  # the server is not ragway
             if response.status_code == 200:
-                headers["collections"] = response.json().get("data")
-        return headers
+                facts["collections"] = response.json().get("data")
+        return facts
 
     async def has_action_sets(self) -> bool:
         """Whether the key may read an action set of the gateway."""

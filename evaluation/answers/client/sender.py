@@ -28,10 +28,6 @@ Progress = Callable[[int, int, int], None]  # done, all, 0
 OnReply = Callable[[Reply], None]
 
 
-def ignore_reply(_reply: Reply) -> None:
-    """Heeds no reply."""
-
-
 class Rows(Protocol):
     """A target for rows: `JsonLinesFile` or another object. `append` runs in a thread."""
 
@@ -58,7 +54,7 @@ class Sender(ABC, Generic[T]):
         concurrency: int,
         retries: int,
         progress: Progress,
-        answered: OnReply = ignore_reply,
+        answered: OnReply | None = None,
     ) -> None:
         """answered: called with each final reply, after the reply is written to the folder."""
         self._gateway = gateway
@@ -133,7 +129,8 @@ class Sender(ABC, Generic[T]):
             if self._is_final(result.reply):
                 self._consecutive_failures = 0
                 self._done += 1
-                self._answered(result.reply)
+                if self._answered is not None:
+                    self._answered(result.reply)
                 self._progress(self._done, self._total, 0)
                 return
             tries += 1

@@ -10,7 +10,7 @@ from evaluation.answers.reports.view import COMPARED
 from evaluation.answers.scoring.costs import QUANTITIES, change_form, extra
 from evaluation.answers.scoring.faults import describe_faults
 from evaluation.answers.scoring.scored_replies import JUDGED
-from evaluation.answers.scoring.verdict import ScoreComparison, Values, compared
+from evaluation.answers.scoring.verdict import ScoreComparison, Values, compared, only
 from evaluation.stats.significance import Difference, interval
 from evaluation.tables import first_of, number, table
 
@@ -118,7 +118,7 @@ def text(found: Diffs, *, markdown: bool = False) -> str:
 
 def _diff(name: str, before: Measured, after: Measured, same: set[str]) -> Diff:
     old, new = before.values[name], after.values[name]
-    kept = {score: _only(values, same) for score, values in new.items()}
+    kept = {score: only(values, same) for score, values in new.items()}
     judged = JUDGED if _judge(before) == _judge(after) else ()
     scores = {
         score: one
@@ -135,7 +135,7 @@ def _diff(name: str, before: Measured, after: Measured, same: set[str]) -> Diff:
                 kept[score],
                 seed=after.manifest.seed,
                 groups=after.groups,
-                wrong=[(before.wrong[name][score], _only(after.wrong[name][score], same))],
+                wrong=[(before.wrong[name][score], only(after.wrong[name][score], same))],
             )
         )
         is not None
@@ -195,10 +195,6 @@ def _flat(name: str, value: Any) -> dict[str, str]:
 def _failures(when: str, run: Measured) -> list[str]:
     lines = [f"{when}: {run.missing} replies are missing, so there is no verdict"] if run.missing else []
     return lines + [f"{when}: {name}: {describe_faults(faults)}" for name, faults in run.faults.items() if faults]
-
-
-def _only(values: Values, ids: Set[str]) -> Values:
-    return {id: value for id, value in values.items() if id in ids}
 
 
 def _judge(run: Measured) -> str:

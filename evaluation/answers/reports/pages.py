@@ -6,6 +6,7 @@ Markdown quotes text in fences that the text cannot close.
 
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 import orjson
@@ -55,17 +56,8 @@ def page(report: BenchReport, shown: ReportView) -> str:
 
     text = Path(__file__).with_name("page.html").read_text("utf-8")
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
-    return template.render(
-        title=shown.title,
-        about=shown.about,
-        notes=shown.notes,
-        verdicts=shown.verdicts,
-        tables=shown.tables,
-        reading=shown.reading,
-        plots=plots_of(report),
-        beside=shown.beside,
-        at_once=_AT_ONCE,
-    )
+    parts = {field.name: getattr(shown, field.name) for field in fields(shown)}
+    return template.render(**parts, plots=plots_of(report), at_once=_AT_ONCE)
 
 
 def markdown(shown: ReportView) -> str:

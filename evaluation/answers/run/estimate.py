@@ -1,7 +1,8 @@
 """The expected and the maximum tokens and dollars of a run, printed before the start."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import orjson
 
@@ -29,15 +30,11 @@ class Estimate:
     most_tokens: int | None = 0  # in and out; None: the longest answer is not known
 
     def __add__(self, other: "Estimate") -> "Estimate":
-        return Estimate(
-            self.variant,
-            self.requests + other.requests,
-            self.prompt_tokens + other.prompt_tokens,
-            self.answer_tokens + other.answer_tokens,
-            _sum(self.usd, other.usd),
-            _sum(self.most_usd, other.most_usd),
-            None if self.most_tokens is None or other.most_tokens is None else self.most_tokens + other.most_tokens,
-        )
+        sums: dict[str, Any] = {}
+        for name in (one.name for one in fields(self) if one.name != "variant"):
+            pair = (getattr(self, name), getattr(other, name))
+            sums[name] = None if None in pair else sum(pair)
+        return Estimate(self.variant, **sums)
 
 
 def estimates(
@@ -59,10 +56,8 @@ def largest(
     remaining: Iterable[RequestKey], questions: Sequence[Question], variants: Sequence[Variant], options: RunOptions
 ) -> tuple[MaxCost, str] | None:
     """The maximum cost of the most expensive remaining request, and the variant; None: no request remains."""
-    questions_by_id, variants_by_name = (
-        {question.id: question for question in questions},
-        {variant.name: variant for variant in variants},
-    )
+    questions_by_id = {question.id: question for question in questions}
+    variants_by_name = {variant.name: variant for variant in variants}
     totals = [
         (_max_cost(questions_by_id[id], variants_by_name[name], options), name)
         for id, name in {one[:2] for one in remaining}
@@ -129,10 +124,6 @@ def unknown_caps(variants: Sequence[Variant], options: RunOptions) -> list[str]:
     """The models without a known longest answer."""
     uncapped = (one.model for one in variants if answer_cap(one.settings, options.size_of(one.model)) is None)
     return list(dict.fromkeys(uncapped))
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
 
 
 def _dollars(value: float | None) -> str:

@@ -17,7 +17,7 @@ from evaluation.answers.client.budget import (
 )
 from evaluation.answers.client.gateway_client import BenchRequest, GatewayClient
 from evaluation.answers.client.request_bodies import BODIES
-from evaluation.answers.client.sender import OnReply, Outcome, Progress, Sender, ignore_reply
+from evaluation.answers.client.sender import OnReply, Outcome, Progress, Sender
 from evaluation.answers.records import MaxCost, Question, Reply, RequestKey, Variant
 from evaluation.answers.run.matrix import headers_of, request_of
 from evaluation.answers.run_folder import JsonLinesFile, Run
@@ -101,7 +101,7 @@ class Runner(Sender[RequestKey]):
         options: RunOptions,
         *,
         progress: Progress,
-        answered: OnReply = ignore_reply,
+        answered: OnReply | None = None,
     ) -> None:
         super().__init__(
             gateway,

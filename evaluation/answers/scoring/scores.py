@@ -33,11 +33,7 @@ def answer_scores(
     there = [states(answer, held, fact) for fact in must]
     forbidden = [states(answer, held, fact) for fact in must_not]
     scores: Scores = {
-        "exact": None,
-        "normalised": None,
-        "f1": None,
-        "reference": None,
-        "numbers": None,
+        **dict.fromkeys(("exact", "normalised", "f1", "reference", "numbers")),
         "must": _share(there),
         "must_not": _share([not found for found in forbidden]),
         "facts": None,

@@ -165,18 +165,19 @@ def by_tag(
     found = {
         tag: compared(
             score,
-            _only(before, ids),
-            _only(after, ids),
+            only(before, ids),
+            only(after, ids),
             seed=seed,
             groups=groups,
-            wrong=[(_only(old, ids), _only(new, ids)) for old, new in wrong],
+            wrong=[(only(old, ids), only(new, ids)) for old, new in wrong],
         )
         for tag, ids in sorted(questions.items())
     }
     return {tag: one for tag, one in found.items() if one is not None}
 
 
-def _only(values: Values, ids: Iterable[str]) -> Values:
+def only(values: Values, ids: Iterable[str]) -> Values:
+    """The values of some questions."""
     return {id: values[id] for id in ids if id in values}
 
 
