@@ -24,7 +24,7 @@ from cli.assembly.targets import targets
 from cli.common import WholeNumber, run, with_settings
 from config.sections import Settings
 from config.settings import SettingsError
-from evaluation.tables import first_of
+from evaluation.text_tables import first_of
 from proxy.access.auth import is_loopback
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts

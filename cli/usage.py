@@ -7,7 +7,7 @@ import click
 
 from cli.common import echo, echo_json, errors_as, opened_accounts, with_settings
 from config.sections import Settings
-from evaluation.tables import aligned
+from evaluation.text_tables import aligned
 from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
 
 # The columns of a table next to the group's names; CSV and JSON have all columns.

@@ -75,8 +75,11 @@ async def judge_command(run_name: str, kinds: Sequence[str], args: JudgeArgs, se
     pairs = baselines(found.manifest.variants)
     every = list(tasks(questions, replies, pairs, prompts, kinds=kinds or _KINDS))  # type: ignore[arg-type]
     todo = left_of(every, attempts(folder), args.model)
+    if not every:
+        raise click.ClickException(f"{folder} has nothing to judge: no answers yet, or no answers for the given --kind")
     if not todo:
-        return _nothing_to_ask(folder, args.model, len(every))
+        click.echo(f"{folder}: {args.model} has already judged all {len(every)}", err=True)
+        return code_of_report(write_report(folder, judge=args.model))
     models = ModelFacts([args.model], args, settings)
     judge = judge_of(args, models)
     max_costs = [judge.request(task, usage=True).max_cost for task in todo]
@@ -89,14 +92,6 @@ async def judge_command(run_name: str, kinds: Sequence[str], args: JudgeArgs, se
     made = write_report(folder, judge=args.model)
     failures, of = (made.judge.failures, sum(made.judge.asked.values())) if made.judge else (0, 0)
     return report_progress(folder, outcome, "are judged", failures=failures, of=of, many=made.many_failures)
-
-
-def _nothing_to_ask(folder: Path, model: str, every: int) -> int:
-    if not every:
-        text = f"{folder} has nothing to judge: no answers yet, or no answers for the given --kind"
-        raise click.ClickException(text)
-    click.echo(f"{folder}: {model} has already judged all {every}", err=True)
-    return code_of_report(write_report(folder, judge=model))
 
 
 def judge_of(args: JudgeArgs, models: ModelFacts) -> "Judge":

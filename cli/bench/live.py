@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -57,24 +56,27 @@ async def live_command(
     ragway bench live --model gpt-4o --max-usd 1
     ragway bench live rag-6f1d3c1e7c0b5b0e9a553d1f
     """
-    form = _OutputForm(judge, seed, as_ == "json", as_ == "markdown")
     must_exist(settings)
     if id is not None:
-        return _one(as_text(id), settings, form)
-    return await _all(0.0 if since is None else since.replace(tzinfo=UTC).timestamp(), args, settings, form)
+        return _one(as_text(id), settings, as_json=as_ == "json")
+    since_s = 0.0 if since is None else since.replace(tzinfo=UTC).timestamp()
+    code = 0
+    with closing(record_store(settings, COMPARISONS)) as store:
+        store.prune()
+        found = _found(store, since_s)
+        if not found:
+            when = " since that day" if since_s else ""
+            click.echo(f"no comparisons are kept{when}: send `x-rag: compare`, or set bench.shadow", err=True)
+            if as_ != "json":
+                return 0
+        elif args.model:
+            code = await _judged(store, found, args, settings)
+            found = _found(store, since_s)
+    many = _print(found, judge or args.model, settings, seed, as_)
+    return code or (FAILURES if many else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _OutputForm:
-    """How to print the results."""
-
-    judge: str | None
-    seed: int
-    json: bool
-    markdown: bool
-
-
-def _one(id: str, settings: Settings, form: _OutputForm) -> int:
+def _one(id: str, settings: Settings, *, as_json: bool) -> int:
     from evaluation.shadow.text import comparison_text
     from proxy.observe.shadow.comparison import comparison_from
 
@@ -85,28 +87,11 @@ def _one(id: str, settings: Settings, form: _OutputForm) -> int:
             f"there is no comparison {id!r}: the chat was not compared, or the comparison was deleted by age"
         )
     one = comparison_from(content)
-    if form.json:
+    if as_json:
         click.echo(content)
     else:
         echo(logs.blanked(comparison_text(one, _names(settings).get(one.key, one.key))))
     return 0
-
-
-async def _all(since_s: float, args: JudgeArgs, settings: Settings, form: _OutputForm) -> int:
-    with closing(record_store(settings, COMPARISONS)) as store:
-        store.prune()
-        found = _found(store, since_s)
-        if not found:
-            when = " since that day" if since_s else ""
-            click.echo(f"no comparisons are kept{when}: send `x-rag: compare`, or set bench.shadow", err=True)
-            if not form.json:
-                return 0
-        code = 0
-        if args.model and found:
-            code = await _judged(store, found, args, settings)
-            found = _found(store, since_s)
-    many = _print(found, form.judge or args.model, settings, form)
-    return code or (FAILURES if many else 0)
 
 
 def _found(store: "RecordStore", since_s: float) -> "list[Comparison]":
@@ -132,7 +117,7 @@ async def _judged(store: "RecordStore", found: "Sequence[Comparison]", args: Jud
     return code_of(why)
 
 
-def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _OutputForm) -> bool:
+def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, seed: int, as_: str | None) -> bool:
     """Print the results. Returns whether many replies of the judge cannot be read."""
     from evaluation.answers.judges.judgement_files import said_by
     from evaluation.answers.scoring.faults import MANY
@@ -146,11 +131,11 @@ def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: 
         raise click.ClickException(f"{judge} has judged none of these comparisons; judges: {', '.join(sorted(said))}")
     judge = judge or next((model for model, _ in said.most_common(1)), "")
     its = said_by(judge, every)
-    made = shadow_report(found, its, judge or None, _names(settings), seed=form.seed)
-    if form.json:
+    made = shadow_report(found, its, judge or None, _names(settings), seed=seed)
+    if as_ == "json":
         echo_json(as_json(made))
     else:
-        echo(text(made, markdown=form.markdown), nl=False)
+        echo(text(made, markdown=as_ == "markdown"), nl=False)
     return made.unreadable > MANY * len(its)
 
 

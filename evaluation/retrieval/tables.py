@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from evaluation.retrieval.compare import MetricChange
 from evaluation.retrieval.results import MAIN, Average, Kind, RungResult, SetResult, compared, nothing
 from evaluation.stats.significance import Difference, interval
-from evaluation.tables import NONE, number, table
+from evaluation.text_tables import NONE, number, table
 
 _RANKING = {"nDCG@5": "ndcg@5", "nDCG@10": "ndcg@10", "R@5": "recall@5", "R@10": "recall@10"}
 _COLUMNS: Mapping[Kind, Mapping[str, str]] = {

@@ -3,7 +3,7 @@
 from evaluation.answers.scoring.costs import change_form
 from evaluation.shadow.summary import RAG, RAW, ComparisonGroup, ShadowReport
 from evaluation.stats.significance import interval
-from evaluation.tables import NONE, first_of, table
+from evaluation.text_tables import NONE, first_of, table
 from proxy.observe.shadow.comparison import Comparison, Side
 
 _WORDS = {"undecided": "no verdict", "depends": "no verdict, it depends on the failures"}

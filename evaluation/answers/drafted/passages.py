@@ -6,7 +6,7 @@ import re
 
 import httpx
 
-from evaluation.answers.client.knowledge import document, document_ids
+from evaluation.answers.client.collection_reader import document, document_ids
 from evaluation.answers.records import BenchError, ShownPassage
 from evaluation.answers.scoring.normalize import terms
 

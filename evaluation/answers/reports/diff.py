@@ -12,7 +12,7 @@ from evaluation.answers.scoring.faults import describe_faults
 from evaluation.answers.scoring.scored_replies import JUDGED
 from evaluation.answers.scoring.verdict import ScoreComparison, Values, compared, only
 from evaluation.stats.significance import Difference, interval
-from evaluation.tables import first_of, number, table
+from evaluation.text_tables import first_of, number, table
 
 _MOST_NAMED = 40  # questions in a line
 _MOST_CHARS = 80  # of a question

@@ -16,7 +16,7 @@ from evaluation.answers.reports.plots import plots_of
 from evaluation.answers.reports.report import BenchReport, as_json
 from evaluation.answers.reports.view import ChangedQuestion, ReportView, VerdictCard, failures
 from evaluation.answers.run_folder import write_atomically
-from evaluation.tables import table
+from evaluation.text_tables import table
 
 _AT_ONCE = 8  # changed questions visible before "show all"
 _FENCE = re.compile(r"`{3,}")

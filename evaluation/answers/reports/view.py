@@ -23,7 +23,7 @@ from evaluation.answers.scoring.faults import FAULT_WORDS, Fault, describe_fault
 from evaluation.answers.scoring.scored_replies import JUDGED, ScoredReply
 from evaluation.answers.scoring.verdict import MATTERS, SAME, ScoreComparison
 from evaluation.stats.significance import FEWEST, interval
-from evaluation.tables import first_of, number
+from evaluation.text_tables import first_of, number
 
 MOST_SHOWN = 50  # changed questions per verdict with full texts
 MOST_HELPED = 10

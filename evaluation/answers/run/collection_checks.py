@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from evaluation.answers.client.knowledge import document_ids, export
+from evaluation.answers.client.collection_reader import document_ids, export
 from evaluation.answers.judges.judge_tasks import asked_text
 from evaluation.answers.records import BenchError, Leak, Question, Variant
 from evaluation.answers.scoring.normalize import holds, terms

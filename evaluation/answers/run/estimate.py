@@ -10,7 +10,7 @@ from evaluation.answers.client.budget import answer_cap
 from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.records import MaxCost, Question, RequestKey, Variant
 from evaluation.answers.run.runner import RunOptions, body_of, max_cost_for
-from evaluation.tables import aligned
+from evaluation.text_tables import aligned
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 
 _REWRITE_TOKENS = 30  # of an ordinary rewritten question

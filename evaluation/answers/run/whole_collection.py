@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import orjson
 
-from evaluation.answers.client.knowledge import export
+from evaluation.answers.client.collection_reader import export
 from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.records import BenchError, Variant
 from proxy.access.prices import Size
