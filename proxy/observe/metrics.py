@@ -69,20 +69,19 @@ class _Family:
     gauge: bool = False
     bounds: Sequence[float] = ()  # of a histogram: a cell for each bucket, +Inf included, and the sum in thousandths
     unit: int = 1  # how many of the bounds make one of the written
-    places: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    width: int = field(init=False)  # cells of a combination
+    places: Mapping[tuple[str, ...], int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.width = len(self.bounds) + 2 if self.bounds else 1
 
     def place(self, at: int) -> int:
         """Give the cells from `at` on to the combinations; returns the first cell behind."""
-        ends = itertools.count(at, self._width)
-        self.places = dict(zip(self.keys, ends, strict=False))
-        return at + len(self.places) * self._width
-
-    @property
-    def _width(self) -> int:
-        return len(self.bounds) + 2 if self.bounds else 1
+        self.places = dict(zip(self.keys, itertools.count(at, self.width), strict=False))
+        return at + len(self.places) * self.width
 
     def collect(self, cells: Sequence[int]) -> Metric:
-        written = [(key, cells[at : at + self._width]) for key, at in self.places.items()]
+        written = [(key, cells[at : at + self.width]) for key, at in self.places.items()]
         written = [(key, values) for key, values in written if any(values) or not self.sparse]
         name, labels = f"ragway_{self.name}", self.labels.split()
         if self.bounds:
@@ -229,7 +228,7 @@ class Metrics:
     def _observe(self, histogram: _Family, at: int, value: float) -> None:
         """Count a value in its bucket, and add it to the sum."""
         self._cells[at + bisect_left(histogram.bounds, value)] += 1
-        self._cells[at + len(histogram.bounds) + 1] += int(value * 1000 + 0.5)
+        self._cells[at + histogram.width - 1] += int(value * 1000 + 0.5)
 
     def text(self, *, ready: bool) -> bytes:
         """Everything in Prometheus' text format."""
