@@ -163,7 +163,7 @@ def _baked_in(seen: Examination) -> None:
     if not any(row.always for row in seen.settings.actions.values()):
         return
     from cli.assembly.apis import action_store
-    from proxy.apis.baked_in import baked_in
+    from proxy.apis.library import baked_in
 
     with closing(action_store(seen.settings)) as store:
         try:

@@ -41,7 +41,7 @@ AT_MOST = {
     "A chat passed through": 19,
     "An augmented chat": 53,
     "A follow-up question": 53,
-    "A chat with an action": 98,
+    "A chat with an action": 95,
     "An ingested document": 29,
 }
 _INTRODUCTION = """# The map: files that a request passes

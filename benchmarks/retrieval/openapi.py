@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common.output import say, table
 from benchmarks.retrieval.actions import documents_of
-from proxy.apis.openapi.budget import DocumentTooLarge
 from proxy.apis.openapi.operations import operations_of
 from proxy.apis.openapi.read import UnreadableSpec, read_spec
+from proxy.apis.openapi.references import DocumentTooLarge
 
 _SLOWEST = 3
 

@@ -21,9 +21,8 @@ from proxy.agent.toolbox import ActionLimits, Tool, Toolbox
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
 from proxy.agent.tools.read_result import ReadResult
 from proxy.agent.tools.result_store import ResultStore, StoredResults
-from proxy.apis.baked_in import BakedInFault, baked_in
 from proxy.apis.call import Api
-from proxy.apis.library import ActionLibrary, FoundAction, whole_groups
+from proxy.apis.library import ActionLibrary, BakedInFault, FoundAction, baked_in, whole_groups
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, collection_of
 from proxy.caller import Rights

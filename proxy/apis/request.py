@@ -18,16 +18,19 @@ import msgspec
 import orjson
 
 from proxy.apis.openapi.operation import (
+    FORM,
+    MULTIPART,
     Body,
     Encoding,
     Operation,
     Parameter,
     Style,
+    bare_type,
+    is_json,
     name_parts,
     names_method,
     query_names,
 )
-from proxy.apis.openapi.operations import FORM, MULTIPART, bare_type, is_json
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
 _RESERVED_IN_VALUES = ":/?@!$'()*,="  # the others would end the value, be read as a space, or start a fragment

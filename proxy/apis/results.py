@@ -14,7 +14,7 @@ import orjson
 
 from proxy.apis.html_text import html_text
 from proxy.apis.masking import plain_html, plain_json
-from proxy.apis.openapi.operations import bare_type, is_json
+from proxy.apis.openapi.operation import bare_type, is_json
 
 # (elements of a list, characters of a text), from generous to narrow; the first that fits is used.
 _CUTS = ((100, 4000), (50, 1000), (30, 500), (20, 300), (12, 200), (8, 120), (5, 80), (3, 60), (2, 40), (1, 30))

@@ -11,10 +11,10 @@ from urllib.parse import urljoin, urlsplit
 
 from config.sections import IngestSettings
 from proxy.apis.addresses import origin_of
-from proxy.apis.openapi.budget import DocumentTooLarge, ReadBudget
 from proxy.apis.openapi.operation import Operation, Uncallable
 from proxy.apis.openapi.operations import operations_of, server_of
 from proxy.apis.openapi.read import MAX_BYTES, UnreadableSpec, read_spec
+from proxy.apis.openapi.references import DocumentTooLarge, ReadBudget
 from proxy.apis.openapi.security import credentials_of
 from proxy.apis.search_text import api_text, api_title, description_of, search_text, title_of
 from proxy.apis.sources import is_url

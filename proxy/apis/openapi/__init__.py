@@ -2,9 +2,8 @@
 
 read.py         bytes to a document: JSON or YAML, versions 2.0, 3.0 and 3.1
 swagger.py      a document of version 2.0 in the form of version 3.0
-budget.py       the work that one document may cause
 names.py        names in Latin letters that occur once
-references.py   `$ref` within a document
+references.py   `$ref` within a document, and the work that one document may cause
 size.py         the schema of a tool, within a number of bytes
 schemas.py      a schema of the document to a JSON Schema for arguments
 keywords.py     keywords of a schema, with values that providers accept

@@ -13,6 +13,7 @@ Style = Literal["simple", "label", "matrix", "form", "spaceDelimited", "pipeDeli
 # Plain names by which a header or the query of a request names another method than the request's.
 _METHOD_OVERRIDES = frozenset({"_method", "x_http_method_override", "x_http_method", "x_method_override"})
 ANY_METHOD = "*"  # of a path item without operations that can be read
+FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -37,6 +38,17 @@ def name_parts(name: str) -> tuple[str, ...]:
 def names_method(name: str) -> bool:
     """Whether some servers read another method by the name."""
     return plain_name(name) in _METHOD_OVERRIDES
+
+
+def bare_type(media_type: str) -> str:
+    """A media type in small letters, without parameters such as the character set."""
+    return media_type.partition(";")[0].strip().lower()
+
+
+def is_json(media_type: str) -> bool:
+    """Whether a media type is JSON: application/json, or a name that ends with +json."""
+    bare = bare_type(media_type)
+    return bare in ("application/json", "text/json") or bare.endswith("+json")
 
 
 class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,21 +12,24 @@ from typing import Any
 import msgspec
 import orjson
 
-from proxy.apis.openapi.budget import DocumentTooLarge, ReadBudget
 from proxy.apis.openapi.keywords import names_in, without_circles
 from proxy.apis.openapi.names import FreeNames, in_latin
 from proxy.apis.openapi.operation import (
     ANY_METHOD,
+    FORM,
+    MULTIPART,
     READING_METHODS,
     Body,
     Encoding,
     Operation,
     Parameter,
     Uncallable,
+    bare_type,
+    is_json,
     names_method,
 )
 from proxy.apis.openapi.producers import with_producers
-from proxy.apis.openapi.references import BadReference, path_item, resolved
+from proxy.apis.openapi.references import BadReference, DocumentTooLarge, ReadBudget, path_item, resolved
 from proxy.apis.openapi.schemas import SchemaReader, SchemaTooLarge
 from proxy.apis.openapi.size import MOST_BYTES, fitted
 from proxy.dialects.quoting import quoted
@@ -60,7 +63,6 @@ _ASK = "x-ragway-ask"
 _MOST_NAME_CHARS = 64
 _VALUES_OF_OPERATION = 20  # in the budget: the smallest operation takes as much time and memory
 _BINARY = ("image/", "audio/", "video/", "application/zip", "application/pdf")
-FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 OCTETS = "application/octet-stream"
 
 _LEVELS_AROUND = 20  # of a request, around the schema of an operation
@@ -91,17 +93,6 @@ def operations_of(document: Mapping[str, Any], *, most: int = sys.maxsize) -> tu
         else:
             callable_.append(made)
     return with_producers(callable_), uncallable
-
-
-def bare_type(media_type: str) -> str:
-    """A media type in small letters, without parameters such as the character set."""
-    return media_type.partition(";")[0].strip().lower()
-
-
-def is_json(media_type: str) -> bool:
-    """Whether a media type is JSON: application/json, or a name that ends with +json."""
-    bare = bare_type(media_type)
-    return bare in ("application/json", "text/json") or bare.endswith("+json")
 
 
 class BadServer(ValueError):

@@ -2,7 +2,7 @@
 
 YAML is read as YAML 1.2's core schema (in YAML 1.1 the country code `NO` is false, and 12:30 is a number), with the
 merge key `<<`, which most tools read. Aliases are kept as shared values: a few lines of YAML can stand for billions of
-values, which `budget` counts.
+values, which `ReadBudget` counts.
 """
 
 import math
@@ -13,8 +13,7 @@ from typing import Any
 import orjson
 import yaml
 
-from proxy.apis.openapi.budget import DocumentTooLarge, ReadBudget
-from proxy.apis.openapi.references import BadReference
+from proxy.apis.openapi.references import BadReference, DocumentTooLarge, ReadBudget
 from proxy.apis.openapi.swagger import upgraded
 
 MAX_BYTES = 64 * 2**20

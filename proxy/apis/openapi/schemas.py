@@ -9,10 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.apis.openapi.budget import ReadBudget
 from proxy.apis.openapi.keywords import LISTS, compiles, kept, mend
 from proxy.apis.openapi.names import FreeNames
-from proxy.apis.openapi.references import BadReference, found
+from proxy.apis.openapi.references import BadReference, ReadBudget, found
 from proxy.dialects.quoting import quoted
 
 _ONES = (

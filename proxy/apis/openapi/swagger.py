@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.apis.openapi.budget import ReadBudget
-from proxy.apis.openapi.operations import FORM, MULTIPART
-from proxy.apis.openapi.references import BadReference, path_item, resolved
+from proxy.apis.openapi.operation import FORM, MULTIPART
+from proxy.apis.openapi.references import BadReference, ReadBudget, path_item, resolved
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _OF_PARAMETER = ("name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema", "type")

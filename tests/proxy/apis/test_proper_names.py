@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.apis.proper_names import without_names
+from proxy.apis.library import without_names
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from proxy.api.knowledge.description import whole_document
 from proxy.apis.library import ActionLibrary
-from proxy.apis.openapi import budget
+from proxy.apis.openapi import references
 from proxy.apis.openapi.operations import operations_of
 from proxy.apis.openapi.read import UnreadableSpec, read_spec
 from proxy.apis.specs import SpecReader, read_document
@@ -186,7 +186,7 @@ MANY = [{"name": "a", "in": "query"}] * 20_000
 def test_a_path_that_is_used_again_and_again_refuses_the_document(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "_MOST_VALUES", 200_000)
+    monkeypatch.setattr(references, "_MOST_VALUES", 200_000)
     read_document(json.dumps(made).encode())
     aliases = {f"/a{number}": {"$ref": "#/paths/~1x"} for number in range(20)}
     raw = json.dumps({**made, "paths": {**made["paths"], **aliases}}).encode()

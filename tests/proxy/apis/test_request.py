@@ -14,8 +14,8 @@ from openapi_core import OpenAPI
 from openapi_core.testing import MockRequest
 from werkzeug.datastructures import MultiDict
 
-from proxy.apis.openapi.operation import Operation
-from proxy.apis.openapi.operations import FORM, operations_of
+from proxy.apis.openapi.operation import FORM, Operation
+from proxy.apis.openapi.operations import operations_of
 from proxy.apis.request import BadArgument, build_request
 
 BASE = "http://api.example.com/v1"
