@@ -1,6 +1,7 @@
 """Settings to the chats that get passages: the texts around passages, rewriting, shadow comparisons."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +16,7 @@ from proxy.augment.history import Histories
 from proxy.augment.inject import Template, TemplateError
 from proxy.augment.middleware import Augment
 from proxy.augment.passages import Passages
-from proxy.augment.rewrite import Prompt, PromptError, Rewriter
+from proxy.augment.rewrite import Prompt, Rewriter
 from proxy.augment.small_talk import SmallTalk
 from proxy.augment.utility_requests import PromptsError, UtilityPrompts
 from proxy.caller import EVERYTHING
@@ -80,10 +81,8 @@ def augment(
 def template(settings: Settings) -> Template:
     """The text around the passages. Raises SettingsError."""
     file = Path(settings.inject.template) if settings.inject.template else PROMPTS / "answer.txt"
-    try:
+    with _setting("inject.template"):
         return Template.read(file)
-    except TemplateError as error:
-        raise SettingsError(f"inject.template: {error}") from error
 
 
 def utility_prompts(settings: Settings) -> UtilityPrompts:
@@ -91,10 +90,8 @@ def utility_prompts(settings: Settings) -> UtilityPrompts:
     if not settings.retrieval.skip_housekeeping:
         return UtilityPrompts()
     own = settings.retrieval.utility_requests
-    try:
+    with _setting("retrieval.utility_requests"):
         return UtilityPrompts.read(UTILITY_REQUESTS, *([Path(own)] if own else []))
-    except PromptsError as error:
-        raise SettingsError(f"retrieval.utility_requests: {error}") from error
 
 
 def rewriter(settings: Settings, models: ModelCalls, routes: Routes) -> Rewriter | None:
@@ -109,10 +106,8 @@ def rewriter(settings: Settings, models: ModelCalls, routes: Routes) -> Rewriter
             f"retrieval.rewrite_deadline_s must be below retrieval.deadline_s ({retrieval.deadline_s:g}), "
             f"got {retrieval.rewrite_deadline_s:g}"
         )
-    try:
+    with _setting("retrieval.rewrite_model"):
         target = routes.resolve(retrieval.rewrite_model, EVERYTHING)
-    except ApiError as error:
-        raise SettingsError(f"retrieval.rewrite_model: {error}") from error
     if target.lane == "echo":
         raise SettingsError(
             f"retrieval.rewrite_model: {retrieval.rewrite_model!r} is the built-in echo, which rewrites nothing: "
@@ -131,10 +126,17 @@ def rewriter(settings: Settings, models: ModelCalls, routes: Routes) -> Rewriter
 def rewrite_prompt(settings: Settings) -> Prompt:
     """Raises SettingsError."""
     name = settings.retrieval.rewrite_prompt
-    try:
+    with _setting("retrieval.rewrite_prompt"):
         return Prompt.read(Path(name) if name else PROMPTS / "rewrite.txt")
-    except PromptError as error:
-        raise SettingsError(f"retrieval.rewrite_prompt: {error}") from error
+
+
+@contextlib.contextmanager
+def _setting(name: str) -> Iterator[None]:
+    """Name the setting of an error. Raises SettingsError."""
+    try:
+        yield
+    except (TemplateError, PromptsError, ApiError) as error:
+        raise SettingsError(f"{name}: {error}") from error
 
 
 def shadow_comparison(

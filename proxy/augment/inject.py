@@ -23,6 +23,18 @@ class TemplateError(ValueError):
     """A template that cannot be used."""
 
 
+def read_template(file: Path, kind: str, *places: str) -> str:
+    """The text of a file that has each of the places once. kind: for an error. Raises TemplateError."""
+    try:
+        text = file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TemplateError(f"cannot read the {kind} {file}: {error}") from error
+    for place in places:
+        if (count := text.count(place)) != 1:
+            raise TemplateError(f"the {kind} {file} must contain {place} once, got it {count} times")
+    return text
+
+
 class Template:
     """The text around the passages."""
 
@@ -32,13 +44,7 @@ class Template:
     @staticmethod
     def read(file: Path) -> "Template":
         """Raises TemplateError if the file cannot be read or lacks {passages}."""
-        try:
-            text = file.read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise TemplateError(f"cannot read the template {file}: {error}") from error
-        if text.count("{passages}") != 1:
-            raise TemplateError(f"the template {file} must contain {{passages}} once, where the passages go")
-        return Template(text)
+        return Template(read_template(file, "template", "{passages}"))
 
     def render(self, passages: Sequence[Passage], collections: Sequence[str]) -> str:
         """The block: passages in the order given, each labelled with its title and source, between delimiters."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from proxy import permitted
+from proxy.augment.inject import read_template
 from proxy.dialects.errors import Headers
 from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
@@ -50,10 +51,6 @@ _BEGINNINGS = frozenset(
 )
 
 
-class PromptError(ValueError):
-    """An unusable prompt."""
-
-
 class Prompt:
     """The text that asks a model for a rewrite."""
 
@@ -63,15 +60,8 @@ class Prompt:
 
     @staticmethod
     def read(file: Path) -> "Prompt":
-        """Raises PromptError if the file cannot be read or lacks {conversation} or {question}."""
-        try:
-            text = file.read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise PromptError(f"cannot read the prompt {file}: {error}") from error
-        for name in ("{conversation}", "{question}"):
-            if text.count(name) != 1:
-                raise PromptError(f"the prompt {file} must contain {name} once, got it {text.count(name)} times")
-        return Prompt(text)
+        """Raises TemplateError if the file cannot be read or lacks {conversation} or {question}."""
+        return Prompt(read_template(file, "prompt", "{conversation}", "{question}"))
 
     def render(self, turns: Sequence[Turn]) -> str:
         """The prompt for a conversation whose last message is to be rewritten."""

@@ -12,7 +12,8 @@ from config.settings import PROMPTS, SettingsError, load
 from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
-from proxy.augment.rewrite import Prompt, PromptError, accepted, tidied
+from proxy.augment.inject import TemplateError
+from proxy.augment.rewrite import Prompt, accepted, tidied
 from proxy.dialects.target import Target
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
@@ -126,12 +127,12 @@ def test_long_conversations_are_cut_to_their_end() -> None:
 def test_a_prompt_without_its_places_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "rewrite.txt"
     file.write_text(text, "utf-8")
-    with pytest.raises(PromptError, match="must contain"):
+    with pytest.raises(TemplateError, match="must contain"):
         Prompt.read(file)
 
 
 def test_a_prompt_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PromptError, match="cannot read"):
+    with pytest.raises(TemplateError, match="cannot read"):
         Prompt.read(tmp_path / "none.txt")
 
 
