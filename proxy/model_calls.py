@@ -90,21 +90,18 @@ class ModelCalls:
             "max_tokens": max_tokens,
             "stream": False,
         }
-        reply, reader, refused = _WholeReply(_MOST_BYTES), CHAT.reader(streamed=False), False
+        reply, reader = _WholeReply(_MOST_BYTES), CHAT.reader(streamed=False)
         body = orjson.dumps(fields)
         try:
             call = self.call_of(model, target, body, owner, fields=fields)
             await self.send(call, _scope(call, headers or []), reply.take)
             reader.feed(reply.body())
             reader.close()
-        except ApiError as error:
-            refused = True
-            raise NoAnswer(error.log_text) from None
-        except NoAnswer:
-            refused = True
-            raise
+        except (ApiError, NoAnswer) as error:
+            spent = None
+            raise NoAnswer(error.log_text if isinstance(error, ApiError) else str(error)) from None
         finally:
-            if spent is not None and not refused:
+            if spent is not None:
                 spent(reader.tokens(body))
         if not reader.whole:
             raise NoAnswer("the reply is not a chat completion")

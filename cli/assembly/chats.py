@@ -113,14 +113,7 @@ def rewriter(settings: Settings, models: ModelCalls, routes: Routes) -> Rewriter
             f"retrieval.rewrite_model: {retrieval.rewrite_model!r} is the built-in echo, which rewrites nothing: "
             "name another of `models`"
         )
-    return Rewriter(
-        models,
-        retrieval.rewrite_model,
-        target,
-        rewrite_prompt(settings),
-        retrieval.rewrite_deadline_s,
-        retrieval.deadline_s,
-    )
+    return Rewriter(models, target, rewrite_prompt(settings), retrieval)
 
 
 def rewrite_prompt(settings: Settings) -> Prompt:

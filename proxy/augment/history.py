@@ -104,10 +104,10 @@ def row_id(key: str, id: str) -> str:
 def _kept(turns: Sequence[Turn], answer: str) -> Sequence[Turn]:
     """The last turns, cut, with the answer."""
     said = [*turns, Turn("assistant", answer)] if answer else turns
-    return [Turn(turn.role, _clip(turn.text)) for turn in said[-_MOST_TURNS:]]
+    return [Turn(turn.role, head_and_end(turn.text)) for turn in said[-_MOST_TURNS:]]
 
 
-def _clip(text: str) -> str:
+def head_and_end(text: str) -> str:
     """The head and the end of a long text."""
     half = _MOST_TURN_CHARS // 2
     return text if len(text) <= _MOST_TURN_CHARS else f"{text[:half]} … {text[-half:]}"

@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from config.sections import RetrievalSettings
 from proxy import permitted
+from proxy.augment.history import head_and_end
 from proxy.augment.inject import read_template
 from proxy.dialects.errors import Headers
 from proxy.dialects.target import Target
@@ -34,7 +36,6 @@ LATE = "rewriting took too long"
 FAILED = "rewriting failed"
 
 _MOST_TURNS = 8  # for the model, before the latest message
-_MOST_TURN_CHARS = 1000
 MAX_TOKENS = 200
 _MOST_ADDED_CHARS = 300  # a rewrite is at most so much longer than the message
 _KEPT_SHARE = 0.05  # of the time for retrieval: enough to answer with the local form at the end
@@ -75,11 +76,9 @@ class Rewriter:
     """Asks one model for stand-alone questions."""
 
     models: ModelCalls
-    model: str  # by the gateway's name
     target: Target
     prompt: Prompt
-    deadline_s: float
-    retrieval_deadline_s: float  # of the whole retrieval, the rewrite included
+    settings: RetrievalSettings
 
     async def search(
         self, knowledge: Knowledge, asked: PermittedSearch, exchange: Exchange, headers: Headers
@@ -89,7 +88,7 @@ class Rewriter:
         exchange: of the chat that asks; its record gets a step. headers: of the client's request.
         Raises what the search for the local form raises.
         """
-        until_s = asyncio.get_running_loop().time() + self.retrieval_deadline_s * (1 - _KEPT_SHARE)
+        until_s = asyncio.get_running_loop().time() + self.settings.deadline_s * (1 - _KEPT_SHARE)
         began = time.perf_counter()
         local = asyncio.ensure_future(permitted.search(knowledge, asked))
         asking = asyncio.ensure_future(self._ask(asked.turns, exchange, headers))
@@ -112,12 +111,12 @@ class Rewriter:
         """The model's answer. Raises NoAnswer, TimeoutError."""
 
         def spent(tokens: Tokens) -> None:
-            exchange.rewriting = self.model, tokens
+            exchange.rewriting = self.settings.rewrite_model, tokens
 
         messages = [{"role": "user", "content": self.prompt.render(turns)}]
-        async with asyncio.timeout(self.deadline_s):
+        async with asyncio.timeout(self.settings.rewrite_deadline_s):
             return await self.models.complete(
-                self.model,
+                self.settings.rewrite_model,
                 self.target,
                 messages,
                 owner=owner_of(exchange),
@@ -213,8 +212,4 @@ def _is_known(word: str, known: set[str]) -> bool:
 
 def _clip(text: str) -> str:
     """The beginning and the end of a long message, without tags that would close the quotation."""
-    text = text.strip().replace("</", "< /")
-    if len(text) <= _MOST_TURN_CHARS:
-        return text
-    half = _MOST_TURN_CHARS // 2
-    return f"{text[:half]} … {text[-half:]}"
+    return head_and_end(text.strip().replace("</", "< /"))
