@@ -143,7 +143,7 @@ def open_server(url: str, *, what: str = "the catalog") -> "Engine":
     from sqlalchemy.exc import InterfaceError, OperationalError
 
     address = _address(url)
-    where = f"PostgreSQL at {describe_address(address)}"
+    where = f"PostgreSQL at {address_of(url)}"
 
     def name_refusals(context: "ExceptionContext") -> None:
         if context.is_pre_ping:  # the pool makes another connection then
@@ -167,15 +167,11 @@ def open_server(url: str, *, what: str = "the catalog") -> "Engine":
     return engine
 
 
-def describe_address(address: "URL") -> str:
-    """Host, port and database of an address: neither user nor password."""
+def address_of(url: str) -> str:
+    """Host, port and database of a PostgreSQL URL: neither user nor password. Raises RetrievalError."""
+    address = _address(url)
     host = address.host or address.query.get("host") or "localhost"
     return f"{host}:{address.port or 5432}/{address.database or ''}"
-
-
-def address_of(url: str) -> str:
-    """Host, port and database of a PostgreSQL URL. Raises RetrievalError."""
-    return describe_address(_address(url))
 
 
 def _address(url: str) -> "URL":

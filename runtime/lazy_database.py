@@ -96,28 +96,24 @@ class Database:
 
         Turns of a file are kept apart by a file beside, named by the part. Raises RetrievalError.
         """
-        release = await self._turn(part)
-        try:
-            yield
-        finally:
-            await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, release))
-
-    async def _turn(self, part: str) -> Release:
         loop = asyncio.get_running_loop()
-        begun, told = loop.time(), False
-        while True:
+        begun, told, release = loop.time(), False, None
+        while release is None:
             taking = loop.run_in_executor(None, self._take, part)
             try:
                 release = await asyncio.shield(taking)
             except asyncio.CancelledError:  # the thread continues
                 taking.add_done_callback(_release)
                 raise
-            if release is not None:
-                return release
-            if loop.time() - begun > _TELL_S and not told:
-                told = True
-                log.info("another process writes %s of %s: waiting", self._what, part)
-            await asyncio.sleep(_LOOK_S)
+            if release is None:
+                if loop.time() - begun > _TELL_S and not told:
+                    told = True
+                    log.info("another process writes %s of %s: waiting", self._what, part)
+                await asyncio.sleep(_LOOK_S)
+        try:
+            yield
+        finally:
+            await asyncio.shield(loop.run_in_executor(None, release))
 
     def _take(self, part: str) -> Release | None:
         """Take the lock of the part's turns; None: another turn has the lock. Raises RetrievalError."""

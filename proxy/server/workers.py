@@ -67,12 +67,9 @@ class Worker:
                 process = await asyncio.create_subprocess_exec(
                     *child_command("cli.worker"), stdin=PIPE, stdout=PIPE, pass_fds=(theirs.fileno(),)
                 )
-            except BaseException as error:
-                ours.close()
-                if isinstance(error, OSError):
-                    text = f"a worker process cannot be started: {error.strerror or error}"
-                    raise WorkerFailed(text) from error
-                raise
+            except OSError as error:
+                text = f"a worker process cannot be started: {error.strerror or error}"
+                raise WorkerFailed(text) from error
             worker = Worker(number, process, ours)
             worker.send(orjson.dumps([number, counts, theirs.fileno(), orjson.Fragment(settings)]))
         return worker
@@ -162,12 +159,7 @@ class Workers:
         listener.setblocking(False)
         listener.listen(_BACKLOG)
         self._tasks.append(asyncio.create_task(self._accept(listener)))
-        starting = [asyncio.create_task(self._wait_started(worker)) for worker in self._workers]
-        try:
-            await asyncio.gather(*starting)
-        finally:
-            for task in starting:
-                task.cancel()
+        await asyncio.gather(*map(self._wait_started, self._workers))
         self._tasks += [asyncio.create_task(self._supervise(number)) for number in range(self._count)]
 
     async def _wait_started(self, worker: Worker) -> None:
