@@ -385,16 +385,15 @@ def _successes(made: _Arguments, given: Values) -> Iterator[Values]:
 
 def _accept(made: _Arguments, given: Values) -> str:
     """JSON, of versions of JSON the last, if a successful response can be JSON; else the media types."""
+
+    def numbered(text: str) -> str:  # v10 comes after v9
+        return re.sub("[0-9]+", lambda number: number[0].zfill(12), text)
+
     named = (one for content in _successes(made, given) for one in content)
     media_types = [one for one in dict.fromkeys(named) if _MEDIA_TYPE.fullmatch(one)]
-    versions = sorted((one for one in media_types if is_json(one)), key=_by_numbers, reverse=True)
+    versions = sorted((one for one in media_types if is_json(one)), key=numbered, reverse=True)
     plain = [one for one in versions if one == "application/json"]
     return ", ".join((plain or versions or media_types)[: 1 if versions else 5])
-
-
-def _by_numbers(text: str) -> str:
-    """A text in whose order v10 comes after v9."""
-    return re.sub("[0-9]+", lambda number: number[0].zfill(12), text)
 
 
 def server_of(servers: Any, budget: ReadBudget) -> str:

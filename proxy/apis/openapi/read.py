@@ -78,10 +78,6 @@ def _name_of(node: Any, value: object) -> str | None:
     return str(node.value) if isinstance(value, int | float) else None
 
 
-def _mapping(loader: Any, node: Any) -> Any:
-    return loader.construct_mapping(node, deep=True)
-
-
 def _whole(text: str) -> int | float:
     """A whole number as JSON is read: beyond 64 bits, a float."""
     number = int(text)
@@ -111,7 +107,7 @@ _Loader.yaml_implicit_resolvers = {}
 _Loader.yaml_constructors = {
     f"{_CORE}str": yaml.CSafeLoader.construct_yaml_str,
     f"{_CORE}seq": yaml.CSafeLoader.construct_yaml_seq,
-    f"{_CORE}map": _mapping,
+    f"{_CORE}map": lambda loader, node: loader.construct_mapping(node, deep=True),
     None: _unknown,
 }
 _add_scalar("merge", "<<", ["<"], str)
