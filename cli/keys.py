@@ -148,7 +148,8 @@ def _rights_text(key: Key) -> str:
     """The rights of a key and the expiry, in words."""
     granted = [("reads", key.rights.read), ("writes", key.rights.write), ("calls", key.rights.models)]
     parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]
-    parts += [f"in {','.join(key.rights.group_names)}"] if key.rights.group_names else []
+    groups = key_json(key)["groups"]
+    parts += [f"in {','.join(groups)}"] if groups else []
     parts += ["admin"] if key.rights.admin else []
     parts += ["metrics"] if key.rights.metrics else []
     parts += [_limited(key)] if key.limits.given() else []

@@ -74,10 +74,16 @@ class Rights:
                 message = f"This key may not call every model, and {name!r} can name other models: leave it out."
                 raise ApiError(403, message, code="forbidden", type="permission_error", param=name)
 
-    @property
-    def group_names(self) -> tuple[str, ...]:
-        """The groups as text: * stands for all. `groups_of` reads the text."""
-        return ("*",) if self.groups is None else self.groups
+    def as_json(self) -> dict[str, Any]:
+        """The rights as `grants` and the accounts write them; of the groups, * stands for all (`groups_of`)."""
+        return {
+            "read": self.read.granted,
+            "write": self.write.granted,
+            "groups": ("*",) if self.groups is None else self.groups,
+            "models": self.models.granted,
+            "admin": self.admin,
+            "metrics": self.metrics,
+        }
 
 
 def are_collections(names: Collection[str]) -> bool:

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from proxy.access.keys import Key
 from proxy.access.limits import limits_of
@@ -79,19 +80,13 @@ def changed_limits(value: object) -> Mapping[str, object]:
     return value
 
 
-def key_json(key: Key) -> dict[str, object]:
+def key_json(key: Key) -> dict[str, Any]:
     """A key as JSON, without the secret."""
-    rights = key.rights
     return {
         "id": key.id,
         "name": key.name,
         "team": key.team,
-        "read": rights.read.granted,
-        "write": rights.write.granted,
-        "groups": rights.group_names,
-        "models": rights.models.granted,
-        "admin": rights.admin,
-        "metrics": rights.metrics,
+        **key.rights.as_json(),
         "created_s": key.created_s,
         "expires_s": key.expires_s,
         "revoked_s": key.revoked_s,

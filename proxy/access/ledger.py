@@ -17,7 +17,7 @@ from dataclasses import replace
 from math import inf
 from typing import Protocol
 
-from proxy.access.limits import Admission, Claim, LeaseGrant, Meter, Share, refusal
+from proxy.access.limits import Admission, LeaseGrant, Meter, Share, refusal
 from proxy.access.usage import UsageRow, row_of
 from proxy.caller import UNLIMITED
 from proxy.dialects.errors import ApiError
@@ -42,7 +42,7 @@ _RETRY_AFTER_S = 2
 class UsageStore(Protocol):
     """The accounts: usage is written here, and shares are leased here."""
 
-    def sync(self, claims: Sequence[Claim], rows: Sequence[UsageRow]) -> tuple[list[LeaseGrant], bool]:
+    def sync(self, claims: Sequence[Share], rows: Sequence[UsageRow]) -> tuple[list[LeaseGrant], bool]:
         """Report and lease in one transaction: a grant for each claim, and whether this process alone has shares.
 
         Raises RetrievalError.
@@ -101,10 +101,10 @@ class Ledger:
         ApiError 429, 503.
         """
         meter = self._meter(exchange)
-        tokens = max(least_tokens, min(wanted_tokens, meter.most_tokens()))
+        tokens = max(least_tokens, min([wanted_tokens, *(share.limit for share in meter.of_tokens())]))
         if not self._valid() or not meter.enough(tokens):
             meter = await self._until_enough(exchange, tokens, least_tokens)
-        meter.reserve(admission, min(tokens, meter.left_tokens()))
+        meter.reserve(admission, min([tokens, *(share.left for share in meter.of_tokens())]))
 
     async def reserve_next(
         self, exchange: Exchange, admission: Admission, used: Tokens, wanted_tokens: int, least_tokens: int
@@ -247,7 +247,7 @@ class Ledger:
             if waiting is not None:
                 waiting.set_result(None)
 
-    def _claims(self) -> list[tuple[Share, Claim]]:
+    def _claims(self) -> list[tuple[Share, Share]]:
         clock_s = self._clock_s()
         # A share whose lease was not renewed in time may belong to another process.
         keep_s = self._keep_s if self._valid() else -inf
@@ -261,7 +261,7 @@ class Ledger:
 
     def _granted(
         self,
-        claimed: Sequence[tuple[Share, Claim]],
+        claimed: Sequence[tuple[Share, Share]],
         rows: Sequence[UsageRow],
         grants: Sequence[LeaseGrant],
         alone: bool,
@@ -277,7 +277,7 @@ class Ledger:
         self._count(written=sum(row.kept for row in rows))
         self.trouble = ""
 
-    def _failed(self, claimed: Sequence[tuple[Share, Claim]], rows: list[UsageRow], error: RetrievalError) -> None:
+    def _failed(self, claimed: Sequence[tuple[Share, Share]], rows: list[UsageRow], error: RetrievalError) -> None:
         """Take the report back. Returned shares stay returned: the accounts may have got the report."""
         for share, claim in claimed:
             share.used += claim.used

@@ -9,7 +9,7 @@ The module never waits, reads no clock and uses no database.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import ceil, inf
 
@@ -21,13 +21,10 @@ NANO = 1_000_000_000  # billionths of a dollar: a token costs some hundred
 _FOR_EVER_S = 2**40
 _NO_TOKENS = Tokens(0, 0)
 _MOST = 10**15  # largest limit: sums fit into 64 bits
-
-
+# Name of a limit -> its words, as "requests a minute".
 WORDS = {
-    "rpm": "requests a minute", "tpm": "tokens a minute", "concurrency": "requests at once",
-    "tokens_per_day": "tokens a day", "tokens_per_month": "tokens a month", "usd_per_day": "dollars a day",
-    "usd_per_month": "dollars a month",
-}  # fmt: skip
+    name: f"{unit} {period if period == 'at once' else f'a {period}'}" for name, (unit, period) in MEASURES.items()
+}
 
 
 def limits_of(given: Mapping[str, object]) -> Limits:
@@ -67,8 +64,9 @@ def window(period: Period, now_s: float) -> tuple[int, int]:
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """The local process's part of one limit in one window, in units."""
+    """The local process's part of one limit of a key in one window, in units; a copy claims units of the accounts."""
 
+    key: str
     measure: str
     limit: int
     starts_s: int
@@ -116,27 +114,11 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A process's report on a share, with the wanted units."""
-
-    key: str
-    measure: str
-    limit: int
-    starts_s: int
-    ends_s: int
-    left: int
-    running: int
-    used: int
-    need: int
-    money: bool
-
-
-@dataclass(frozen=True, slots=True)
 class LeaseGrant:
-    """The answer to a claim. extra: additional units for the process (dollars: the rest); rest: unused units."""
+    """The answer to the claim of a share."""
 
-    extra: int
-    rest: int
+    extra: int  # additional units for the process; dollars: the rest
+    rest: int  # unused units
 
 
 @dataclass(slots=True, eq=False)
@@ -187,7 +169,7 @@ class Meter:
             for name, limit in limits.given().items():
                 share = self.shares.get(name)
                 if share is None or now_s >= share.ends_s:
-                    self.shares[name] = Share(name, units(name, limit), *window(MEASURES[name][1], now_s))
+                    self.shares[name] = Share(self.key, name, units(name, limit), *window(MEASURES[name][1], now_s))
             self.ends_s = min((share.ends_s for share in self.shares.values()), default=inf)
         return self
 
@@ -221,15 +203,9 @@ class Meter:
         """Whether a request may go on; tokens, requests: as in `wanted`."""
         return all(share.has(amount) for share, amount in self.wanted(tokens, requests))
 
-    def most_tokens(self) -> int:
-        """The smallest limit of tokens."""
-        limits = (share.limit for share in self.shares.values() if MEASURES[share.measure][0] == "tokens")
-        return min(limits, default=_MOST)
-
-    def left_tokens(self) -> int:
-        """The tokens that the process may still use."""
-        lefts = (share.left for share in self.shares.values() if MEASURES[share.measure][0] == "tokens")
-        return min(lefts, default=_MOST)
+    def of_tokens(self) -> Iterator[Share]:
+        """The shares of limits of tokens."""
+        return (share for share in self.shares.values() if MEASURES[share.measure][0] == "tokens")
 
     def enter(self, clock_s: float, requests: int = 1) -> Admission:
         """Take the units of a request at the admission. Call `enough` first."""
@@ -250,32 +226,21 @@ class Meter:
                 shares.append(share)
         admission.reserved_tokens, admission.reserved = tokens, tuple(shares)
 
-    def claims(self, clock_s: float, *, keep_s: float) -> Iterator[tuple[Share, Claim]]:
-        """The claims to report, whose usage then counts as reported. keep_s: how long an unused share is kept."""
+    def claims(self, clock_s: float, *, keep_s: float) -> Iterator[tuple[Share, Share]]:
+        """The shares to report, each with a copy that claims units; the usage then counts as reported.
+
+        keep_s: how long an unused share is kept.
+        """
         for share in self.shares.values():
             idle = clock_s - share.used_s > keep_s
             if share.left < 0 or idle:
                 share.left = 0  # negative: more used than reserved, as the claim reports
             if share.used or share.need or share.running or share.left:
-                yield (
-                    share,
-                    Claim(
-                        self.key,
-                        share.measure,
-                        share.limit,
-                        share.starts_s,
-                        share.ends_s,
-                        share.left,
-                        share.running,
-                        share.used,
-                        share.need,
-                        share.money,
-                    ),
-                )
+                yield share, replace(share)
                 share.used = share.need = 0
 
 
-def granted(claim: Claim, *, spent: int, others: int) -> LeaseGrant:
+def granted(claim: Share, *, spent: int, others: int) -> LeaseGrant:
     """The grant for a claim. spent: by all processes, with the claim; others: units leased to other processes.
 
     Grants half of the free units, so that the next process gets units; more if waiting requests need more.

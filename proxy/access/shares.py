@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from proxy.access.ledger import LEASE_S
-from proxy.access.limits import Claim, LeaseGrant, granted
+from proxy.access.limits import LeaseGrant, Share, granted
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import UsageRow, forget, money_spent, write
 
@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 _FORGET_EVERY_S = 3600.0
 _OVER_S = 120  # keeps the sum after the end of a window, because other clocks may be late
 
-Place = tuple[str, str, int]  # a key, a measure, the beginning of the window
+
+class Place(NamedTuple):
+    """A limit in one window."""
+
+    key: str
+    measure: str
+    starts_s: int
 
 
 class SqlUsageStore:
@@ -30,7 +36,7 @@ class SqlUsageStore:
         self._now_s = now_s
         self._forgot_s = 0.0
 
-    def sync(self, claims: Sequence[Claim], rows: Sequence[UsageRow]) -> tuple[list[LeaseGrant], bool]:
+    def sync(self, claims: Sequence[Share], rows: Sequence[UsageRow]) -> tuple[list[LeaseGrant], bool]:
         """Report and lease in one transaction: a grant for each claim, and whether only the local process has shares.
 
         Raises RetrievalError.
@@ -43,7 +49,7 @@ class SqlUsageStore:
             if forgets:
                 forget(sql, now_s - self._keep_s)
             used = {
-                (key, measure, starts_s): (amount, ends_s)
+                Place(key, measure, starts_s): (amount, ends_s)
                 for (key, (measure, starts_s, ends_s)), amount in money.items()
             }
             used |= {_place(claim): (claim.used, claim.ends_s) for claim in claims if claim.used}
@@ -54,7 +60,7 @@ class SqlUsageStore:
         return answer
 
     def _lease(
-        self, sql: "Connection", claims: Sequence[Claim], spent: Mapping[Place, int], now_s: float
+        self, sql: "Connection", claims: Sequence[Share], spent: Mapping[Place, int], now_s: float
     ) -> tuple[list[LeaseGrant], bool]:
         """Replace the leases of the local process."""
         from sqlalchemy import func, or_, select
@@ -65,7 +71,7 @@ class SqlUsageStore:
         sql.execute(leases.delete().where(or_(one.process == self._process, one.expires_s <= now_s)))
         place = (one.key, one.measure, one.starts_s)
         others = {
-            tuple(row[:3]): int(row[3]) for row in sql.execute(select(*place, func.sum(one.amount)).group_by(*place))
+            Place(*row[:3]): int(row[3]) for row in sql.execute(select(*place, func.sum(one.amount)).group_by(*place))
         }
         grants, rows = [], []
         for claim in claims:
@@ -74,44 +80,29 @@ class SqlUsageStore:
             grants.append(grant)
             amount = claim.running + claim.left + grant.extra
             if amount > 0 and not claim.money:
-                rows.append(
-                    {
-                        "process": self._process,
-                        "key": claim.key,
-                        "measure": claim.measure,
-                        "starts_s": claim.starts_s,
-                        "amount": amount,
-                        "expires_s": now_s + LEASE_S,
-                    }
-                )
+                row = {"process": self._process, "amount": amount, "expires_s": now_s + LEASE_S}
+                rows.append(at._asdict() | row)
         if rows:
             sql.execute(leases.insert(), rows)
         return grants, not others
 
 
-def _place(claim: Claim) -> Place:
-    return claim.key, claim.measure, claim.starts_s
+def _place(claim: Share) -> Place:
+    return Place(claim.key, claim.measure, claim.starts_s)
 
 
 def _spend(sql: "Connection", used: Mapping[Place, tuple[int, int]], now_s: float) -> dict[Place, int]:
     """Add to the sums of the windows, and return all sums."""
-    from sqlalchemy import bindparam, select
+    from sqlalchemy import select, tuple_
 
     from proxy.access.tables import spent
 
     one = spent.c
     sql.execute(spent.delete().where(one.ends_s <= now_s - _OVER_S))
-    before = {(row.key, row.measure, int(row.starts_s)): int(row.amount) for row in sql.execute(select(spent))}
-    after = {**before, **{at: before.get(at, 0) + amount for at, (amount, _) in used.items()}}
-    known = [{"k": at[0], "m": at[1], "s": at[2], "amount": after[at]} for at in used if at in before]
-    if known:
-        here = (one.key == bindparam("k")) & (one.measure == bindparam("m")) & (one.starts_s == bindparam("s"))
-        sql.execute(spent.update().where(here).values(amount=bindparam("amount")), known)
-    new = [
-        {"key": at[0], "measure": at[1], "starts_s": at[2], "ends_s": ends_s, "amount": after[at]}
-        for at, (_, ends_s) in used.items()
-        if at not in before
-    ]
-    if new:
-        sql.execute(spent.insert(), new)
-    return after
+    sums = {Place(row.key, row.measure, int(row.starts_s)): int(row.amount) for row in sql.execute(select(spent))}
+    sums |= {at: sums.get(at, 0) + amount for at, (amount, _) in used.items()}
+    if used:
+        sql.execute(spent.delete().where(tuple_(one.key, one.measure, one.starts_s).in_(used)))
+        rows = [at._asdict() | {"ends_s": ends_s, "amount": sums[at]} for at, (_, ends_s) in used.items()]
+        sql.execute(spent.insert(), rows)
+    return sums

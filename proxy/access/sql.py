@@ -200,27 +200,12 @@ def _unknown(id: str) -> UnknownKey:
 
 
 def _columns(key: Key) -> dict[str, object]:
-    return {
-        "id": key.id,
-        "name": key.name,
-        "team": key.team,
-        "created_s": key.created_s,
-        "expires_s": key.expires_s,
-        "revoked_s": key.revoked_s,
-        "rights": _granted(key),
-    }
+    names = ("id", "name", "team", "created_s", "expires_s", "revoked_s")
+    return {name: getattr(key, name) for name in names} | {"rights": _granted(key)}
 
 
 def _granted(key: Key) -> str:
-    rights = key.rights
-    granted = {"read": rights.read.granted, "write": rights.write.granted, "models": rights.models.granted}
-    more = {
-        "groups": rights.group_names,
-        "admin": rights.admin,
-        "metrics": rights.metrics,
-        "limits": key.limits.given(),
-    }
-    return orjson.dumps({**granted, **more}).decode()
+    return orjson.dumps({**key.rights.as_json(), "limits": key.limits.given()}).decode()
 
 
 def _key(row: "Row[Any]") -> Key:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.access.limits import NANO, Claim, LeaseGrant, Meter, Share, granted, limits_of, refusal, window
+from proxy.access.limits import NANO, LeaseGrant, Meter, Share, granted, limits_of, refusal, window
 from proxy.caller import MEASURES, UNLIMITED, Limits
 
 NOON_S = datetime(2026, 11, 22, 12, 0, 30, tzinfo=UTC).timestamp()
@@ -133,8 +133,8 @@ def test_other_limits_count_from_the_next_request_on() -> None:
     admission.close()
 
 
-def claim(limit: int, *, left: int = 0, running: int = 0, need: int = 0, money: bool = False) -> Claim:
-    return Claim("key-1", "rpm", limit, 0, 60, left, running, 0, need, money)
+def claim(limit: int, *, left: int = 0, running: int = 0, need: int = 0, money: bool = False) -> Share:
+    return Share("key-1", "usd_per_day" if money else "rpm", limit, 0, 60, left, running, need=need)
 
 
 @given(
@@ -163,7 +163,7 @@ def test_half_is_left_for_whoever_comes_next() -> None:
 @pytest.mark.parametrize("measure", MEASURES)
 def test_a_refusal_says_when_it_would_pass(measure: str) -> None:
     begin, end = window(MEASURES[measure][1], NOON_S)
-    share = Share(measure, 10, begin, end)
+    share = Share("key-1", measure, 10, begin, end)
     error = refusal(share, 1, now_s=NOON_S)
     after_s = {"minute": 30, "at once": 1}.get(MEASURES[measure][1], end - NOON_S)
     assert (error.status, error.headers) == (429, [(b"retry-after", b"%d" % after_s)])
@@ -174,6 +174,6 @@ def test_a_refusal_says_when_it_would_pass(measure: str) -> None:
 
 
 def test_what_can_never_pass_says_so() -> None:
-    error = refusal(Share("tpm", 10, *window("minute", NOON_S)), 11, now_s=NOON_S)
+    error = refusal(Share("key-1", "tpm", 10, *window("minute", NOON_S)), 11, now_s=NOON_S)
     assert error.headers == [(b"x-should-retry", b"false")]
     assert "needs about 11 tokens" in error.message
