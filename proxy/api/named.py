@@ -7,23 +7,20 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import parse_options_header
 
+from proxy.api.multipart import MAX_CONTENT_TYPE_BYTES, PartReader, boundary_of
 from proxy.asgi import Scope
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import MAX_MODEL_CHARS, JsonBody
 
-if TYPE_CHECKING:
-    from python_multipart.multipart import MultipartCallbacks
-
 _MULTIPART = b"multipart/"  # some form parsers accept any of the names
 _URL_ENCODED = b"application/x-www-form-urlencoded"
 _MOST_PARTS = 1000
-MAX_CONTENT_TYPE_BYTES = 1000  # of a form: 60 KB of semicolons take 40 ms to read
 # How an object of names begins, in UTF-8, 16 or 32. Some readers take one from bytes that are no JSON: they stop at its
 # end, guess the encoding, take NaN or a broken letter.
 _OBJECT = re.compile(rb'[\s\0\xef\xbb\xbf\xfe\xff]*+\{[\s\0]*+"')
@@ -86,15 +83,13 @@ def _json_of(raw: bytes, *, said: bool) -> JsonBody | None:
 def _in_form(raw: bytes, content_type: bytes) -> Named | None:
     if len(content_type) > MAX_CONTENT_TYPE_BYTES:
         raise _unreadable(f"its content-type is longer than {MAX_CONTENT_TYPE_BYTES} bytes")
-    _, said = parse_options_header(content_type)
-    boundary = said.get(b"boundary", b"")
-    if not 1 <= len(boundary) <= 70 or content_type.lower().count(b"boundary") != 1:
+    boundary = boundary_of(content_type)
+    if not boundary or content_type.lower().count(b"boundary") != 1:
         raise _unreadable("its content-type names no boundary, or more than one")
-    found = _Fields(raw)
-    parser = MultipartParser(boundary, found.callbacks())
+    found = _Fields(boundary, raw)
     try:
-        parser.write(raw)
-        parser.finalize()
+        found.parser.write(raw)
+        found.parser.finalize()
     except FormParserError as error:
         raise _unreadable("it does not keep to the format") from error
     if not found.whole:
@@ -117,57 +112,32 @@ def _in_form(raw: bytes, content_type: bytes) -> Named | None:
     return Named(model, lambda name: raw if name == model else raw[:start] + name.encode() + raw[end:], {})
 
 
-class _Fields:
-    """Finds the field `model` among the parts of a form, as the parser reads the parts."""
+class _Fields(PartReader):
+    """Finds the field `model` among the parts of a form."""
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, boundary: bytes, raw: bytes) -> None:
+        super().__init__(boundary)
         self._raw = raw
         self.parts = 0
-        self._name = self._value = b""
-        self._dispositions: list[bytes] = []
-        self._encoded = False
         self._is_model = False
         self.model: tuple[int, int] | None = None  # start and end of the value
-        self.whole = False
 
-    def callbacks(self) -> "MultipartCallbacks":
-        return {
-            "on_part_begin": self._begin,
-            "on_header_field": self._header_name,
-            "on_header_value": self._header_value,
-            "on_header_end": self._header_end,
-            "on_headers_finished": self._headers_end,
-            "on_part_data": self._data,
-            "on_end": self._end,
-        }
-
-    def _begin(self) -> None:
+    def on_part(self) -> None:
         self.parts += 1
         if self.parts > _MOST_PARTS:
             raise _unreadable(f"it has more than {_MOST_PARTS} parts")
-        self._dispositions, self._encoded, self._is_model = [], False, False
-
-    def _header_name(self, data: bytes, start: int, end: int) -> None:
-        self._name += data[start:end]
-
-    def _header_value(self, data: bytes, start: int, end: int) -> None:
-        self._value += data[start:end]
-
-    def _header_end(self) -> None:
-        name, value = self._name.strip().lower(), self._value
-        self._name = self._value = b""
-        if name == b"content-disposition":
-            self._dispositions.append(value)
-        elif name == b"content-type" and value.strip().lower().startswith(_MULTIPART):
-            raise _unreadable("a part is a form of its own")
-        elif name == b"content-transfer-encoding":
-            self._encoded = value.strip().lower() not in (b"7bit", b"8bit", b"binary")
-
-    def _headers_end(self) -> None:
-        names = _NAME.findall(_QUOTED.sub(b'""', b"".join(self._dispositions)))
-        if len(self._dispositions) != 1 or names != [b""]:
+        dispositions, encoded = [], False
+        for header, value in self.headers:
+            if header == b"content-disposition":
+                dispositions.append(value)
+            elif header == b"content-type" and value.strip().lower().startswith(_MULTIPART):
+                raise _unreadable("a part is a form of its own")
+            elif header == b"content-transfer-encoding":
+                encoded = value.strip().lower() not in (b"7bit", b"8bit", b"binary")
+        names = _NAME.findall(_QUOTED.sub(b'""', b"".join(dispositions)))
+        if len(dispositions) != 1 or names != [b""]:
             raise _unreadable("a part has no name, or more than one")
-        _, said = parse_options_header(self._dispositions[0])
+        _, said = parse_options_header(dispositions[0])
         name = said.get(b"name", b"")
         if name.lstrip(b" '\"").startswith(b"=?"):  # RFC 2047: some readers decode the name
             raise _unreadable("a part's name is encoded")
@@ -175,7 +145,7 @@ class _Fields:
         if not self._is_model and _read_name(name) == "model":
             message = f"The form's {name.decode('utf-8', 'replace')!r} could be read as 'model': write 'model', once."
             raise ApiError(400, message, code="ambiguous_field", param="model")
-        if self._is_model and self._encoded:
+        if self._is_model and encoded:
             raise _unreadable("its model is encoded")
         if self._is_model and self.model is not None:
             message = "The form has 'model' twice: send it once."
@@ -183,16 +153,13 @@ class _Fields:
         if self._is_model:
             self.model = (0, 0)
 
-    def _data(self, data: bytes, start: int, end: int) -> None:
+    def on_data(self, data: bytes, start: int, end: int) -> None:
         if not self._is_model:
             return
         assert self.model is not None, "its headers came before"
         if data is not self._raw or self.model[1] not in (0, start):
             raise _unreadable("its model is in pieces")
         self.model = (self.model[0] or start, end)
-
-    def _end(self) -> None:
-        self.whole = True
 
 
 def _read_name(name: bytes) -> str:

@@ -7,21 +7,17 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.message import Message
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Meta, Struct
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import parse_options_header
 
 from proxy.api.knowledge.parameters import clean_text, invalid
-from proxy.api.named import MAX_CONTENT_TYPE_BYTES
+from proxy.api.multipart import MAX_CONTENT_TYPE_BYTES, PartReader, boundary_of
 from proxy.asgi import Receive, Scope
 from proxy.body import ClientGone, check_announced, too_large
 from proxy.dialects.errors import ApiError
 from retrieval.index.spool import Spool
-
-if TYPE_CHECKING:
-    from python_multipart.multipart import MultipartCallbacks
 
 BINARY = Meta(extra_json_schema={"format": "binary"})  # of a text: a file in a form
 MOST_FILES = 1000  # per request
@@ -101,38 +97,25 @@ def _unwanted(making: "asyncio.Future[Spool]") -> None:
         making.result().close()
 
 
-class _Reading:
+class _Reading(PartReader):
     """A form during reading."""
 
     def __init__(self, boundary: bytes, spool: Spool, options: UploadOptions) -> None:
+        super().__init__(boundary)
         self._spool = spool
         self._most = options.max_file_bytes
         self._form = Form()
-        self._whole = False
-        self._header = self._value = b""
-        self._disposition = b""
         self._file: File | None = None  # the current part
-        self._name = ""
+        self._field_name = ""
         self._field = bytearray()
         self._field_bytes = 0
         self._waiting: list[tuple[int, bytes]] = []  # not written yet
         self.gathered = 0  # bytes of the fields
-        calls: MultipartCallbacks = {
-            "on_part_begin": self._begin,
-            "on_header_field": self._on_field,
-            "on_header_value": self._on_value,
-            "on_header_end": self._on_header,
-            "on_headers_finished": self._headers,
-            "on_part_data": self._data,
-            "on_part_end": self._end,
-            "on_end": self._finish,
-        }
-        self._parser = MultipartParser(boundary, calls)
 
     def feed(self, data: bytes) -> None:
         """Raises ApiError."""
         try:
-            self._parser.write(data)
+            self.parser.write(data)
         except FormParserError as error:
             raise _no_form() from error
 
@@ -143,48 +126,35 @@ class _Reading:
             self._spool.append(number, data)
 
     def form(self) -> Form:
-        if not self._whole:
+        if not self.whole:
             raise _no_form()
         return self._form
 
-    def _begin(self) -> None:
-        self._disposition = self._header = self._value = b""
-        self._file, self._name = None, ""
+    def on_part(self) -> None:
+        self._file = None
         self._field.clear()
-
-    def _on_field(self, data: bytes, start: int, end: int) -> None:
-        self._header += data[start:end]
-
-    def _on_value(self, data: bytes, start: int, end: int) -> None:
-        self._value += data[start:end]
-
-    def _on_header(self) -> None:
-        if self._header.lower() == b"content-disposition":
-            self._disposition = self._value
-        self._header = self._value = b""
-
-    def _headers(self) -> None:
-        _, options = parse_options_header(self._disposition)
-        self._name = options.get(b"name", b"").decode("utf-8", "replace")
-        filename = _filename(self._disposition, options)
+        disposition = dict(self.headers).get(b"content-disposition", b"")
+        _, options = parse_options_header(disposition)
+        self._field_name = options.get(b"name", b"").decode("utf-8", "replace")
+        filename = _filename(disposition, options)
         if filename is None:
             if len(self._form.fields) >= _MOST_FIELDS:
-                raise invalid(f"a form has at most {_MOST_FIELDS} fields", self._name)
+                raise invalid(f"a form has at most {_MOST_FIELDS} fields", self._field_name)
             return
         number = len(self._form.files)
         if number >= MOST_FILES:
-            raise invalid(f"a form has at most {MOST_FILES} files", self._name)
+            raise invalid(f"a form has at most {MOST_FILES} files", self._field_name)
         name = bare(clean_text(filename))
-        self._file = File(self._name, name, self._spool.name(number))
+        self._file = File(self._field_name, name, self._spool.name(number))
         self._form.files.append(self._file)
         self._waiting.append((number, b""))
 
-    def _data(self, data: bytes, start: int, end: int) -> None:
+    def on_data(self, data: bytes, start: int, end: int) -> None:
         if self._file is None:
             self._field_bytes += end - start
             if self._field_bytes > _MOST_FIELD_BYTES:
                 message = f"The fields of a form have at most {_MOST_FIELD_BYTES // 1024} KB."
-                raise ApiError(413, message, code="body_too_large", param=self._name)
+                raise ApiError(413, message, code="body_too_large", param=self._field_name)
             self._field += data[start:end]
             return
         self._file.bytes += end - start
@@ -194,12 +164,9 @@ class _Reading:
         self._waiting.append((len(self._form.files) - 1, data[start:end]))
         self.gathered += end - start
 
-    def _end(self) -> None:
+    def on_part_end(self) -> None:
         if self._file is None:
-            self._form.fields[self._name] = clean_text(self._field.decode("utf-8", "replace"))
-
-    def _finish(self) -> None:
-        self._whole = True
+            self._form.fields[self._field_name] = clean_text(self._field.decode("utf-8", "replace"))
 
 
 def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> str | None:
@@ -228,9 +195,8 @@ def _boundary(scope: Scope, options: UploadOptions) -> bytes:
     media, boundary = b"", b""
     for name, value in scope["headers"]:
         if name == b"content-type" and len(value) <= MAX_CONTENT_TYPE_BYTES:
-            media, said = parse_options_header(value)
-            boundary = said.get(b"boundary", b"")
-    if media.lower() != b"multipart/form-data" or not 1 <= len(boundary) <= 70:
+            media, boundary = parse_options_header(value)[0], boundary_of(value)
+    if media.lower() != b"multipart/form-data" or not boundary:
         message = "Send the files as a form, with content-type: multipart/form-data and its boundary."
         raise ApiError(415, message, code="unsupported_content_type")
     return boundary
