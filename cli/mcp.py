@@ -11,7 +11,6 @@ from config.sections import Settings
 from config.settings import KEY
 from proxy.access.keys import Keyring
 from proxy.api.mcp import server
-from proxy.api.tools import Tools
 from proxy.caller import EVERYTHING, Rights
 from proxy.dialects.errors import ApiError
 
@@ -48,8 +47,7 @@ async def command(settings: Settings) -> int:
     except ApiError as error:  # known before any program waits for an answer
         raise click.ClickException(error.message) from error
     async with knowledge(settings) as documents:
-        tools = Tools(documents, settings.retrieval)
-        offered = server(tools, rights, deadline_s=settings.retrieval.deadline_s)
+        offered = server(documents, settings.retrieval, rights)
         async with stdio_server() as (read, write):
             await offered.run(read, write, offered.create_initialization_options())
     return 0

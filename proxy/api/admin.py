@@ -11,11 +11,10 @@ SQL runs in two separate threads: neither the event loop nor the checks for revo
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
-import orjson
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.routing import Route
 
@@ -25,10 +24,11 @@ from proxy.access.key_credentials import FIXED, BadCredential, KeyCredentials
 from proxy.access.keys import Key as StoredKey
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts, UnknownKey
-from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
-from proxy.api.knowledge.declarations import Closed, Declaration, Open, doc, handlers_of, named, operation
-from proxy.api.knowledge.parameters import checked, invalid, query_of
-from proxy.asgi import Receive, Scope, Send, send_json, send_whole
+from proxy.access.usage import COMPARISONS, as_csv, sums, usage_query
+from proxy.api.knowledge.declarations import Closed, Open, doc, named, operation
+from proxy.api.knowledge.endpoint import Call, Rules, routes_of
+from proxy.api.knowledge.parameters import checked, invalid
+from proxy.asgi import Scope
 from proxy.body import whole_body
 from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.dialects.json_body import JsonBody, by_size
@@ -41,10 +41,8 @@ USAGE = "/v1/usage"  # a configuration may relay the path instead
 _KEYS = "/v1/admin/keys"
 _THREADS = 2
 _RETRY_AFTER_S = 2
-_NO_STORE = [(b"cache-control", b"no-store")]
 
 _T = TypeVar("_T")
-Reply = tuple[int, Mapping[str, Any] | str]  # status, and JSON or CSV
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Credential = Annotated[str, Meta(min_length=1, max_length=10000)] | None
 Granted = Annotated[
@@ -175,7 +173,7 @@ _THE_NAMES = "The names of the key's credentials"
 _WITH_SECRET = "The key with the secret, which is shown only once"
 
 
-class Admin:
+class Admin(Rules):
     """The routes of administration."""
 
     def __init__(
@@ -186,110 +184,107 @@ class Admin:
         self._credentials = credentials
         self._max_body_bytes = max_body_bytes
         self._threads = ThreadPoolExecutor(_THREADS, "accounts")
+        self.headers = [(b"cache-control", b"no-store")]
 
     def routes(self, *, usage: bool) -> list[Route]:
         """usage: with the route for a key's own usage."""
-        return [Route(path, _Endpoint(path, of)) for path, of in handlers_of(self).items() if usage or path != USAGE]
+        return [route for route in routes_of(self, self) if usage or route.path != USAGE]
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
-    @operation(f"GET {_KEYS}", "admin", KeyList, "All keys")
-    async def list_keys(self, _scope: Scope, _receive: Receive) -> Reply:
+    @operation(f"GET {_KEYS}", "admin", "All keys")
+    async def list_keys(self, _call: Call) -> KeyList:
         """All keys, without secrets."""
-        keys = await self._do(self._accounts.keys)
-        return 200, {"object": "list", "data": [_row(key) for key in keys]}
+        return KeyList([_row(key) for key in await self._do(self._accounts.keys)])
 
-    @operation(f"POST {_KEYS}", "admin", CreatedKey, _WITH_SECRET, status=201, body=_NewKey)
-    async def create_key(self, scope: Scope, receive: Receive) -> Reply:
+    @operation(f"POST {_KEYS}", "admin", _WITH_SECRET, status=201)
+    async def create_key(self, call: Call, body: Annotated[Mapping[str, Any], _NewKey]) -> CreatedKey:
         """Make a key."""
-        grant = grant_of(await self._fields(scope, receive, _NewKey))
-        key, secret = await self._change(lambda: grant.make(self._accounts))
-        return 201, {**_row(_changed(scope, key, "created")), "secret": secret}
+        grant = grant_of(body)
+        return _with_secret(call, "created", *await self._change(lambda: grant.make(self._accounts)))
 
-    @operation(f"GET {_KEYS}/{{id}}", "admin", Key, "The key")
-    async def read_key(self, scope: Scope, _receive: Receive) -> Reply:
+    @operation(f"GET {_KEYS}/{{id}}", "admin", "The key")
+    async def read_key(self, call: Call) -> Key:
         """A key, without the secret."""
-        return 200, _row(await self._do(lambda: self._accounts.key(_id(scope))))
+        return _row(await self._do(lambda: self._accounts.key(call.path["id"])))
 
-    @operation(f"PATCH {_KEYS}/{{id}}", "admin", Key, "The key", body=_KeyLimits)
-    async def limit_key(self, scope: Scope, receive: Receive) -> Reply:
+    @operation(f"PATCH {_KEYS}/{{id}}", "admin", "The key")
+    async def limit_key(self, call: Call, body: Annotated[Mapping[str, Any], _KeyLimits]) -> Key:
         """Change limits of a key; null removes a limit."""
-        fields = await self._fields(scope, receive, _KeyLimits)
-        limits = changed_limits(fields.get("limits"))
+        limits = changed_limits(body.get("limits"))
         if not limits:
             raise BadGrant("limits must name some, e.g. rpm", "limits")
-        key = await self._change(lambda: self._accounts.limit(_id(scope), limits))
-        return 200, _row(_changed(scope, key, "limited"))
+        key = await self._change(lambda: self._accounts.limit(call.path["id"], limits))
+        return _row(_changed(call, "limited", key))
 
-    @operation(f"DELETE {_KEYS}/{{id}}", "admin", Key, "The key")
-    async def revoke_key(self, scope: Scope, _receive: Receive) -> Reply:
+    @operation(f"DELETE {_KEYS}/{{id}}", "admin", "The key")
+    async def revoke_key(self, call: Call) -> Key:
         """Revoke a key."""
-        key = await self._change(lambda: self._accounts.revoke(_id(scope)))
-        return 200, _row(_changed(scope, key, "revoked"))
+        return _row(_changed(call, "revoked", await self._change(lambda: self._accounts.revoke(call.path["id"]))))
 
-    @operation(
-        f"POST {_KEYS}/{{id}}/rotate", "admin", CreatedKey, _WITH_SECRET, body=_Rotation, told={"required": False}
-    )
-    async def rotate_key(self, scope: Scope, receive: Receive) -> Reply:
+    @operation(f"POST {_KEYS}/{{id}}/rotate", "admin", _WITH_SECRET, told={"required": False})
+    async def rotate_key(self, call: Call, body: Annotated[Mapping[str, Any], _Rotation]) -> CreatedKey:
         """Replace a key by a new key with the same rights."""
-        fields = await self._fields(scope, receive, _Rotation)
-        keep_s = duration_s(fields.get("keep"), "keep") or 0.0
-        key, secret = await self._change(lambda: self._accounts.rotate(_id(scope), keep_s=keep_s))
-        return 200, {**_row(_changed(scope, key, "rotated")), "secret": secret}
+        keep_s = duration_s(body.get("keep"), "keep") or 0.0
+        rotated = await self._change(lambda: self._accounts.rotate(call.path["id"], keep_s=keep_s))
+        return _with_secret(call, "rotated", *rotated)
 
     # --- credentials of keys -----------------------------------------------------------------------------------------
 
-    @operation(f"GET {_KEYS}/{{id}}/credentials", "admin", Credentials, _THE_NAMES)
-    async def list_credentials(self, scope: Scope, _receive: Receive) -> Reply:
+    @operation(f"GET {_KEYS}/{{id}}/credentials", "admin", _THE_NAMES)
+    async def list_credentials(self, call: Call) -> Credentials:
         """The names of a key's credentials for action sets, without values."""
-        return 200, await self._do(lambda: self._names(_id(scope)))
+        return await self._do(lambda: self._names(call.path["id"]))
 
-    @operation(f"PATCH {_KEYS}/{{id}}/credentials/{{set}}", "admin", Credentials, _THE_NAMES, body=_ChangedCredentials)
-    async def change_credentials(self, scope: Scope, receive: Receive) -> Reply:
+    @operation(f"PATCH {_KEYS}/{{id}}/credentials/{{set}}", "admin", _THE_NAMES)
+    async def change_credentials(
+        self, call: Call, body: Annotated[Mapping[str, Any], _ChangedCredentials]
+    ) -> Credentials:
         """Set credentials of a key for an action set; null removes a credential."""
-        fields = await self._fields(scope, receive, _ChangedCredentials)
-        values = _credentials(fields)
-        await self._do(lambda: self._credentials.change(_id(scope), _set(scope), values))
-        logs.write_line(f"{_id(scope)} has other credentials by {exchange_of(scope).key}")
-        return 200, await self._do(lambda: self._names(_id(scope)))
+        id, values = call.path["id"], _credentials(body)
+        await self._do(lambda: self._credentials.change(id, call.path["set"], values))
+        logs.write_line(f"{id} has other credentials by {call.exchange.key}")
+        return await self._do(lambda: self._names(id))
 
-    @operation(f"DELETE {_KEYS}/{{id}}/credentials/{{set}}", "admin", Credentials, _THE_NAMES)
-    async def remove_credentials(self, scope: Scope, _receive: Receive) -> Reply:
+    @operation(f"DELETE {_KEYS}/{{id}}/credentials/{{set}}", "admin", _THE_NAMES)
+    async def remove_credentials(self, call: Call) -> Credentials:
         """Delete all credentials of a key for an action set."""
-        if await self._do(lambda: self._credentials.remove(_id(scope), _set(scope))):
-            logs.write_line(f"{_id(scope)} has fewer credentials by {exchange_of(scope).key}")
-        return 200, await self._do(lambda: self._names(_id(scope)))
+        id = call.path["id"]
+        if await self._do(lambda: self._credentials.remove(id, call.path["set"])):
+            logs.write_line(f"{id} has fewer credentials by {call.exchange.key}")
+        return await self._do(lambda: self._names(id))
 
-    def _names(self, id: str) -> dict[str, object]:
+    def _names(self, id: str) -> Credentials:
         self._accounts.key(id)  # raises UnknownKey
-        rows = [{"set": one.set, "name": one.name} for one in self._credentials.names(id)]
-        return {"object": "list", "data": rows}
+        return Credentials([_Credential(one.set, one.name) for one in self._credentials.names(id)])
 
     # --- usage -------------------------------------------------------------------------------------------------------
 
-    @operation("GET /v1/admin/usage", "admin", _SUMS, "Sums, by group", query=_UsageQuery)
-    async def read_usage(self, scope: Scope, _receive: Receive) -> Reply:
+    @operation("GET /v1/admin/usage", "admin", "Sums, by group", gives=_SUMS)
+    async def read_usage(self, call: Call, query: _UsageQuery) -> Usage | str:
         """Sums of usage."""
-        asked = query_of(scope, _UsageQuery)
-        key = asked.key
+        key = query.key
         if key and key != COMPARISONS:
             await self._do(lambda: self._accounts.key(key))  # raises UnknownKey for an unknown key
-        return await self._summed(scope, asked, key, by=asked.by)
+        return await self._summed(call, query, key, by=query.by)
 
-    @operation(f"GET {USAGE}", "usage", _SUMS, "Sums, by group", query=_OwnUsageQuery)
-    async def read_own_usage(self, scope: Scope, _receive: Receive) -> Reply:
+    @operation(f"GET {USAGE}", "usage", "Sums, by group", gives=_SUMS)
+    async def read_own_usage(self, call: Call, query: _OwnUsageQuery) -> Usage | str:
         """Sums of the usage of the caller's key."""
-        asked = query_of(scope, _OwnUsageQuery)
-        return await self._summed(scope, asked, exchange_of(scope).key, by="model" if asked.by is None else asked.by)
+        return await self._summed(call, query, call.exchange.key, by="model" if query.by is None else query.by)
 
-    async def _summed(self, scope: Scope, asked: _OwnUsageQuery, key: str | None, *, by: str | None) -> Reply:
+    async def _summed(self, call: Call, asked: _OwnUsageQuery, key: str | None, *, by: str | None) -> Usage | str:
+        """Sums, as CSV if the client wants CSV: by the parameter, else by the header."""
         try:
             query = usage_query(by=by, since=asked.since, until=asked.until, key=key)
         except ValueError as error:
             raise invalid(str(error), str(error).partition(" ")[0]) from error
-        in_csv = _in_csv(scope, asked.format)
         rows = await self._do(lambda: sums(self._accounts, query))
-        return 200, as_csv(rows, query) if in_csv else _sums(rows, query)
+        accepted = b",".join(value for name, value in call.scope["headers"] if name == b"accept")
+        if asked.format == "csv" or (asked.format is None and b"text/csv" in accepted.lower()):
+            return as_csv(rows, query)
+        used = [Used(**row) for row in rows]
+        return Usage(cast(Any, query.by), query.since or None, query.until or None, query.key or None, used)
 
     # --- both --------------------------------------------------------------------------------------------------------
 
@@ -307,31 +302,24 @@ class Admin:
 
         return await self._do(changed)
 
-    async def _fields(self, scope: Scope, receive: Receive, kind: type[Struct]) -> Mapping[str, Any]:
-        """The members of the body, all among those of `kind`; an empty body has no members."""
-        body = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
+    def check(self, scope: Scope, methods: Sequence[str]) -> None:
+        if scope["path"] != USAGE:
+            _must_be_admin(scope)
+        if scope["method"] not in methods:
+            raise method_not_allowed(scope["method"], scope["path"], methods)
+
+    async def fields(self, call: Call, kind: type[Struct]) -> Mapping[str, Any]:
+        """As in `Rules`; an empty body has no fields."""
+        body = await whole_body(call.scope, call.receive, max_bytes=self._max_body_bytes)
         if not body:
             return {}
-        must_be_json(scope)
+        must_be_json(call.scope)
         return await by_size(body, lambda: checked(JsonBody.parse(body).fields, kind.__struct_fields__))
 
-
-class _Endpoint:
-    """One route: the admitted callers, the answer to each method, and the errors of the accounts."""
-
-    def __init__(self, path: str, handlers: Mapping[str, tuple[Declaration, Callable[..., Any]]]) -> None:
-        self._own = path == USAGE
-        self._answers = {method: handler for method, (_, handler) in handlers.items()}
-        if "GET" in self._answers:
-            self._answers["HEAD"] = self._answers["GET"]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._own:
-            _must_be_admin(scope)
-        if scope["method"] not in self._answers:
-            raise method_not_allowed(scope["method"], scope["path"], list(self._answers))
+    @contextlib.asynccontextmanager
+    async def asking(self, **_deadlines: bool) -> AsyncIterator[None]:
         try:
-            status, body = await self._answers[scope["method"]](scope, receive)
+            yield
         except BadGrant as error:
             raise invalid(str(error), error.param) from error
         except BadCredential as error:
@@ -344,10 +332,6 @@ class _Endpoint:
             again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
             message = f"The accounts cannot be reached: {error}."
             raise ApiError(503, message, code="accounts_unavailable", type="server_error", headers=again) from error
-        if isinstance(body, str):
-            await send_whole(send, status, body.encode(), b"text/csv; charset=utf-8", _NO_STORE)
-        else:
-            await send_json(send, status, orjson.dumps(body), _NO_STORE)
 
 
 def _must_be_admin(scope: Scope) -> None:
@@ -361,16 +345,6 @@ def _must_be_admin(scope: Scope) -> None:
     if scope["method"] not in ("GET", "HEAD") and not exchange.key:
         message = "Only an admin's key may change keys here: make the first one with `ragway keys create NAME --admin`."
         raise ApiError(403, message, code="forbidden", type="permission_error")
-
-
-def _id(scope: Scope) -> str:
-    id: str = scope["path_params"]["id"]
-    return id
-
-
-def _set(scope: Scope) -> str:
-    name: str = scope["path_params"]["set"]
-    return name
 
 
 def _credentials(fields: Mapping[str, Any]) -> Mapping[str, str | None]:
@@ -388,22 +362,15 @@ def _credentials(fields: Mapping[str, Any]) -> Mapping[str, str | None]:
     return values
 
 
-def _row(key: StoredKey) -> dict[str, object]:
-    return {"object": "admin.key", **key_json(key)}
+def _row(key: StoredKey) -> Key:
+    return Key(**key_json(key))
 
 
-def _changed(scope: Scope, key: StoredKey, what: str) -> StoredKey:
+def _with_secret(call: Call, what: str, key: StoredKey, secret: str) -> CreatedKey:
+    return CreatedKey(**key_json(_changed(call, what, key)), secret=secret)
+
+
+def _changed(call: Call, what: str, key: StoredKey) -> StoredKey:
     """Log the change with the caller's key, and return the changed key."""
-    logs.write_line(f"{key.id} was {what} by {exchange_of(scope).key}")
+    logs.write_line(f"{key.id} was {what} by {call.exchange.key}")
     return key
-
-
-def _sums(rows: list[dict[str, Any]], query: UsageQuery) -> dict[str, Any]:
-    days = {"since": query.since or None, "until": query.until or None}
-    return {"object": "usage", "by": query.by, **days, "key": query.key or None, "data": rows}
-
-
-def _in_csv(scope: Scope, format: str | None) -> bool:
-    """Whether the client wants CSV: by the parameter, else by the header."""
-    accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
-    return format == "csv" or (format is None and b"text/csv" in accepted.lower())

@@ -6,16 +6,15 @@ The server keeps no state between requests (no sessions of the protocol), so any
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from config.sections import RetrievalSettings
-from proxy.api.knowledge.access import no_index
-from proxy.api.knowledge.declarations import Open
+from proxy.api.knowledge.access import index_errors, no_index
 from proxy.api.tools import Tools, tool_schemas
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.body import whole_body
@@ -23,11 +22,10 @@ from proxy.caller import Rights
 from proxy.dialects.content_encoding import content_encoding
 from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
-from retrieval.errors import IndexDown, RetrievalError
+from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 
 if TYPE_CHECKING:
-    from mcp import types
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -42,7 +40,8 @@ class Mcp:
     """The protocol over HTTP: an answer per request."""
 
     def __init__(self, knowledge: Knowledge, settings: RetrievalSettings, *, max_body_bytes: int) -> None:
-        self._tools, self._settings = Tools(knowledge, settings), settings
+        self._knowledge = knowledge
+        self._settings = settings
         self._max_body_bytes = max_body_bytes
         self._starting: asyncio.Task[StreamableHTTPSessionManager] | None = None
         self._running: asyncio.Task[None] | None = None
@@ -71,7 +70,7 @@ class Mcp:
 
             # `auth` has checked the caller and the origin.
             return StreamableHTTPSessionManager(
-                server(self._tools, _rights, deadline_s=self._settings.deadline_s),
+                server(self._knowledge, self._settings, _rights),
                 stateless=True,
                 json_response=True,
                 max_request_body_size=min(self._max_body_bytes, _MOST_BYTES),
@@ -95,7 +94,7 @@ def _received(body: bytes, receive: Receive) -> Receive:
 
 
 def server(
-    tools: Tools, rights: "Callable[[ServerRequestContext[Any, Any]], Rights]", *, deadline_s: float
+    knowledge: Knowledge, settings: RetrievalSettings, rights: "Callable[[ServerRequestContext[Any, Any]], Rights]"
 ) -> "Server[Any]":
     """The server of the tools; rights: of a request's caller. Raises ApiError for a caller without rights."""
     from mcp import types
@@ -103,12 +102,13 @@ def server(
     from mcp.shared.exceptions import MCPError
 
     logging.getLogger("mcp").setLevel(logging.WARNING)  # logs every request
+    tools = Tools(knowledge, settings)
     answers = {"search": tools.search, "fetch": tools.fetch}
 
     async def list_tools(context: "ServerRequestContext[Any, Any]", _params: object) -> types.ListToolsResult:
         names: list[str] = []
         with suppress(ApiError, RetrievalError, TimeoutError):  # the tools are listed also without an index
-            async with asyncio.timeout(deadline_s):
+            async with asyncio.timeout(settings.deadline_s):
                 names = await tools.readable(rights(context))
         reading = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
         there = f" Collections: {', '.join(names)}." if names else ""
@@ -133,35 +133,16 @@ def server(
         answer = answers.get(params.name)
         if answer is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are search and fetch")
-        async with _refusals() as refused:
-            async with asyncio.timeout(deadline_s):
-                return _answered(await answer(params.arguments or {}, rights(context)))
-        return types.CallToolResult(content=[types.TextContent(type="text", text=refused[0])], is_error=True)
+        try:
+            with index_errors():
+                async with asyncio.timeout(settings.deadline_s):
+                    found = await answer(params.arguments or {}, rights(context))
+        except ApiError as error:
+            return types.CallToolResult(content=[types.TextContent(type="text", text=error.message)], is_error=True)
+        text = types.TextContent(type="text", text=msgspec.json.encode(found).decode())  # some programs read only text
+        return types.CallToolResult(content=[text], structured_content=msgspec.to_builtins(found))
 
     return Server("ragway", version=version("ragway"), on_list_tools=list_tools, on_call_tool=call_tool)
-
-
-@asynccontextmanager
-async def _refusals() -> AsyncIterator[list[str]]:
-    """The text of a refusal, if the request was refused."""
-    words: list[str] = []
-    try:
-        yield words
-    except ApiError as error:
-        words.append(error.message)
-    except TimeoutError:
-        words.append("The index took too long: try again later.")
-    except IndexDown:
-        words.append("The index is down, and is started again: try again later.")
-    except RetrievalError as error:
-        words.append(f"{error}.")
-
-
-def _answered(found: Open) -> "types.CallToolResult":
-    from mcp import types
-
-    text = types.TextContent(type="text", text=msgspec.json.encode(found).decode())  # for programs that read only text
-    return types.CallToolResult(content=[text], structured_content=msgspec.to_builtins(found))
 
 
 def _rights(context: "ServerRequestContext[Any, Any]") -> Rights:

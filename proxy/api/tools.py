@@ -79,7 +79,8 @@ class Tools:
     """The answers of the tools, independent of the transport."""
 
     def __init__(self, knowledge: Knowledge, settings: RetrievalSettings) -> None:
-        self._knowledge, self._settings = knowledge, settings
+        self._knowledge = knowledge
+        self._settings = settings
 
     async def readable(self, rights: Rights) -> list[str]:
         """The names of the searchable collections. Raises RetrievalError."""

@@ -12,5 +12,6 @@ uploads      files uploaded by clients, and the jobs for writing the files    fo
 action_sets  action sets and operations, where an API is configured
 stores       OpenAI's vector stores    attachments  the files of vector stores    files  OpenAI's files
 description  the OpenAPI document    declarations  its source, at each handler    schemas  of types    filters
-access       shared by all routes: rights, the search, errors of the index    parameters  checks of query and body
+endpoint     a declared operation as a route    access  its rules: rights, the search, errors of the index
+parameters   checks of query and body
 """

@@ -16,9 +16,10 @@ from config.sections import ActionsApi
 from proxy.agent.action_trace import ActionCall, ActionTrace
 from proxy.agent.actions import Actions
 from proxy.agent.execution import traced_call
-from proxy.api.knowledge.access import ACTIONS, Access, ApiReply, Deleted, Page, ends, forbidden, must_write, rights_of
+from proxy.api.knowledge.access import ACTIONS, Access, Deleted, Page, forbidden, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
-from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_of, query_text
+from proxy.api.knowledge.endpoint import Call
+from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_text
 from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
@@ -28,9 +29,9 @@ from proxy.apis.schema_check import problems
 from proxy.apis.specs import OF_CLIENT
 from proxy.apis.store import ActionSet as StoredSet
 from proxy.apis.store import collection_of
-from proxy.asgi import Receive, Scope
+from proxy.body import end_grant, whole_body
 from proxy.dialects.errors import ApiError
-from proxy.exchange import exchange_of
+from proxy.exchange import Exchange
 from retrieval.records.search import Turn, View
 
 _SET = ACTIONS + "/sets/{set}"
@@ -131,8 +132,8 @@ class _OperationsQuery(Closed, frozen=True):
 
 
 class _Run(Closed, frozen=True):
-    arguments: Annotated[dict[str, Any], doc("By the JSON Schema of the operation")] | UnsetType = UNSET
     dry: Annotated[bool, doc("true: answer with the request, and send nothing")] = False
+    arguments: Annotated[dict[str, Any], doc("By the JSON Schema of the operation")] | UnsetType = UNSET
 
 
 class _OperationQuestion(Closed, frozen=True):
@@ -153,22 +154,20 @@ class ActionSetsApi:
         self._access = access
         self._writing = {name: asyncio.Lock() for name in settings}  # so that a put knows whether its set existed
 
-    @operation(f"GET {ACTIONS}/sets", "actions", ActionSetPage, "In the order of the settings")
-    async def list_action_sets(self, scope: Scope, _receive: Receive) -> ActionSetPage:
+    @operation(f"GET {ACTIONS}/sets", "actions", "In the order of the settings")
+    async def list_action_sets(self, call: Call) -> ActionSetPage:
         """The configured action sets that the key may read."""
-        rows = [ActionSet(*self._set(row)) for row in await self._rows(self._readable(scope, []))]
-        return ActionSetPage(*ends(rows), data=rows)
+        return ActionSetPage.of([ActionSet(*self._set(row)) for row in await self._rows(self._readable(call, []))])
 
-    @operation(f"GET {_SET}", "actions", ActionSet, "The set")
-    async def read_action_set(self, scope: Scope, _receive: Receive) -> ActionSet:
+    @operation(f"GET {_SET}", "actions", "The set")
+    async def read_action_set(self, call: Call) -> ActionSet:
         """An action set, with the operations that cannot be called and the reasons."""
-        (row,) = await self._rows([self._name(scope)])
+        (row,) = await self._rows([self._name(call)])
         return ActionSet(*self._set(row))
 
     @operation(
         f"PUT {_SET}",
         "actions",
-        ChangedActionSet,
         _CHANGED,
         also={201: (ChangedActionSet, _CHANGED)},
         body=dict[str, Any],
@@ -178,13 +177,14 @@ class ActionSetsApi:
         },
         slow=True,
     )
-    async def put_action_set(self, scope: Scope, receive: Receive) -> ApiReply:
+    async def put_action_set(self, call: Call) -> tuple[int, ChangedActionSet]:
         """Read an OpenAPI document into the set; the address and the credentials of the API stay.
 
         201 for the first document.
         """
-        name = self._writable(scope)
-        raw = await self._access.body(scope, receive)
+        name = self._writable(call)
+        raw = await whole_body(call.scope, call.receive, max_bytes=self._access.max_body_bytes)
+        end_grant(call.exchange)  # the work may take minutes
         self._must_take_documents(name)
         async with self._writing[name]:
             (before,) = await self._rows([name])
@@ -194,10 +194,11 @@ class ActionSetsApi:
                     "client does not choose the address that credentials go to."
                 )
                 raise ApiError(409, message, code="action_set_without_address", param="set")
-            configured = (self._settings[name].base_url or "").partition("?")[0]  # a query may have a key
-            address = configured or before.base_url
+            address = (self._settings[name].base_url or "").partition("?")[
+                0
+            ] or before.base_url  # a query may have a key
             try:
-                owner = exchange_of(scope).key
+                owner = call.exchange.key
                 report = await self._library.add(name, raw, base_url=address, limits=OF_CLIENT, owner=owner)
             except UnreadableSpec as error:
                 message = f"The document cannot be read: {error}. Nothing is changed."
@@ -205,12 +206,12 @@ class ActionSetsApi:
         self._actions.read_sets_again()
         (row,) = await self._rows([name])
         changes = _Changes(report.added, report.changed, report.unchanged, report.removed)
-        return ApiReply(200 if before.updated_s else 201, ChangedActionSet(*self._set(row), changes=changes))
+        return 200 if before.updated_s else 201, ChangedActionSet(*self._set(row), changes=changes)
 
-    @operation(f"DELETE {_SET}", "actions", Deleted, "Deleted")
-    async def delete_action_set(self, scope: Scope, _receive: Receive) -> Deleted:
+    @operation(f"DELETE {_SET}", "actions", "Deleted")
+    async def delete_action_set(self, call: Call) -> Deleted:
         """Delete the operations of a set."""
-        name = self._writable(scope)
+        name = self._writable(call)
         self._must_take_documents(name)
         async with self._writing[name]:
             existed = await self._library.remove(name)
@@ -219,58 +220,47 @@ class ActionSetsApi:
             raise ApiError(404, f"The action set {name!r} has no operation.", code="action_set_not_found", param="set")
         return Deleted(name, "action_set.deleted", deleted=True)
 
-    @operation(f"GET {_SET}/operations", "actions", OperationPage, "A page", query=_OperationsQuery)
-    async def list_operations(self, scope: Scope, _receive: Receive) -> OperationPage:
+    @operation(f"GET {_SET}/operations", "actions", "A page")
+    async def list_operations(self, call: Call, query: _OperationsQuery) -> OperationPage:
         """The operations of a set, by name, without arguments."""
-        asked = query_of(scope, _OperationsQuery)
-        name, after, limit = self._name(scope), asked.after or "", asked.limit
+        name, after, limit = self._name(call), query.after or "", query.limit
         rows = await asyncio.to_thread(self._library.store.operations, name, after=after, limit=limit + 1)
-        apis = await self._apis(scope, [name])
-        page = [ActionOperation(*_members(name, one, apis.get(name))) for one in rows[:limit]]
-        return OperationPage(*ends(page, more=len(rows) > limit), data=page)
+        api = (await self._apis(call, [name])).get(name)
+        return OperationPage.of([ActionOperation(*_members(name, one, api)) for one in rows], limit)
 
-    @operation(f"GET {_OPERATION}", "actions", OperationWithArguments, "The operation")
-    async def read_operation(self, scope: Scope, _receive: Receive) -> OperationWithArguments:
+    @operation(f"GET {_OPERATION}", "actions", "The operation")
+    async def read_operation(self, call: Call) -> OperationWithArguments:
         """An operation, with the JSON Schema of the arguments."""
-        name, operation = await self._operation(scope)
-        return _with_arguments(name, operation, (await self._apis(scope, [name])).get(name))
+        name, operation = await self._operation(call)
+        return _with_arguments(name, operation, (await self._apis(call, [name])).get(name))
 
-    @operation(f"POST {ACTIONS}/search", "actions", FoundOperations, "Operations, best first", body=_OperationQuestion)
-    async def search_operations(self, scope: Scope, receive: Receive) -> FoundOperations:
+    @operation(f"POST {ACTIONS}/search", "actions", "Operations, best first")
+    async def search_operations(self, call: Call, body: _OperationQuestion) -> FoundOperations:
         """Operations for a question."""
-        asked = await self._access.read(_OperationQuestion, scope, receive)
-        query = query_text(asked.query)
-        names, view = self._readable(scope, asked.sets or []), View(rights_of(scope).groups)
-        found = (await self._library.find([Turn("user", query)], names, k=asked.k, view=view)).actions
-        apis = await self._apis(scope, list({one.set for one in found}))
+        query = query_text(body.query)
+        names, view = self._readable(call, body.sets or []), View(call.rights.groups)
+        found = (await self._library.find([Turn("user", query)], names, k=body.k, view=view)).actions
+        apis = await self._apis(call, list({one.set for one in found}))
         return FoundOperations(query, [_with_arguments(one.set, one.operation, apis.get(one.set)) for one in found])
 
-    @operation(
-        f"POST {_OPERATION}/run",
-        "actions",
-        ActionResult | ActionRequest,
-        "The result, or the request",
-        body=_Run,
-        slow=True,
-    )
-    async def run_operation(self, scope: Scope, receive: Receive) -> ActionResult | ActionRequest:
+    @operation(f"POST {_OPERATION}/run", "actions", "The result, or the request", slow=True)
+    async def run_operation(self, call: Call, body: _Run) -> ActionResult | ActionRequest:
         """Call an operation that reads, or show the request."""
-        fields = await self._access.fields(scope, receive, _Run)
-        arguments, dry = fields.get("arguments") or {}, fields.get("dry")
-        if not isinstance(dry, bool | None):
-            raise invalid("'dry' must be true or false", "dry")
-        if not isinstance(arguments, dict):
-            raise invalid("'arguments' must be an object", "arguments")
+        arguments = body.arguments or {}
         async with self._access.asking():
-            name, operation = await self._operation(scope)
-            api = (await self._apis(scope, [name])).get(name)
+            name, operation = await self._operation(call)
+            api = (await self._apis(call, [name])).get(name)
         if api is None:
             raise forbidden(f"This key has no credentials for {name} (ragway keys credentials set).", "set")
-        return _dry(api, operation, arguments) if dry else await self._call(api, operation, arguments, scope)
+        return (
+            _dry(api, operation, arguments) if body.dry else await self._run(api, operation, arguments, call.exchange)
+        )
 
-    async def _call(self, api: Api, operation: Operation, arguments: Mapping[str, Any], scope: Scope) -> ActionResult:
+    async def _run(
+        self, api: Api, operation: Operation, arguments: Mapping[str, Any], exchange: Exchange
+    ) -> ActionResult:
         """The result of a call, as in a chat. Raises ApiError for a call that is refused."""
-        exchange, label = exchange_of(scope), f"{api.name}/{operation.name}"
+        label = f"{api.name}/{operation.name}"
         traced = ActionCall(exchange.elapsed_ms(), set=api.name, operation=label)
         exchange.action_trace = ActionTrace((api.name,), "", calls=[traced])
         if wrong := problems(api.schema_of(operation), arguments):
@@ -297,9 +287,9 @@ class ActionSetsApi:
         updated = int(row.updated_s) if row.updated_s else None
         return row.name, row.title, row.base_url.partition("?")[0], row.count, uncallable, refused, updated
 
-    def _readable(self, scope: Scope, named: Sequence[str]) -> Sequence[str]:
+    def _readable(self, call: Call, named: Sequence[str]) -> Sequence[str]:
         """The named sets, else all sets, that the caller may read. Raises ApiError 404."""
-        rights = rights_of(scope)
+        rights = call.rights
         if named:
             return self._actions.sets_of(named, rights)
         return [name for name in self._settings if collection_of(name) in rights.read]
@@ -310,14 +300,14 @@ class ActionSetsApi:
         found = [known.get(name, StoredSet(name, "", "", 0.0, ())) for name in names]
         return [replace(row, base_url=self._settings[row.name].base_url or row.base_url) for row in found]
 
-    def _name(self, scope: Scope) -> str:
+    def _name(self, call: Call) -> str:
         """The set in the path. Raises ApiError 404, also for a set that the caller may not read."""
-        (name,) = self._readable(scope, [scope["path_params"]["set"]])
+        (name,) = self._readable(call, [call.path["set"]])
         return name
 
-    def _writable(self, scope: Scope) -> str:
-        name = self._name(scope)
-        must_write(collection_of(name), rights_of(scope))
+    def _writable(self, call: Call) -> str:
+        name = self._name(call)
+        must_write(collection_of(name), call.rights)
         return name
 
     def _must_take_documents(self, name: str) -> None:
@@ -325,17 +315,17 @@ class ActionSetsApi:
             message = f"The document of {name} comes from the setting actions.{name}.spec: change the document there."
             raise ApiError(409, message, code="action_set_of_settings", param="set")
 
-    async def _operation(self, scope: Scope) -> tuple[str, Operation]:
-        name, wanted = self._name(scope), scope["path_params"]["operation"]
+    async def _operation(self, call: Call) -> tuple[str, Operation]:
+        name, wanted = self._name(call), call.path["operation"]
         for one in (await asyncio.to_thread(self._library.store.found, [(name, wanted)])).values():
             return name, one
         message = f"{name} has no operation {wanted!r}: GET {ACTIONS}/sets/{name}/operations lists the operations."
         raise ApiError(404, message, code="operation_not_found", param="operation")
 
-    async def _apis(self, scope: Scope, names: Sequence[str]) -> Mapping[str, Api]:
+    async def _apis(self, call: Call, names: Sequence[str]) -> Mapping[str, Api]:
         """Name of each set with a document that the caller's key may call -> the API."""
         rows = await asyncio.to_thread(self._library.store.sets)
-        return await self._actions.apis.of(exchange_of(scope).key, [row for row in rows if row.name in names])
+        return await self._actions.apis.of(call.exchange.key, [row for row in rows if row.name in names])
 
 
 def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:

@@ -10,6 +10,7 @@ from proxy.api.knowledge.access import ACTIONS, Access
 from proxy.api.knowledge.attachments import Attachments
 from proxy.api.knowledge.description import Description
 from proxy.api.knowledge.documents import Documents
+from proxy.api.knowledge.endpoint import routes_of
 from proxy.api.knowledge.files import PATH as FILES
 from proxy.api.knowledge.files import Files
 from proxy.api.knowledge.forms import UploadOptions
@@ -44,11 +45,10 @@ class KnowledgeApi:
         """actions: None: no API is configured."""
         self._access = access = Access(knowledge, settings, max_body_bytes=max_body_bytes)
         self._actions, self._sets = actions, sets
-        puts = Puts(access)
-        attachments = Attachments(access, puts)
+        attachments = Attachments(access)
         self._always = [
-            *(Searches(access), ReceiptsApi(access, receipts), Uploads(access, puts, uploads)),
-            *(Documents(access), puts),
+            *(Searches(access), ReceiptsApi(access, receipts), Uploads(access, uploads)),
+            *(Documents(access), Puts(access)),
         ]
         self._files, self._stores = Files(access, uploads), [Stores(access, attachments), attachments]
 
@@ -65,7 +65,7 @@ class KnowledgeApi:
             from proxy.api.knowledge.action_sets import ActionSetsApi  # 25 MB and 0.3 s, for a gateway with APIs alone
 
             sets = [ActionSetsApi(self._actions, self._sets, self._access)]
-        description = Description(self._access, relayed)
+        description = Description(relayed)
         files = [] if FILES in relayed else [self._files]
         stores = [] if STORES in relayed else self._stores
-        return self._access.routes(description, *self._always, *files, *stores, *sets)
+        return routes_of(self._access, description, *self._always, *files, *stores, *sets)

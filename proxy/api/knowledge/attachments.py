@@ -5,39 +5,35 @@ A job makes a document of an attached file, with the file's id as key. Other doc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 
 from proxy import permitted
-from proxy.api.knowledge.access import Access, Deleted, Page, ends, rights_of
-from proxy.api.knowledge.declarations import Closed, Open, doc, operation
-from proxy.api.knowledge.files import Order, owner_of, the_file
+from proxy.api.knowledge.access import Access, Deleted, Page
+from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
+from proxy.api.knowledge.endpoint import Call
+from proxy.api.knowledge.files import Order, the_file
 from proxy.api.knowledge.filters import Attributes
-from proxy.api.knowledge.parameters import After, invalid, query_of
-from proxy.api.knowledge.puts import Puts, from_caller, said_of
+from proxy.api.knowledge.parameters import After, invalid, read_as
+from proxy.api.knowledge.puts import document_of
 from proxy.api.knowledge.uploads import finished, visible_job
-from proxy.asgi import Receive, Scope
-from retrieval.errors import UnknownDocument, UnknownFile, UnknownJob
+from retrieval.errors import UnknownDocument, UnknownFile
 from retrieval.records.documents import DocumentInfo, FullDocument
 from retrieval.records.files import FILE_ID_PREFIX, UploadedFile
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment
 
+_T = TypeVar("_T")
 _TAG = "vector stores"
 Status = Literal["in_progress", "completed", "failed", "cancelled"]
 STORE = "/v1/vector_stores/{name}"
 _FILE, _BATCH = STORE + "/files/{id}", STORE + "/file_batches/{id}"
 _MOST_FILES = 2000  # in a batch
-_STATUS: Mapping[str, Status] = {
+_STATUS: Mapping[str, Status] = {  # of a document or a job; any other state: completed
     "waiting": "in_progress",
-    "refused": "failed",
-    "failed": "failed",
-    "cancelled": "cancelled",
-}  # else completed
-_OF_JOB: Mapping[str, Status] = {
     "queued": "in_progress",
     "running": "in_progress",
-    "completed": "completed",
+    "refused": "failed",
     "failed": "failed",
     "cancelled": "cancelled",
 }
@@ -105,9 +101,12 @@ class _BatchFile(Open, frozen=True):
     file_id: str
 
 
+_FEW = must(f"a list of 1 to {_MOST_FILES} files")
+
+
 class _AttachedFiles(Closed, frozen=True):
-    file_ids: Annotated[list[str], Meta(min_length=1, max_length=_MOST_FILES)] | UnsetType = UNSET
-    files: Annotated[list[_BatchFile], Meta(min_length=1, max_length=_MOST_FILES)] | UnsetType = UNSET
+    file_ids: Annotated[list[str], Meta(min_length=1, max_length=_MOST_FILES), _FEW] | UnsetType = UNSET
+    files: Annotated[list[_BatchFile], Meta(min_length=1, max_length=_MOST_FILES), _FEW] | UnsetType = UNSET
     attributes: Attributes | None = None
     chunking_strategy: Chunking = None
 
@@ -129,188 +128,157 @@ class _BatchFilesQuery(_StoreFilesQuery, frozen=True):
 class Attachments:
     """The content of a vector store."""
 
-    def __init__(self, access: Access, puts: Puts) -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
-        self._puts = puts
 
-    async def start(self, name: str, files: Sequence[Mapping[str, Any]], scope: Scope) -> Job:
-        """Attach files to a writable collection: `file_id` and `attributes` of each. Raises UnknownFile."""
-        given = await self.given(files, scope)
-        return await self._access.knowledge.writing.start_job(name, given)
+    async def given(self, files: Sequence[Mapping[str, Any]], call: Call) -> list[DocumentInput]:
+        """Documents of the caller's files: `file_id` and `attributes` of each.
 
-    async def given(self, files: Sequence[Mapping[str, Any]], scope: Scope) -> list[DocumentInput]:
-        """Documents of the caller's files. Raises UnknownFile for the file of another caller."""
-        ids = [str(one.get("file_id")) for one in files]
-        if not ids or len(ids) > _MOST_FILES or not all(isinstance(one.get("file_id"), str) for one in files):
+        Raises UnknownFile for a missing file and for the file of another caller.
+        """
+        ids = [one["file_id"] for one in files]
+        if not 1 <= len(ids) <= _MOST_FILES:
             raise invalid(f"1 to {_MOST_FILES} file ids are needed", "file_ids")
         if len(set(ids)) < len(ids):
             raise invalid("the same id is listed twice", "file_ids")
-        known = {file.id: file for file in await self._access.knowledge.library.find_files(ids, owner_of(scope))}
+        known = {file.id: file for file in await self._access.knowledge.library.find_files(ids, call.exchange.owner)}
         for id in ids:
             if id not in known:
                 raise UnknownFile(f"there is no file {id!r}")
-        return [from_caller(_given(known[one["file_id"]], one), scope) for one in files]
+        return [_given(known[one["file_id"]], one.get("attributes"), call) for one in files]
 
-    @operation(f"POST {STORE}/files", _TAG, StoreFile, "The attached file", body=_Attached, writing=True)
-    async def attach_file(self, scope: Scope, receive: Receive) -> StoreFile:
+    @operation(f"POST {STORE}/files", _TAG, "The attached file", right="write", writing=True)
+    async def attach_file(self, call: Call, body: _Attached) -> StoreFile:
         """Make a document of a file; attaching again replaces the document."""
-        name = await self._puts.writable(scope)
-        fields = await self._access.fields(scope, receive, _Attached)
-        check_chunking(fields)
-        job = await self.start(name, [fields], scope)
-        return _row(name, job.documents[0].key, job.created_s, "in_progress", fields.get("attributes") or {})
+        check_chunking(body.chunking_strategy)
+        file = {"file_id": body.file_id, "attributes": body.attributes}
+        job = await self._access.knowledge.writing.start_job(call.path["name"], await self.given([file], call))
+        return _row(job.collection, job.documents[0].key, job.created_s, "in_progress", body.attributes or {})
 
-    @operation(f"GET {_FILE}", _TAG, StoreFile, "The file")
-    async def read_store_file(self, scope: Scope, _receive: Receive) -> StoreFile:
+    @operation(f"GET {_FILE}", _TAG, "The file", right="read")
+    async def read_store_file(self, call: Call) -> StoreFile:
         """The state."""
-        name, id = (await self._access.collection(scope)).name, scope["path_params"]["id"]
-        for one in await self._access.knowledge.library.unfinished_attachments([name], rights_of(scope).groups):
-            if one.key == id:
+        waiting = await self._access.knowledge.library.unfinished_attachments([call.path["name"]], call.rights.groups)
+        for one in waiting:
+            if one.key == call.path["id"]:
                 return _waiting_row(one)
-        return _document_row((await self._document(name, id, scope)).info)
+        return _document_row((await self._document(call)).info)
 
-    @operation(f"POST {_FILE}", _TAG, StoreFile, "The file", body=_Described, slow=True)
-    async def describe_store_file(self, scope: Scope, receive: Receive) -> StoreFile:
+    @operation(f"POST {_FILE}", _TAG, "The file", right="write", slow=True)
+    async def describe_store_file(self, call: Call, body: _Described) -> StoreFile:
         """Replace the attributes.
 
         The document is written again, so the file must still exist.
         """
         async with self._access.asking():
-            name, id = await self._puts.writable(scope), scope["path_params"]["id"]
-            fields = await self._access.fields(scope, receive, _Described)
-            if fields.get("attributes") is None:
-                raise invalid("'attributes' is needed", "attributes")
-            groups = (await self._document(name, id, scope)).info.groups
-            file = await the_file(self._access, id, scope)
+            groups = (await self._document(call)).info.groups
+            file = await the_file(self._access, call)
         async with self._access.asking(writing=True):
-            given = from_caller(replace(_given(file, fields), groups=groups or None), scope)
-            job = await self._access.knowledge.writing.start_job(name, [given])
+            given = replace(_given(file, body.attributes, call), groups=groups or None)
+            job = await self._access.knowledge.writing.start_job(call.path["name"], [given])
         await finished(self._access, job)
         async with self._access.asking():
-            return await self.read_store_file(scope, receive)
+            return await self.read_store_file(call)
 
-    @operation(f"DELETE {_FILE}", _TAG, Deleted, "Deleted")
-    async def detach_file(self, scope: Scope, _receive: Receive) -> Deleted:
+    @operation(f"DELETE {_FILE}", _TAG, "Deleted", right="write")
+    async def detach_file(self, call: Call) -> Deleted:
         """Delete the file's document; the file stays."""
-        name, id = await self._puts.writable(scope), scope["path_params"]["id"]
-        if not await self._access.knowledge.writing.detach(name, [id], rights_of(scope).groups):
-            document = await self._document(name, id, scope)
-            await self._access.knowledge.writing.delete_document(document.info.id, rights_of(scope).groups)
+        id, groups, writing = call.path["id"], call.rights.groups, self._access.knowledge.writing
+        if not await writing.detach(call.path["name"], [id], groups):
+            await writing.delete_document((await self._document(call)).info.id, groups)
         return Deleted(id, "vector_store.file.deleted", deleted=True)
 
-    @operation(f"GET {_FILE}/content", _TAG, StoreFileText, "The text")
-    async def read_store_file_content(self, scope: Scope, _receive: Receive) -> StoreFileText:
+    @operation(f"GET {_FILE}/content", _TAG, "The text", right="read")
+    async def read_store_file_content(self, call: Call) -> StoreFileText:
         """The indexed text."""
-        name = (await self._access.collection(scope)).name
-        document = await self._document(name, scope["path_params"]["id"], scope)
+        document = await self._document(call)
         return StoreFileText([TextPart("text", document.text)], has_more=False, next_page=None)
 
-    @operation(f"GET {STORE}/files", _TAG, StoreFilePage, "A page", query=_StoreFilesQuery)
-    async def list_store_files(self, scope: Scope, _receive: Receive) -> StoreFilePage:
+    @operation(f"GET {STORE}/files", _TAG, "A page", right="read")
+    async def list_store_files(self, call: Call, query: _StoreFilesQuery) -> StoreFilePage:
         """Documents, and attached files that wait, failed or were cancelled.
 
         The unfinished attachments come first, then the documents by id.
         """
-        asked = query_of(scope, _StoreFilesQuery)
-        limit, wanted = asked.limit, asked.filter or ""
+        limit, wanted, after = query.limit, query.filter or "", query.after or ""
         if wanted not in ("", *get_args(Status)):
             raise invalid("'filter' must be in_progress, completed, failed or cancelled", "filter")
-        name, after = (await self._access.collection(scope)).name, asked.after or ""
-        attached = await self._access.knowledge.library.unfinished_attachments([name], rights_of(scope).groups)
+        name, groups, library = call.path["name"], call.rights.groups, self._access.knowledge.library
+        attached = await library.unfinished_attachments([name], groups)
         waiting = [one for one in attached if wanted in ("", _STATUS[one.state])]
         keys = [one.key for one in waiting]
         if after in keys:
-            waiting, after = waiting[keys.index(after) + 1 :], ""
+            waiting, after = rows_after(after, waiting, keys), ""
         elif after:
-            waiting, after = [], await self._id(name, after, scope)
+            waiting, after = [], await self._id(after, call)
         rows = [_waiting_row(one) for one in waiting[: limit + 1]]
         if wanted in ("", "completed") and len(rows) <= limit:
-            left = limit + 1 - len(rows)
-            page = await self._access.knowledge.library.documents(
-                name, after=after, limit=left, groups=rights_of(scope).groups
-            )
+            page = await library.documents(name, after=after, limit=limit + 1 - len(rows), groups=groups)
             rows += [_document_row(info) for info in page]
-        return StoreFilePage(*ends(rows[:limit], more=len(rows) > limit), data=rows[:limit])
+        return StoreFilePage.of(rows, limit)
 
-    async def _document(self, name: str, id: str, scope: Scope) -> FullDocument:
-        """The document of a file id or of a document id. Raises UnknownFile."""
+    async def _document(self, call: Call) -> FullDocument:
+        """The document whose id, or whose file's id, is in the path. Raises UnknownFile."""
+        id = call.path["id"]
         try:
-            found = await permitted.document(self._access.knowledge, await self._id(name, id, scope), rights_of(scope))
+            found = await permitted.document(self._access.knowledge, await self._id(id, call), call.rights)
         except UnknownDocument as error:
             raise UnknownFile(f"there is no file {id!r}") from error
-        if found.info.collection != name:
+        if found.info.collection != call.path["name"]:
             raise UnknownFile(f"there is no file {id!r}")
         return found
 
-    async def _id(self, name: str, id: str, scope: Scope) -> str:
+    async def _id(self, id: str, call: Call) -> str:
         """The document id; an id other than a file id is already a document id."""
         if not id.startswith(FILE_ID_PREFIX):
             return id
         try:
-            return await self._access.knowledge.library.find_document(name, id, rights_of(scope).groups)
+            return await self._access.knowledge.library.find_document(call.path["name"], id, call.rights.groups)
         except UnknownDocument:
             return id
 
-    @operation(f"POST {STORE}/file_batches", _TAG, StoreBatch, "The batch", body=_AttachedFiles, writing=True)
-    async def attach_files(self, scope: Scope, receive: Receive) -> StoreBatch:
+    @operation(f"POST {STORE}/file_batches", _TAG, "The batch", right="write", writing=True)
+    async def attach_files(self, call: Call, body: Annotated[Mapping[str, Any], _AttachedFiles]) -> StoreBatch:
         """Attach many files by one job."""
-        name = await self._puts.writable(scope)
-        fields = await self._access.fields(scope, receive, _AttachedFiles)
-        ids, files = fields.get("file_ids"), fields.get("files")
+        ids, files = body.get("file_ids"), body.get("files")
         if (ids is None) == (files is None):
             raise invalid("either 'file_ids' or 'files' is needed", "file_ids")
-        if files is None:
-            files = of_ids(ids, fields.get("attributes"))
-        if not isinstance(files, list) or not all(isinstance(one, dict) for one in files):
-            raise invalid("'files' must be a list of objects", "files")
-        for one in (fields, *files):
-            check_chunking(one)
-        return _batch(await self.start(name, files, scope))
+        read_as(_AttachedFiles, body)
+        rows = files or [{"file_id": id, "attributes": body.get("attributes")} for id in ids or ()]
+        for one in (body, *rows):
+            check_chunking(one.get("chunking_strategy"))
+        given = await self.given(rows, call)
+        return _batch(await self._access.knowledge.writing.start_job(call.path["name"], given))
 
-    @operation(f"GET {_BATCH}", _TAG, StoreBatch, "The batch")
-    async def read_batch(self, scope: Scope, _receive: Receive) -> StoreBatch:
+    @operation(f"GET {_BATCH}", _TAG, "The batch", right="read")
+    async def read_batch(self, call: Call) -> StoreBatch:
         """The state."""
-        return _batch(await self._job(scope))
+        return _batch(await visible_job(self._access, call))
 
-    @operation(f"POST {_BATCH}/cancel", _TAG, StoreBatch, "The batch", writing=True)
-    async def cancel_batch(self, scope: Scope, _receive: Receive) -> StoreBatch:
+    @operation(f"POST {_BATCH}/cancel", _TAG, "The batch", right="read", writing=True)
+    async def cancel_batch(self, call: Call) -> StoreBatch:
         """Stop writing the documents; documents already written stay."""
-        job = await self._job(scope)
+        job = await visible_job(self._access, call)
         return _batch(await self._access.knowledge.writing.cancel_job(job.id))
 
-    @operation(f"GET {_BATCH}/files", _TAG, StoreFilePage, "A page", query=_BatchFilesQuery)
-    async def list_batch_files(self, scope: Scope, _receive: Receive) -> StoreFilePage:
+    @operation(f"GET {_BATCH}/files", _TAG, "A page", right="read")
+    async def list_batch_files(self, call: Call, query: _BatchFilesQuery) -> StoreFilePage:
         """The files of a batch."""
-        asked = query_of(scope, _BatchFilesQuery)
-        job = await self._job(scope)
+        job = await visible_job(self._access, call)
         rows = [
             _row(job.collection, one.key, job.created_s, _STATUS.get(one.state, "completed"), {}, one.reason)
             for one in job.documents
         ]
-        rows = [row for row in rows if asked.filter in (None, row.status)]
-        ids = [row.id for row in rows]
-        first = ids.index(asked.after) + 1 if asked.after in ids else 0
-        page = rows[first : first + asked.limit]
-        return StoreFilePage(*ends(page, more=len(rows) > first + asked.limit), data=page)
-
-    async def _job(self, scope: Scope) -> Job:
-        """The batch named in the path. Raises UnknownJob."""
-        name, id = (await self._access.collection(scope)).name, scope["path_params"]["id"]
-        job = await visible_job(self._access, id, rights_of(scope))
-        if job.collection != name:
-            raise UnknownJob(f"there is no job {id!r}")
-        return job
+        rows = [row for row in rows if query.filter in (None, row.status)]
+        return StoreFilePage.of(rows_after(query.after, rows, [row.id for row in rows]), query.limit)
 
 
-def of_ids(ids: object, attributes: object = None) -> list[dict[str, Any]]:
-    """File ids, as a list of `files`."""
-    if not isinstance(ids, list):
-        raise invalid("'file_ids' must be a list of ids", "file_ids")
-    return [{"file_id": id, "attributes": attributes} for id in ids]
+def rows_after(after: str | None, rows: list[_T], ids: Sequence[str]) -> list[_T]:
+    """The rows behind the row of an id; all rows for an unknown id."""
+    return rows[ids.index(after) + 1 :] if after in ids else rows
 
 
-def check_chunking(fields: Mapping[str, Any]) -> None:
-    strategy = fields.get("chunking_strategy")
+def check_chunking(strategy: Mapping[str, Any] | None) -> None:
     if strategy is not None and not (isinstance(strategy, dict) and strategy.get("type") == "auto"):
         message = "the gateway's settings decide how documents are cut: leave 'chunking_strategy' out"
         raise invalid(message, "chunking_strategy")
@@ -324,12 +292,13 @@ def counts_of(states: Mapping[str, int]) -> FileCounts:
     return FileCounts(**counts, total=sum(counts.values()))
 
 
-def _given(file: UploadedFile, fields: Mapping[str, Any]) -> DocumentInput:
-    return said_of({"source": file.name, "attributes": fields.get("attributes")}, file.id)
+def _given(file: UploadedFile, attributes: Mapping[str, Any] | None, call: Call) -> DocumentInput:
+    return document_of({"source": file.name, "attributes": attributes}, file.id, call)
 
 
 def _batch(job: Job) -> StoreBatch:
-    return StoreBatch(job.id, int(job.created_s), job.collection, _OF_JOB[job.state], counts_of(job.counts))
+    status = _STATUS.get(job.state, "completed")
+    return StoreBatch(job.id, int(job.created_s), job.collection, status, counts_of(job.counts))
 
 
 def _waiting_row(one: UnfinishedAttachment) -> StoreFile:

@@ -1,11 +1,12 @@
 """Operations by declaration: what the OpenAPI document tells about a handler stands at the handler.
 
-The decorator names the method, path and types, the first line of the docstring is the summary, and the function's name
-the `operationId`. A Struct whose name begins with _ is written out where it is used; others are named schemas.
+The decorator names method and path. The annotations of `query`, `body` and the answer are the types, the first line of
+the docstring is the summary, and the function's name the `operationId`. `endpoint` reads requests by the declaration.
+A Struct whose name begins with _ is written out where it is used; others are named schemas.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
 
@@ -28,27 +29,43 @@ class Declaration(Struct, frozen=True):
     tag: str
     gives: Mapping[int, tuple[Any, str]]  # status -> the type and the description of the answer
     media: str = "application/json"  # of the answers
-    body: Any = None  # the type of the JSON; None: no body
-    form: type[Struct] | None = None
+    right: Literal["", "read", "write"] = ""  # to the collection in the path
     query: type[Struct] | None = None
+    body: Any = None  # the type of the JSON; None: no body
+    raw: bool = False  # the handler gets the fields of the JSON, without a check of the values
+    form: type[Struct] | None = None
     told: Mapping[str, Any] = {}  # further words about the body
     words: str = ""  # the description of the operation
     writing: bool = False  # has the deadline of writes
     slow: bool = False  # has deadlines of its own
     streams: bool = False  # the handler sends the answer itself
 
+    @property
+    def status(self) -> int:
+        """Of an answer without another status."""
+        status: int = next(iter(self.gives))
+        return status
+
 
 def operation(
-    route: str, tag: str, gives: Any, text: str, *, status: int = 200, also: Any = None, **more: Any
+    route: str, tag: str, text: str, *, gives: Any = None, status: int = 200, also: Any = None, **more: Any
 ) -> Callable[[_F], _F]:
-    """Declares a handler. route: method and path. also: status -> type and description of other answers.
+    """Declares a handler. route: method and path. gives: a type in place of the annotation.
 
-    more: further members of `Declaration`.
+    text: describes the answer. also: status -> type and description, of other answers. more: as in `Declaration`.
     """
     method, path = route.split()
-    declared = Declaration(method, path, tag, {status: (gives, text), **(also or {})}, **more)
 
     def marked(handler: _F) -> _F:
+        types = get_type_hints(handler, include_extras=True)
+        answer, body = gives or types["return"], types.get("body")
+        if get_origin(answer) is tuple:  # of status and body
+            answer = get_args(answer)[1]
+        answer = None if answer is type(None) else answer
+        if get_origin(body) is Annotated:
+            body, more["raw"] = get_args(body)[1], True
+        told = {"query": types.get("query"), "body": body, **more}
+        declared = Declaration(method, path, tag, {status: (answer, text), **(also or {})}, **told)
         handler.declaration = declared  # type: ignore[attr-defined]
         return handler
 

@@ -10,10 +10,10 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from proxy.api.knowledge.access import Access
 from proxy.api.knowledge.declarations import Closed, Declaration, Open, declared_in, operation
+from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.schemas import Schemas
-from proxy.asgi import Receive, Scope, covers
+from proxy.asgi import covers
 
 PATH = "/v1/knowledge/openapi.json"
 _REFUSED = {"$ref": "#/components/responses/RefusedResponse"}
@@ -70,13 +70,12 @@ class ErrorReply(Closed, frozen=True):
 class Description:
     """Serves the OpenAPI document."""
 
-    def __init__(self, access: Access, relayed: Collection[str]) -> None:
+    def __init__(self, relayed: Collection[str]) -> None:
         """relayed: paths that are not the gateway's, with all paths below."""
-        self._access = access
         self._relayed = tuple(relayed)
 
-    @operation(f"GET {PATH}", "collections", dict[str, Any], "OpenAPI 3.1")
-    async def read_description(self, _scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    @operation(f"GET {PATH}", "collections", "OpenAPI 3.1")
+    async def read_description(self, _call: Call) -> dict[str, Any]:
         """This document."""
         document = await asyncio.to_thread(whole_document)
         ours = {

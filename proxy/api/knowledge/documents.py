@@ -7,13 +7,14 @@ import orjson
 from msgspec import UNSET, Meta, UnsetType
 
 from proxy import permitted
-from proxy.api.knowledge.access import Access, ApiReply, Deleted, Page, ends, must_make, must_write, rights_of
+from proxy.api.knowledge.access import Access, Deleted, Page, must_make, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc, operation
+from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.filters import Attributes, Groups
 from proxy.api.knowledge.filters import Filter as FilterType
-from proxy.api.knowledge.parameters import After, invalid, query_of
+from proxy.api.knowledge.parameters import After, invalid
 from proxy.api.knowledge.puts import BY_KEY, COLLECTION
-from proxy.asgi import Receive, Scope, Send
+from proxy.asgi import Send
 from proxy.caller import Rights
 from retrieval.errors import UnknownDocument
 from retrieval.records.documents import CollectionInfo, DocumentInfo
@@ -82,45 +83,35 @@ class Documents:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    @operation("GET /v1/knowledge/collections", "collections", CollectionPage, "By name")
-    async def list_collections(self, scope: Scope, _receive: Receive) -> CollectionPage:
+    @operation("GET /v1/knowledge/collections", "collections", "By name")
+    async def list_collections(self, call: Call) -> CollectionPage:
         """The collections that the key may read."""
-        rows = [_collection(row) for row in await permitted.readable(self._access.knowledge, rights_of(scope))]
-        return CollectionPage(*ends(rows), data=rows)
+        return CollectionPage.of([*map(_collection, await permitted.readable(self._access.knowledge, call.rights))])
 
-    @operation(
-        "POST /v1/knowledge/collections", "collections", Collection, "The collection", status=201, body=_NewCollection
-    )
-    async def create_collection(self, scope: Scope, receive: Receive) -> ApiReply:
+    @operation("POST /v1/knowledge/collections", "collections", "The collection", status=201)
+    async def create_collection(self, call: Call, body: _NewCollection) -> Collection:
         """Make an empty collection."""
-        wanted = await self._access.read(_NewCollection, scope, receive)
-        must_make(wanted.name, rights_of(scope))
-        await self._access.knowledge.writing.create_collection(wanted.name, wanted.language)
-        scope["path_params"] = {"name": wanted.name}
-        return ApiReply(201, await self.read_collection(scope, receive))
+        must_make(body.name, call.rights)
+        await self._access.knowledge.writing.create_collection(body.name, body.language)
+        return _collection(await self._access.collection(body.name, call.rights))
 
-    @operation(f"GET {COLLECTION}", "collections", Collection, "The collection")
-    async def read_collection(self, scope: Scope, _receive: Receive) -> Collection:
+    @operation(f"GET {COLLECTION}", "collections", "The collection")
+    async def read_collection(self, call: Call) -> Collection:
         """A collection."""
-        return _collection(await self._access.collection(scope))
+        return _collection(await self._access.collection(call.path["name"], call.rights))
 
-    @operation(f"DELETE {COLLECTION}", "collections", Deleted, "Deleted")
-    async def delete_collection(self, scope: Scope, _receive: Receive) -> Deleted:
+    @operation(f"DELETE {COLLECTION}", "collections", "Deleted", right="write")
+    async def delete_collection(self, call: Call) -> Deleted:
         """Delete a collection and its documents."""
-        name = (await self._access.collection(scope)).name
-        must_write(name, rights_of(scope))
-        await self._access.knowledge.writing.delete_collection(name, rights_of(scope).groups)
-        return Deleted(name, "knowledge.collection.deleted", deleted=True)
+        await self._access.knowledge.writing.delete_collection(call.path["name"], call.rights.groups)
+        return Deleted(call.path["name"], "knowledge.collection.deleted", deleted=True)
 
-    @operation(f"GET {COLLECTION}/documents", "documents", DocumentPage, "A page", query=_DocumentsQuery)
-    async def list_documents(self, scope: Scope, _receive: Receive) -> DocumentPage:
+    @operation(f"GET {COLLECTION}/documents", "documents", "A page", right="read")
+    async def list_documents(self, call: Call, query: _DocumentsQuery) -> DocumentPage:
         """The collection's documents, by id, without texts."""
-        asked = query_of(scope, _DocumentsQuery)
-        wanted, limit = _filter(asked.filter), asked.limit
-        row = await self._access.collection(scope)
-        rows, last = await self._page(row.name, asked.after or "", limit, wanted, rights_of(scope))
-        shown = [Document(**_members(one, rights_of(scope))) for one in rows[:limit]]
-        return DocumentPage(*ends(shown, more=len(rows) > limit or last is not None, last=last), data=shown)
+        wanted, limit = _filter(query.filter), query.limit
+        rows, last = await self._page(call.path["name"], query.after or "", limit, wanted, call.rights)
+        return DocumentPage.of([Document(**_members(one, call.rights)) for one in rows], limit, after=last)
 
     async def _page(
         self, name: str, after: str, limit: int, wanted: Filter | None, rights: Rights
@@ -138,73 +129,72 @@ class Documents:
             after = page[-1].id
         return found, after
 
-    @operation(f"GET {BY_KEY}", "documents", FullDocument, "The document")
-    async def read_document_by_key(self, scope: Scope, receive: Receive) -> FullDocument:
+    @operation(f"GET {BY_KEY}", "documents", "The document", right="read")
+    async def read_document_by_key(self, call: Call) -> FullDocument:
         """A document with the whole text."""
-        await self._find(scope)
-        return await self.read_document(scope, receive)
+        return await self._document(await self._id(call), call.rights)
 
-    @operation(f"DELETE {BY_KEY}", "documents", Deleted, "Deleted")
-    async def delete_document_by_key(self, scope: Scope, receive: Receive) -> Deleted:
+    @operation(f"DELETE {BY_KEY}", "documents", "Deleted", right="read")
+    async def delete_document_by_key(self, call: Call) -> Deleted:
         """Delete a document."""
-        await self._find(scope)
-        return await self.delete_document(scope, receive)
+        return await self._delete(await self._id(call), call.rights)
 
-    async def _find(self, scope: Scope) -> None:
-        """Put the document's id in place of the key in the path."""
-        row, key = await self._access.collection(scope), scope["path_params"]["key"]
-        id = await self._access.knowledge.library.find_document(row.name, key, rights_of(scope).groups)
-        scope["path_params"] = {"id": id}
+    async def _id(self, call: Call) -> str:
+        """The id of the document whose key is in the path."""
+        library = self._access.knowledge.library
+        return await library.find_document(call.path["name"], call.path["key"], call.rights.groups)
 
-    @operation(f"GET {_BY_ID}", "documents", FullDocument, "The document")
-    async def read_document(self, scope: Scope, _receive: Receive) -> FullDocument:
+    @operation(f"GET {_BY_ID}", "documents", "The document")
+    async def read_document(self, call: Call) -> FullDocument:
         """A document with the whole text."""
-        return await self._document(scope["path_params"]["id"], rights_of(scope))
+        return await self._document(call.path["id"], call.rights)
 
-    @operation(f"DELETE {_BY_ID}", "documents", Deleted, "Deleted")
-    async def delete_document(self, scope: Scope, receive: Receive) -> Deleted:
+    @operation(f"DELETE {_BY_ID}", "documents", "Deleted")
+    async def delete_document(self, call: Call) -> Deleted:
         """Delete a document."""
-        document = await self.read_document(scope, receive)
-        must_write(document.collection, rights_of(scope))
-        await self._access.knowledge.writing.delete_document(document.id, rights_of(scope).groups)
+        return await self._delete(call.path["id"], call.rights)
+
+    async def _delete(self, id: str, rights: Rights) -> Deleted:
+        document = await self._document(id, rights)
+        must_write(document.collection, rights)
+        await self._access.knowledge.writing.delete_document(document.id, rights.groups)
         return Deleted(document.id, "knowledge.document.deleted", deleted=True)
 
     @operation(
         f"GET {COLLECTION}/export",
         "documents",
-        str,
         "A FullDocument on each line",
+        gives=str,
         media="application/jsonl",
-        query=_ExportQuery,
+        right="read",
         streams=True,
         words="Streamed. Resume an interrupted export with `after` set to the `id` of the last whole line.",
     )
-    async def export_collection(self, scope: Scope, _receive: Receive, send: Send) -> None:
+    async def export_collection(self, call: Call, query: _ExportQuery, send: Send) -> None:
         """All documents with their texts, as JSON Lines.
 
         In the order of the ids. A document replaced meanwhile is sent as the whole old or the whole new document. The
         deadline is per document.
         """
-        after, groups = query_of(scope, _ExportQuery).after or "", rights_of(scope).groups
-        library = self._access.knowledge.library
-        async with self._access.asking():
-            name = (await self._access.collection(scope)).name
-            page = await library.documents(name, after=after, limit=_LISTED, groups=groups)
+        page = await self._listed(call, query.after or "")
         headers = [(b"content-type", b"application/jsonl")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         while page:
             for info in page:
                 async with self._access.asking():
                     try:
-                        document = await self._document(info.id, rights_of(scope))
+                        document = await self._document(info.id, call.rights)
                     except UnknownDocument:  # deleted after the listing
                         continue
                 line = msgspec.json.encode(document) + b"\n"
                 await send({"type": "http.response.body", "body": line, "more_body": True})
-            async with self._access.asking():
-                after = page[-1].id
-                page = await library.documents(name, after=after, limit=_LISTED, groups=groups)
+            page = await self._listed(call, page[-1].id)
         await send({"type": "http.response.body", "body": b""})
+
+    async def _listed(self, call: Call, after: str) -> list[DocumentInfo]:
+        async with self._access.asking():
+            library = self._access.knowledge.library
+            return await library.documents(call.path["name"], after=after, limit=_LISTED, groups=call.rights.groups)
 
     async def _document(self, id: str, rights: Rights) -> FullDocument:
         found = await permitted.document(self._access.knowledge, id, rights)

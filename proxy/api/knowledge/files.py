@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.api.knowledge.access import Access, Deleted, Page, ends, rights_of
+from proxy.api.knowledge.access import Access, Deleted, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, operation
+from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.forms import BINARY, UploadOptions, received
-from proxy.api.knowledge.parameters import After, invalid, none_but, query_of
+from proxy.api.knowledge.parameters import After, invalid, none_but
 from proxy.api.knowledge.puts import name_of
-from proxy.asgi import Receive, Scope, Send
+from proxy.asgi import Send
 from proxy.dialects.errors import ApiError
-from proxy.exchange import exchange_of
 from retrieval.errors import UnknownFile
 from retrieval.records.files import UploadedFile
 
@@ -56,13 +56,13 @@ class Files:
         self._access = access
         self._options = options
 
-    @operation(f"POST {PATH}", "vector stores", StoredFile, "The stored file", form=_FileForm, slow=True)
-    async def create_file(self, scope: Scope, receive: Receive) -> StoredFile:
+    @operation(f"POST {PATH}", "vector stores", "The stored file", form=_FileForm, slow=True)
+    async def create_file(self, call: Call) -> StoredFile:
         """Upload a file, to be attached to vector stores."""
-        if not rights_of(scope).write.granted:
+        if not call.rights.write.granted:
             message = "This key may not upload files: it needs the right to write a collection."
             raise ApiError(403, message, code="forbidden", type="permission_error")
-        async with received(scope, receive, self._options) as form:
+        async with received(call.scope, call.receive, self._options) as form:
             none_but(form.fields, ("purpose",))
             if len(form.files) != 1 or form.files[0].field != "file":
                 raise invalid("a form with one file named 'file' is needed", "file")
@@ -75,46 +75,42 @@ class Files:
                 )
             name = name_of(file.name, "file")
             async with self._access.asking(writing=True):
-                made = await self._access.knowledge.writing.add_file(owner_of(scope), name, purpose, file.spooled)
+                made = await self._access.knowledge.writing.add_file(call.exchange.owner, name, purpose, file.spooled)
         return _row(made)
 
-    @operation(f"GET {PATH}", "vector stores", FilePage, "A page", query=_FilesQuery)
-    async def list_files(self, scope: Scope, _receive: Receive) -> FilePage:
+    @operation(f"GET {PATH}", "vector stores", "A page")
+    async def list_files(self, call: Call, query: _FilesQuery) -> FilePage:
         """The files of the key's team."""
-        asked = query_of(scope, _FilesQuery)
         rows = await self._access.knowledge.library.files(
-            *(owner_of(scope), asked.purpose or ""),
-            after=asked.after or "",
-            limit=asked.limit + 1,
-            newest_first=asked.order == "desc",
+            *(call.exchange.owner, query.purpose or ""),
+            after=query.after or "",
+            limit=query.limit + 1,
+            newest_first=query.order == "desc",
         )
-        page = [_row(row) for row in rows[: asked.limit]]
-        return FilePage(*ends(page, more=len(rows) > asked.limit), data=page)
+        return FilePage.of([*map(_row, rows)], query.limit)
 
-    @operation(f"GET {_FILE}", "vector stores", StoredFile, "The file")
-    async def read_file(self, scope: Scope, _receive: Receive) -> StoredFile:
+    @operation(f"GET {_FILE}", "vector stores", "The file")
+    async def read_file(self, call: Call) -> StoredFile:
         """A file, without the content."""
-        return _row(await the_file(self._access, scope["path_params"]["id"], scope))
+        return _row(await the_file(self._access, call))
 
-    @operation(f"DELETE {_FILE}", "vector stores", Deleted, "Deleted")
-    async def delete_file(self, scope: Scope, _receive: Receive) -> Deleted:
+    @operation(f"DELETE {_FILE}", "vector stores", "Deleted")
+    async def delete_file(self, call: Call) -> Deleted:
         """Delete a file, and the file's documents in collections writable by the key."""
-        id, rights, knowledge = scope["path_params"]["id"], rights_of(scope), self._access.knowledge
-        await the_file(self._access, id, scope)
+        id, rights, knowledge = call.path["id"], call.rights, self._access.knowledge
+        await the_file(self._access, call)
         for name in await knowledge.library.collections_with(id):
             if name in rights.read and name in rights.write:
                 await knowledge.writing.detach(name, [id], rights.groups)
-        await knowledge.writing.delete_file(id, owner_of(scope))
+        await knowledge.writing.delete_file(id, call.exchange.owner)
         return Deleted(id, "file", deleted=True)
 
-    @operation(
-        f"GET {_FILE}/content", "vector stores", None, "The bytes", media="application/octet-stream", streams=True
-    )
-    async def read_file_content(self, scope: Scope, _receive: Receive, send: Send) -> None:
+    @operation(f"GET {_FILE}/content", "vector stores", "The bytes", media="application/octet-stream", streams=True)
+    async def read_file_content(self, call: Call, send: Send) -> None:
         """The content of a file."""
-        id, owner = scope["path_params"]["id"], owner_of(scope)
+        id, owner = call.path["id"], call.exchange.owner
         async with self._access.asking():
-            file = await the_file(self._access, id, scope)
+            file = await the_file(self._access, call)
             part = await self._access.knowledge.library.file_part(id, owner, 0, _PART_BYTES)
         headers = [
             (b"content-type", b"application/octet-stream"),
@@ -131,13 +127,10 @@ class Files:
         await send({"type": "http.response.body", "body": b""})
 
 
-def owner_of(scope: Scope) -> str:
-    return exchange_of(scope).owner
-
-
-async def the_file(access: Access, id: str, scope: Scope) -> UploadedFile:
-    """Raises UnknownFile, also for the file of another team."""
-    for file in await access.knowledge.library.find_files([id], owner_of(scope)):
+async def the_file(access: Access, call: Call) -> UploadedFile:
+    """The file in the path. Raises UnknownFile, also for the file of another team."""
+    id = call.path["id"]
+    for file in await access.knowledge.library.find_files([id], call.exchange.owner):
         return file
     raise UnknownFile(f"there is no file {id!r}")
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from proxy.api.knowledge.declarations import Closed, named
+from proxy.api.knowledge.declarations import Closed, must, named
 
 AttributeTexts = Annotated[list[str], Meta(max_length=64), named("AttributeTexts")]
 AttributeValue = Annotated[Any, named("AttributeValue", one_of=(str, float, bool, AttributeTexts))]
@@ -12,9 +12,13 @@ Attributes = Annotated[
     dict[str, AttributeValue],
     Meta(max_length=16),
     named("Attributes", propertyNames={"pattern": "^[A-Za-z_][A-Za-z0-9_-]{0,63}$"}),
+    must('an object of at most 16 names and values, such as {"year": 2024}'),
 ]
 Groups = Annotated[
-    list[Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]], Meta(max_length=32), named("Groups")
+    list[Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]],
+    Meta(max_length=32),
+    named("Groups"),
+    must("a list of at most 32 names of letters, digits, '.', '_', '@' and '-', each of at most 64 characters"),
 ]
 ComparedTexts = Annotated[list[str], Meta(min_length=1, max_length=100), named("ComparedTexts")]
 ComparedNumbers = Annotated[list[float], Meta(min_length=1, max_length=100), named("ComparedNumbers")]

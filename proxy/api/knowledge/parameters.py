@@ -9,11 +9,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from proxy.api.knowledge.declarations import choices_of, doc, must
-from proxy.asgi import Receive, Scope
-from proxy.body import json_body
+from proxy.asgi import Scope
 from proxy.caller import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.dialects.errors import ApiError
-from proxy.dialects.json_body import by_size
 from retrieval.records.filters import checked_filter
 
 _MOST_QUERY_CHARS = 20_000
@@ -32,12 +30,6 @@ K = Annotated[int, Meta(ge=1, le=100)]
 After = Annotated[str, doc("The id to continue after: a page's last_id")]
 
 
-async def fields_of(scope: Scope, receive: Receive, kind: type[Struct], *, max_bytes: int) -> Mapping[str, Any]:
-    """The fields of a JSON object, all among those of `kind`, without a check of the values."""
-    body = await json_body(scope, receive, max_bytes=max_bytes)
-    return await by_size(body.raw, lambda: checked(body.fields, kind.__struct_fields__, ""))
-
-
 def query_of(scope: Scope, kind: type[_S]) -> _S:
     """The parameters of the query string. Raises ApiError 400."""
     asked = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -46,11 +38,12 @@ def query_of(scope: Scope, kind: type[_S]) -> _S:
 
 
 def read_as(kind: type[_S], fields: Mapping[str, Any], *, strict: bool = True) -> _S:
-    """The fields as a Struct; null is like a field left out. Raises ApiError 400, which says what a field must be.
+    """The fields as a Struct; null is like a field left out, and other fields are not read.
 
+    Raises ApiError 400, which says what a field must be, for the first wrong field of the Struct.
     strict: False: the values are texts.
     """
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = {name: fields[name] for name in kind.__struct_fields__ if fields.get(name) is not None}
     try:
         return msgspec.convert(given, kind, strict=strict)
     except msgspec.ValidationError as error:

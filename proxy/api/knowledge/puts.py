@@ -6,17 +6,16 @@ when the client leaves before the answer.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.api.knowledge.access import Access, ApiReply, forbidden, must_write, rights_of
-from proxy.api.knowledge.declarations import Closed, Open, doc, operation
+from proxy.api.knowledge.access import Access, forbidden
+from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
+from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.filters import Attributes, Groups
-from proxy.api.knowledge.parameters import invalid, none_but
-from proxy.asgi import Receive, Scope
+from proxy.api.knowledge.parameters import invalid, none_but, read_as
 from proxy.dialects.errors import ApiError
-from proxy.exchange import exchange_of
 from retrieval.records.attributes import checked_attributes, checked_groups
 from retrieval.records.documents import Format
 from retrieval.records.jobs import DocumentInput, WriteResult
@@ -24,22 +23,26 @@ from retrieval.records.jobs import DocumentInput, WriteResult
 _T = TypeVar("_T")
 _MOST_DOCUMENTS = 1000
 _MOST_NAME_CHARS = 512  # of a key, a source, a title
-_FORMATS = get_args(Format)
 _DURABLE = "The document is durable and searchable; 201 for a new document"
 COLLECTION = "/v1/knowledge/collections/{name}"
 BY_KEY = COLLECTION + "/documents/{key:path}"
 State = Literal["created", "replaced", "unchanged", "refused", "failed", "waiting", "cancelled"]
-Name = Annotated[str, Meta(min_length=1, max_length=_MOST_NAME_CHARS)]
+_NAME = f"1 to {_MOST_NAME_CHARS} printable characters"
+_TIME, _TEXT = "seconds since 1970", "text, and not empty"
+Name = Annotated[str, Meta(min_length=1, max_length=_MOST_NAME_CHARS), must(_NAME)]
 
 
-class GivenDocument(Open, frozen=True):
-    text: Annotated[str, Meta(min_length=1)]
-    title: Annotated[str, Meta(max_length=_MOST_NAME_CHARS)] | UnsetType = UNSET
+class _Metadata(Open, frozen=True, kw_only=True):
+    title: Annotated[str, Meta(max_length=_MOST_NAME_CHARS), must(_NAME)] | UnsetType = UNSET
     source: Annotated[Name, doc("The name that people and models see; default: the key")] | UnsetType = UNSET
     format: Format | None = None
-    modified_at: Annotated[float | None, doc("Seconds since 1970")] = None
+    modified_at: Annotated[float | None, doc("Seconds since 1970"), must(_TIME)] = None
     attributes: Attributes | None = None
     groups: Groups | None = None
+
+
+class GivenDocument(_Metadata, frozen=True, kw_only=True):
+    text: Annotated[str, Meta(min_length=1), must(_TEXT)]
 
 
 class KeyedDocument(GivenDocument, frozen=True, kw_only=True):
@@ -73,99 +76,68 @@ class Puts:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    @operation(
-        f"PUT {BY_KEY}",
-        "documents",
-        PlacedInCollection,
-        _DURABLE,
-        also={201: (PlacedInCollection, _DURABLE)},
-        body=GivenDocument,
-    )
-    async def put_document(self, scope: Scope, receive: Receive) -> ApiReply:
+    @operation(f"PUT {BY_KEY}", "documents", _DURABLE, also={201: (PlacedInCollection, _DURABLE)}, right="write")
+    async def put_document(
+        self, call: Call, body: Annotated[Mapping[str, Any], GivenDocument]
+    ) -> tuple[int, PlacedInCollection]:
         """Write a document under the key."""
-        name = await self.writable(scope)
-        key = name_of(scope["path_params"]["key"], "key")
-        fields = await self._access.fields(scope, receive, GivenDocument)
-        given = from_caller(given_of(fields, key), scope)
+        name, given = call.path["name"], _given(body, call.path["key"], call)
         (placed,) = await self._access.knowledge.writing.put(name, [given])
         if placed.state == "refused":
             raise forbidden(f"The document was not written: {placed.reason}.", "groups")
         if placed.state == "failed":
             raise ApiError(422, f"The document cannot be read: {placed.reason}.", code="document_unreadable")
-        row = PlacedInCollection(*_members(placed), collection=name)
-        return ApiReply(201 if placed.state == "created" else 200, row)
+        return 201 if placed.state == "created" else 200, PlacedInCollection(*_members(placed), collection=name)
 
-    @operation(
-        f"POST {COLLECTION}/documents",
-        "documents",
-        PutList,
-        "The result of each document",
-        body=_PutDocuments,
-        writing=True,
-    )
-    async def put_documents(self, scope: Scope, receive: Receive) -> PutList:
+    @operation(f"POST {COLLECTION}/documents", "documents", "The result of each document", right="write", writing=True)
+    async def put_documents(self, call: Call, body: Annotated[Mapping[str, Any], _PutDocuments]) -> PutList:
         """Write many documents, each under the caller's key; the same key again replaces the document."""
-        name = await self.writable(scope)
-        fields = await self._access.fields(scope, receive, _PutDocuments)
-        rows = fields.get("documents")
+        rows = body.get("documents")
         if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_DOCUMENTS:
             raise invalid(f"'documents' must be a list of 1 to {_MOST_DOCUMENTS} documents", "documents")
-        given = [from_caller(_row(row, i), scope) for i, row in enumerate(rows)]
+        given = [_row(row, i, call) for i, row in enumerate(rows)]
         if len({one.key for one in given}) < len(given):
             raise invalid("two of 'documents' have the same key", "documents")
-        placed = await self._access.knowledge.writing.put(name, given)
-        return PutList(name, [*map(placed_row, placed)])
-
-    async def writable(self, scope: Scope) -> str:
-        name = (await self._access.collection(scope)).name
-        must_write(name, rights_of(scope))
-        return name
+        placed = await self._access.knowledge.writing.put(call.path["name"], given)
+        return PutList(call.path["name"], [*map(placed_row, placed)])
 
 
-def from_caller(document: DocumentInput, scope: Scope) -> DocumentInput:
-    """The document with the caller's groups, and the caller's key as owner."""
-    exchange = exchange_of(scope)
-    return replace(document, writer=exchange.rights.groups, owner=exchange.key)
-
-
-def given_of(fields: Mapping[str, Any], key: str) -> DocumentInput:
-    """The document made of the fields, under the key. Raises ApiError."""
-    text = fields.get("text")
-    if not isinstance(text, str) or not text.strip():
-        raise invalid("'text' must be text, and not empty", "text")
-    return said_of(fields, key, _utf8(text), otherwise="markdown")
-
-
-def said_of(
-    fields: Mapping[str, Any], key: object, content: bytes = b"", *, otherwise: Format | None = None
-) -> DocumentInput:
-    """A document with the content, and the metadata in the fields. Raises ApiError."""
-    key, format = name_of(key, "key"), fields.get("format")
-    if format is not None and format not in _FORMATS:
-        raise invalid(f"'format' must be one of {', '.join(_FORMATS)}", "format")
-    source = name_of(fields.get("source", key), "source")
-    title = fields.get("title", "")
+def document_of(fields: Mapping[str, Any], key: object, call: Call) -> DocumentInput:
+    """A document of the caller, without content, and with the metadata in the fields. Raises ApiError."""
+    key, said = name_of(key, "key"), read_as(_Metadata, fields)
+    if said.modified_at is not None and not 0 <= said.modified_at < 1e11:
+        raise invalid(f"'modified_at' must be {_TIME}", "modified_at")
     return DocumentInput(
         key,
-        source,
-        content,
-        title and name_of(title, "title"),
-        cast(Format | None, format),
-        _seconds(fields.get("modified_at"), "modified_at"),
-        _checked(checked_attributes, fields.get("attributes"), "attributes"),
-        _checked(checked_groups, fields.get("groups"), "groups"),
-        otherwise,
+        name_of(said.source or key, "source"),
+        b"",
+        (said.title and name_of(said.title, "title")) or "",
+        said.format,
+        said.modified_at,
+        _checked(checked_attributes, said.attributes, "attributes"),
+        _checked(checked_groups, said.groups, "groups"),
+        writer=call.rights.groups,
+        owner=call.exchange.key,
     )
 
 
-def _row(row: object, place: int) -> DocumentInput:
+def _given(fields: Mapping[str, Any], key: object, call: Call) -> DocumentInput:
+    """The document made of the fields, under the key. Raises ApiError."""
+    document, text = document_of(fields, key, call), read_as(GivenDocument, fields).text
+    if not text.strip():
+        raise invalid(f"'text' must be {_TEXT}", "text")
+    content = text.encode("utf-8", "replace")  # half a surrogate pair has no bytes
+    return replace(document, content=content, otherwise="markdown")
+
+
+def _row(row: object, place: int, call: Call) -> DocumentInput:
     """A document of a list; errors name the place in the list."""
     param = f"documents[{place}]"
     if not isinstance(row, dict):
         raise invalid(f"'{param}' must be an object", param)
     try:
         none_but(sorted(row), KeyedDocument.__struct_fields__, "")
-        return given_of(row, name_of(row.get("key", row.get("source")), "key"))
+        return _given(row, row.get("key", row.get("source")), call)
     except ApiError as error:
         message = f"In '{param}': {error.message}"
         raise ApiError(error.status, message, code=error.code, param=f"{param}.{error.param}") from error
@@ -186,21 +158,7 @@ def name_of(value: object, param: str) -> str:
 
 
 def _checked(check: Callable[[object], _T], value: object, param: str) -> _T | None:
-    if value is None:
-        return None
     try:
-        return check(value)
+        return None if value is None else check(value)
     except ValueError as error:
         raise invalid(str(error), param) from error
-
-
-def _seconds(value: object, param: str) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e11:
-        raise invalid(f"'{param}' must be seconds since 1970", param)
-    return float(value)
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "replace")  # half a surrogate pair has no bytes

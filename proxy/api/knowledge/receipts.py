@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 from proxy.agent.action_trace import AnsweredBy, CallOutcome, FoundOutcome, OfferResult
 from proxy.api.knowledge.access import Access
 from proxy.api.knowledge.declarations import Closed, doc, operation
-from proxy.asgi import Receive, Scope
+from proxy.api.knowledge.endpoint import Call
 from proxy.dialects.base import Position
 from proxy.dialects.errors import ApiError
-from proxy.exchange import exchange_of
 from proxy.observe.receipts.receipt import Receipts
 from proxy.observe.receipts.shown import readable_receipt
 from runtime.write_behind import EVERY_S
@@ -163,13 +162,13 @@ class ReceiptsApi:
     @operation(
         "GET /v1/knowledge/receipts/{id}",
         "receipts",
-        Receipt,
         "For readers with the right to read the whole content",
+        gives=Receipt,
         slow=True,
     )
-    async def read_receipt(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+    async def read_receipt(self, call: Call) -> Mapping[str, Any]:
         """The question of a chat, the passages found and the text shown to the model."""
-        id, exchange = scope["path_params"]["id"], exchange_of(scope)
+        id, exchange = call.path["id"], call.exchange
         for look in range(_LOOKS):
             if look:  # also for an existing receipt hidden from the reader: the time must not reveal the receipt
                 await asyncio.sleep(EVERY_S)

@@ -7,9 +7,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from proxy.api.knowledge.access import Access
 from proxy.api.knowledge.declarations import Closed, doc, operation
+from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.filters import Filter
 from proxy.api.knowledge.parameters import CollectionNames, K, QueryText, few_names, filter_in, invalid, query_text
-from proxy.asgi import Receive, Scope
 from retrieval.knowledge import HitOptions
 from retrieval.records.search import Hit
 
@@ -67,28 +67,21 @@ class Searches:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    @operation(
-        "POST /v1/knowledge/search",
-        "search",
-        Found,
-        "Passages, best first; none without a relevant passage",
-        body=SearchRequest,
-    )
-    async def search(self, scope: Scope, receive: Receive) -> Found:
+    @operation("POST /v1/knowledge/search", "search", "Passages, best first; none without a relevant passage")
+    async def search(self, call: Call, body: SearchRequest) -> Found:
         """Passages for a query."""
+        names, query = few_names(body.collections or ()), query_text(body.query)
         settings = self._access.settings
-        asked = await self._access.read(SearchRequest, scope, receive)
-        names, query = few_names(asked.collections or ()), query_text(asked.query)
-        if asked.rerank and not settings.rerank_model:
+        if body.rerank and not settings.rerank_model:
             raise invalid("no reranker is configured here (retrieval.rerank_model): leave 'rerank' out", "rerank")
         found = await self._access.search(
             query,
             names or settings.collections,
-            scope,
+            call,
             explicit=bool(names),
-            k=asked.k or settings.k,
-            filter=filter_in(asked.filter, "filter"),
-            hit_options=HitOptions(asked.mode, asked.rerank is not False, asked.neighbours or 0, asked.whole is True),
+            k=body.k or settings.k,
+            filter=filter_in(body.filter, "filter"),
+            hit_options=HitOptions(body.mode, body.rerank is not False, body.neighbours or 0, body.whole is True),
         )
         return Found(query, found.relevance, [_passage(hit) for hit in found.hits], found.timings_ms)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from proxy import permitted
-from proxy.api.knowledge.access import Access, Deleted, Page, ends, must_make, must_write, rights_of
+from proxy.api.knowledge.access import Access, Deleted, Page, must_make
 from proxy.api.knowledge.attachments import (
     STORE,
     Attachments,
@@ -19,13 +19,14 @@ from proxy.api.knowledge.attachments import (
     check_chunking,
     counts_of,
     file_id,
-    of_ids,
+    rows_after,
 )
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, named, operation
+from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.files import Order
 from proxy.api.knowledge.filters import Filter
-from proxy.api.knowledge.parameters import After, K, filter_in, invalid, query_of, query_text
-from proxy.asgi import Receive, Scope
+from proxy.api.knowledge.parameters import After, K, filter_in, invalid, query_text
+from proxy.caller import Rights
 from retrieval.records.documents import CollectionInfo
 from retrieval.records.search import Hit
 
@@ -55,13 +56,16 @@ class _StoresQuery(Closed, frozen=True):
     order: Order = "desc"
 
 
+_NOT_STORED = must("left out: it is not stored here")
+
+
 class _Options(Closed, frozen=True, kw_only=True):
     """Of a store: accepted only if they are empty."""
 
     chunking_strategy: Chunking = None
-    metadata: Annotated[dict[str, Any], Meta(max_length=0)] | None = None
-    expires_after: Annotated[Annotated[dict[str, Any], Meta(max_length=0)] | None, doc("Only null")] = None
-    description: Annotated[str, Meta(max_length=0)] | None = None
+    metadata: Annotated[dict[str, Any], Meta(max_length=0), _NOT_STORED] | None = None
+    expires_after: Annotated[Annotated[dict[str, Any], Meta(max_length=0), _NOT_STORED] | None, doc("Only null")] = None
+    description: Annotated[str, Meta(max_length=0), _NOT_STORED] | None = None
 
 
 class _NewStore(_Options, frozen=True, kw_only=True):
@@ -113,91 +117,69 @@ class Stores:
         self._access = access
         self._attachments = attachments
 
-    @operation(f"GET {PATH}", _TAG, VectorStorePage, "A page", query=_StoresQuery)
-    async def list_vector_stores(self, scope: Scope, _receive: Receive) -> VectorStorePage:
+    @operation(f"GET {PATH}", _TAG, "A page")
+    async def list_vector_stores(self, call: Call, query: _StoresQuery) -> VectorStorePage:
         """The collections that the key may read, as vector stores."""
-        asked = query_of(scope, _StoresQuery)
-        rows = await permitted.readable(self._access.knowledge, rights_of(scope))
-        if asked.order == "desc":
+        rows = await permitted.readable(self._access.knowledge, call.rights)
+        if query.order == "desc":
             rows.reverse()
-        names = [row.name for row in rows]
-        first = names.index(asked.after) + 1 if asked.after in names else 0
-        stores = await self._stores(rows[first : first + asked.limit], scope)
-        return VectorStorePage(*ends(stores, more=len(rows) > first + asked.limit), data=stores)
+        rows = rows_after(query.after, rows, [row.name for row in rows])[: query.limit + 1]
+        return VectorStorePage.of(await self._stores(rows, call.rights), query.limit)
 
-    @operation(f"POST {PATH}", _TAG, VectorStore, "The new vector store", body=_NewStore, writing=True)
-    async def create_vector_store(self, scope: Scope, receive: Receive) -> VectorStore:
+    @operation(f"POST {PATH}", _TAG, "The new vector store", writing=True)
+    async def create_vector_store(self, call: Call, body: _NewStore) -> VectorStore:
         """Make a collection, and attach files to it."""
-        fields = await self._access.fields(scope, receive, _NewStore)
-        _check_options(fields)
-        name = fields.get("name") or f"vs-{secrets.token_hex(12)}"
-        if not isinstance(name, str):
-            raise invalid("'name' must be text", "name")
-        must_make(name, rights_of(scope))
-        files = of_ids(fields.get("file_ids") or [])
-        if files:
-            await self._attachments.given(files, scope)  # a missing file makes no collection
+        check_chunking(body.chunking_strategy)
+        name = body.name or f"vs-{secrets.token_hex(12)}"
+        must_make(name, call.rights)
+        files = [{"file_id": id} for id in body.file_ids or ()]
+        given = await self._attachments.given(files, call) if files else []  # a missing file makes no collection
         await self._access.knowledge.writing.create_collection(name, None)
-        if files:
-            await self._attachments.start(name, files, scope)
-        scope["path_params"] = {"name": name}
-        return await self.read_vector_store(scope, receive)
+        if given:
+            await self._access.knowledge.writing.start_job(name, given)
+        return await self._store(name, call.rights)
 
-    @operation(f"POST {STORE}", _TAG, VectorStore, "The vector store", body=_ChangedStore)
-    async def change_vector_store(self, scope: Scope, receive: Receive) -> VectorStore:
+    @operation(f"POST {STORE}", _TAG, "The vector store", right="write")
+    async def change_vector_store(self, call: Call, body: _ChangedStore) -> VectorStore:
         """Accepts only the current values of a vector store."""
-        name = (await self._access.collection(scope)).name
-        must_write(name, rights_of(scope))
-        fields = await self._access.fields(scope, receive, _ChangedStore)
-        _check_options(fields)
-        if fields.get("name") not in (None, name):
+        check_chunking(body.chunking_strategy)
+        if body.name not in (None, call.path["name"]):
             raise invalid("a vector store cannot be renamed: make another one", "name")
-        return await self.read_vector_store(scope, receive)
+        return await self.read_vector_store(call)
 
-    @operation(f"DELETE {STORE}", _TAG, Deleted, "Deleted")
-    async def delete_vector_store(self, scope: Scope, _receive: Receive) -> Deleted:
+    @operation(f"DELETE {STORE}", _TAG, "Deleted", right="write")
+    async def delete_vector_store(self, call: Call) -> Deleted:
         """Delete the collection."""
-        name = (await self._access.collection(scope)).name
-        must_write(name, rights_of(scope))
-        await self._access.knowledge.writing.delete_collection(name, rights_of(scope).groups)
-        return Deleted(name, "vector_store.deleted", deleted=True)
+        await self._access.knowledge.writing.delete_collection(call.path["name"], call.rights.groups)
+        return Deleted(call.path["name"], "vector_store.deleted", deleted=True)
 
-    @operation(f"GET {STORE}", _TAG, VectorStore, "The vector store")
-    async def read_vector_store(self, scope: Scope, _receive: Receive) -> VectorStore:
+    @operation(f"GET {STORE}", _TAG, "The vector store")
+    async def read_vector_store(self, call: Call) -> VectorStore:
         """A collection as a vector store."""
-        row = await self._access.collection(scope)
-        (store,) = await self._stores([row], scope)
+        return await self._store(call.path["name"], call.rights)
+
+    async def _store(self, name: str, rights: Rights) -> VectorStore:
+        (store,) = await self._stores([await self._access.collection(name, rights)], rights)
         return store
 
-    async def _stores(self, rows: Sequence[CollectionInfo], scope: Scope) -> list[VectorStore]:
+    async def _stores(self, rows: Sequence[CollectionInfo], rights: Rights) -> list[VectorStore]:
         """Collections as vector stores, with counts of unfinished attachments."""
         states: dict[str, Counter[str]] = {row.name: Counter(created=row.documents) for row in rows}
-        for one in await self._access.knowledge.library.unfinished_attachments(
-            [row.name for row in rows], rights_of(scope).groups
-        ):
+        for one in await self._access.knowledge.library.unfinished_attachments([*states], rights.groups):
             states[one.collection][one.state] += 1
         return [_store(row, counts_of(states[row.name])) for row in rows]
 
-    @operation(f"POST {STORE}/search", _TAG, VectorStoreResults, "Passages, best first", body=_StoreSearch)
-    async def search_vector_store(self, scope: Scope, receive: Receive) -> VectorStoreResults:
+    @operation(f"POST {STORE}/search", _TAG, "Passages, best first")
+    async def search_vector_store(self, call: Call, body: _StoreSearch) -> VectorStoreResults:
         """Passages for a query."""
-        asked = await self._access.read(_StoreSearch, scope, receive)
-        queries = [query_text(each) for each in ([asked.query] if isinstance(asked.query, str) else asked.query)]
-        least = asked.ranking_options.score_threshold or 0.0 if asked.ranking_options is not None else 0.0
-        k, filter = asked.max_num_results, filter_in(asked.filters, "filters")
-        names = [scope["path_params"]["name"]]
-        searches = [self._access.search(query, names, scope, explicit=True, k=k, filter=filter) for query in queries]
+        queries = [query_text(each) for each in ([body.query] if isinstance(body.query, str) else body.query)]
+        least = body.ranking_options.score_threshold or 0.0 if body.ranking_options is not None else 0.0
+        k, filter, names = body.max_num_results, filter_in(body.filters, "filters"), [call.path["name"]]
+        searches = [self._access.search(query, names, call, explicit=True, k=k, filter=filter) for query in queries]
         hits = _interleaved([found.hits for found in await asyncio.gather(*searches)])[:k]
         keys = await self._access.knowledge.library.document_keys(list({hit.passage.document for hit, _ in hits}))
         data = [_result(hit, share, keys) for hit, share in hits if share >= least]
         return VectorStoreResults(queries, data, has_more=False, next_page=None)
-
-
-def _check_options(fields: Mapping[str, Any]) -> None:
-    check_chunking(fields)
-    for name in ("metadata", "expires_after", "description"):
-        if fields.get(name):
-            raise invalid(f"'{name}' is not stored here: leave it out", name)
 
 
 def _store(row: CollectionInfo, counts: FileCounts) -> VectorStore:

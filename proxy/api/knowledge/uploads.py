@@ -12,14 +12,13 @@ import orjson
 from msgspec import UNSET, Meta, UnsetType
 
 from proxy import permitted
-from proxy.api.knowledge.access import Access, ApiReply, Page, ends, rights_of
+from proxy.api.knowledge.access import Access, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, named, operation
+from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.filters import Attributes, Groups
 from proxy.api.knowledge.forms import BINARY, File, Form, UploadOptions, received
 from proxy.api.knowledge.parameters import After, clean, invalid, none_but, query_of
-from proxy.api.knowledge.puts import COLLECTION, Placed, PutList, Puts, from_caller, placed_row, said_of
-from proxy.asgi import Receive, Scope
-from proxy.caller import Rights
+from proxy.api.knowledge.puts import COLLECTION, Placed, PutList, document_of, placed_row
 from retrieval.errors import UnknownJob
 from retrieval.records.documents import Format
 from retrieval.records.jobs import DocumentInput
@@ -86,68 +85,61 @@ class _BackgroundQuery(Closed, frozen=True):
 class Uploads:
     """Receives files, and answers requests for jobs."""
 
-    def __init__(self, access: Access, puts: Puts, options: UploadOptions) -> None:
+    def __init__(self, access: Access, options: UploadOptions) -> None:
         self._access = access
-        self._puts = puts
         self._options = options
 
     @operation(
         f"POST {COLLECTION}/files",
         "documents",
-        PutList,
         "The result of each document",
+        gives=PutList,
         also={202: (Job, "Stored, and written in the background")},
+        right="write",
         form=_UploadForm,
         slow=True,
     )
-    async def upload_files(self, scope: Scope, receive: Receive) -> ApiReply:
+    async def upload_files(self, call: Call) -> PutList | tuple[int, Job]:
         """Upload files of the ingestible types; each file becomes a document under the file's name, or under `key`."""
-        asked = query_of(scope, _BackgroundQuery).background
-        async with self._access.asking():
-            name = await self._puts.writable(scope)
-        async with received(scope, receive, self._options) as form:
-            background = _flag(asked or form.fields.get("background", ""))
-            given = [from_caller(one, scope) for one in _given(form)]
+        name, writing = call.path["name"], self._access.knowledge.writing
+        asked = query_of(call.scope, _BackgroundQuery)
+        async with received(call.scope, call.receive, self._options) as form:
+            background = _flag(asked.background or form.fields.get("background", ""))
+            given = _given(form, call)
             async with self._access.asking(writing=True):
-                job = await self._access.knowledge.writing.start_job(name, given, [file.spooled for file in form.files])
+                job = await writing.start_job(name, given, [file.spooled for file in form.files])
         if not background:
             job = await finished(self._access, job)
         if not job.over:
-            return ApiReply(202, Job(*_members(job)))
-        return ApiReply(200, PutList(name, [placed_row(one) for one in job.documents], job.id))
+            return 202, Job(*_members(job))
+        return PutList(name, [*map(placed_row, job.documents)], job.id)
 
-    @operation("GET /v1/knowledge/jobs", "jobs", JobPage, "A page", query=_JobsQuery)
-    async def list_jobs(self, scope: Scope, _receive: Receive) -> JobPage:
+    @operation("GET /v1/knowledge/jobs", "jobs", "A page")
+    async def list_jobs(self, call: Call, query: _JobsQuery) -> JobPage:
         """Jobs of the collections that the key may read and write, newest first."""
-        asked, rights = query_of(scope, _JobsQuery), rights_of(scope)
-        names = [
-            row.name for row in await permitted.readable(self._access.knowledge, rights) if row.name in rights.write
-        ]
-        names = [name for name in names if asked.collection in (None, name)]
+        rights = call.rights
+        readable = [row.name for row in await permitted.readable(self._access.knowledge, rights)]
+        names = [name for name in readable if name in rights.write and query.collection in (None, name)]
         rows = await self._access.knowledge.library.jobs(
-            names, before=asked.after or "", limit=asked.limit + 1, groups=rights.groups
+            names, before=query.after or "", limit=query.limit + 1, groups=rights.groups
         )
-        page = [Job(*_members(job)) for job in rows[: asked.limit]]
-        return JobPage(*ends(page, more=len(rows) > asked.limit), data=page)
+        return JobPage.of([Job(*_members(job)) for job in rows], query.limit)
 
-    @operation(f"GET {_JOB}", "jobs", FullJob, "The job with its documents")
-    async def read_job(self, scope: Scope, _receive: Receive) -> FullJob:
+    @operation(f"GET {_JOB}", "jobs", "The job with its documents")
+    async def read_job(self, call: Call) -> FullJob:
         """A job, with the result of each document."""
-        return _whole(await self._job(scope))
+        return _whole(await visible_job(self._access, call))
 
-    @operation(f"DELETE {_JOB}", "jobs", FullJob, "The job with its documents")
-    async def stop_job(self, scope: Scope, receive: Receive) -> FullJob:
+    @operation(f"DELETE {_JOB}", "jobs", "The job with its documents")
+    async def stop_job(self, call: Call) -> FullJob:
         """Cancel a job."""
-        return await self.cancel_job(scope, receive)
+        return await self.cancel_job(call)
 
-    @operation(f"POST {_JOB}/cancel", "jobs", FullJob, "The job with its documents", writing=True)
-    async def cancel_job(self, scope: Scope, _receive: Receive) -> FullJob:
+    @operation(f"POST {_JOB}/cancel", "jobs", "The job with its documents", writing=True)
+    async def cancel_job(self, call: Call) -> FullJob:
         """Stop writing the documents; documents already written stay."""
-        job = await self._job(scope)
+        job = await visible_job(self._access, call)
         return _whole(await self._access.knowledge.writing.cancel_job(job.id))
-
-    async def _job(self, scope: Scope) -> JobRecord:
-        return await visible_job(self._access, scope["path_params"]["id"], rights_of(scope))
 
 
 async def finished(access: Access, job: JobRecord) -> JobRecord:
@@ -159,16 +151,21 @@ async def finished(access: Access, job: JobRecord) -> JobRecord:
         return await access.knowledge.library.job(job.id, None)
 
 
-async def visible_job(access: Access, id: str, rights: Rights) -> JobRecord:
-    """Raises UnknownJob, also for a hidden job."""
+async def visible_job(access: Access, call: Call) -> JobRecord:
+    """The job in the path, in the collection if the path names one. Raises UnknownJob, also for a hidden job."""
+    id, rights = call.path["id"], call.rights
     job = await access.knowledge.library.job(id, rights.groups)
-    if job.collection not in rights.read or job.collection not in rights.write:
+    if not (
+        job.collection in rights.read
+        and job.collection in rights.write
+        and job.collection == call.path.get("name", job.collection)
+    ):
         raise UnknownJob(f"there is no job {id!r}")
     return job
 
 
 def _whole(job: JobRecord) -> FullJob:
-    return FullJob(*_members(job), data=[placed_row(one) for one in job.documents])
+    return FullJob(*_members(job), data=[*map(placed_row, job.documents)])
 
 
 def _members(job: JobRecord) -> Any:
@@ -177,7 +174,7 @@ def _members(job: JobRecord) -> Any:
     return job.id, job.collection, job.state, *times, counts, job.reason or UNSET
 
 
-def _given(form: Form) -> list[DocumentInput]:
+def _given(form: Form, call: Call) -> list[DocumentInput]:
     """The documents of the form's files, without content. Raises ApiError."""
     none_but(form.fields, [name for name in _UploadForm.__struct_fields__ if name != _FILE])
     if not form.files:
@@ -188,16 +185,16 @@ def _given(form: Form) -> list[DocumentInput]:
             fields[name] = _parsed(form.fields[name], name)
     if len(form.files) > 1 and (two := [name for name in ("key", "title") if name in fields]):
         raise invalid(f"'{two[0]}' is for a single file: send each file in its own request", two[0])
-    given = [_one(file, fields) for file in form.files]
+    given = [_one(file, fields, call) for file in form.files]
     if len({one.key for one in given}) < len(given):
         raise invalid("two of the files have the same name: send them in two requests, each with a 'key'", _FILE)
     return given
 
 
-def _one(file: File, fields: Mapping[str, object]) -> DocumentInput:
+def _one(file: File, fields: Mapping[str, object], call: Call) -> DocumentInput:
     if file.field != _FILE:
         raise invalid(f"there is no file '{file.field}' here; name each '{_FILE}'", file.field)
-    return said_of({**fields, "source": file.name}, fields.get("key", file.name))
+    return document_of({**fields, "source": file.name}, fields.get("key", file.name), call)
 
 
 def _parsed(text: str, name: str) -> object:
