@@ -83,7 +83,7 @@ def create(settings: Settings, **fields: Any) -> None:
         grant = grant_of({**fields, "limits": limits})
     with opened_accounts(settings, make=True) as accounts:
         first = not accounts.keys()
-        key, secret = grant.make(accounts)
+        key, secret = accounts.create(**grant)
     click.echo(secret)
     echo(f"{key.id} {_rights_text(key)}; store the key now: ragway cannot show the key again", err=True)
     if first:

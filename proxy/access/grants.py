@@ -3,13 +3,11 @@
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from proxy.access.keys import Key
 from proxy.access.limits import limits_of
-from proxy.access.sql import SqlAccounts
-from proxy.caller import Limits, Names, Rights
+from proxy.caller import Names, Rights
 from retrieval.records.attributes import checked_groups
 
 _MOST_NAME_CHARS = 200
@@ -26,24 +24,9 @@ class BadGrant(ValueError):
         self.param = param
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """The properties of a new key."""
-
-    name: str
-    team: str
-    rights: Rights
-    expires_s: float | None  # since the epoch; None: never
-    limits: Limits
-
-    def make(self, accounts: SqlAccounts) -> tuple[Key, str]:
-        """The key and the secret, which is not stored. Raises RetrievalError."""
-        return accounts.create(self.name, self.rights, team=self.team, expires_s=self.expires_s, limits=self.limits)
-
-
-def grant_of(fields: Mapping[str, object]) -> Grant:
-    """A grant from foreign JSON: name, and some of team, read, write, groups, models, admin, metrics, limits,
-    and expires (90d).
+def grant_of(fields: Mapping[str, object]) -> dict[str, Any]:
+    """The arguments of `SqlAccounts.create` from foreign JSON: name, and some of team, read, write, groups, models,
+    admin, metrics, limits, and expires (90d).
 
     Raises BadGrant.
     """
@@ -55,8 +38,13 @@ def grant_of(fields: Mapping[str, object]) -> Grant:
     name, team = _text(fields.get("name"), "name", least=1), _text(fields.get("team", ""), "team")
     groups = _groups(fields.get("groups"))
     rights = Rights(Names(read), Names(write), Names(models), groups, admin=admin, metrics=metrics)
-    expires_s = None if lasts_s is None else time.time() + lasts_s
-    return Grant(name, team, rights, expires_s, limits_of(changed_limits(fields.get("limits", {}))))
+    return {
+        "name": name,
+        "team": team,
+        "rights": rights,
+        "expires_s": None if lasts_s is None else time.time() + lasts_s,
+        "limits": limits_of(changed_limits(fields.get("limits", {}))),
+    }
 
 
 def duration_s(value: object, param: str) -> float | None:

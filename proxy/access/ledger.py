@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Protocol
 
 from proxy.access.limits import Admission, LeaseGrant, Meter, Share, refusal
+from proxy.access.shares import SqlUsageStore
 from proxy.access.usage import UsageRow, row_of
 from proxy.caller import UNLIMITED
 from proxy.dialects.errors import ApiError
@@ -27,8 +27,7 @@ from retrieval.errors import RetrievalError
 from runtime.write_behind import Count
 
 log = logging.getLogger("ragway")
-LEASE_S = 10.0  # in the accounts; clocks of processes may differ by LEASE_S - _VALID_S
-_VALID_S = 5.0  # of a lease, for its holder
+_VALID_S = 5.0  # of a lease, for its holder; clocks of processes may differ by the rest of LEASE_S
 _EVERY_S = 1.0
 _DRY_S = 1.0  # after a refused lease, until the next attempt
 _KEEP_S = 2.0  # an unused share
@@ -39,23 +38,12 @@ _ROWS_AT_ONCE = 500  # unwritten rows that start a write before the second is ov
 _RETRY_AFTER_S = 2
 
 
-class UsageStore(Protocol):
-    """The accounts: usage is written here, and shares are leased here."""
-
-    def sync(self, claims: Sequence[Share], rows: Sequence[UsageRow]) -> tuple[list[LeaseGrant], bool]:
-        """Report and lease in one transaction: a grant for each claim, and whether this process alone has shares.
-
-        Raises RetrievalError.
-        """
-        ...
-
-
 class Ledger:
     """The meters and the unwritten rows of this process. All methods run in the event loop."""
 
     def __init__(
         self,
-        book: UsageStore,
+        store: SqlUsageStore,
         *,
         count: Count,
         now_s: Callable[[], float] = time.time,
@@ -63,7 +51,7 @@ class Ledger:
         patience_s: float = _PATIENCE_S,
     ) -> None:
         """now_s: since the epoch, for windows. clock_s: a monotonic clock. patience_s: longest wait for a share."""
-        self._store = book
+        self._store = store
         self._count = count
         self._now_s = now_s
         self._clock_s = clock_s
@@ -82,17 +70,15 @@ class Ledger:
     # --- for a request ----------------------------------------------------------------------------------------------
 
     async def admit(self, exchange: Exchange) -> Admission | None:
-        """A admission for one more request within the limits of the caller's key; None for a caller without limits.
+        """An admission for one more request within the limits of the caller's key; None for a caller without limits.
 
         A call that the gateway makes by itself counts as no request. Raises ApiError 429, 503.
         """
         if exchange.limits is UNLIMITED:
             return None
-        meter = self._meter(exchange)
-        if not self._valid() or not meter.enough(None, requests=_requests(exchange)):
-            meter = await self._until_enough(exchange, None)
+        meter = await self._until_enough(exchange, None)
         self._active.add(meter)
-        return meter.enter(self._clock_s(), requests=_requests(exchange))
+        return meter.enter(self._clock_s(), _requests(exchange))
 
     async def reserve(self, exchange: Exchange, admission: Admission, wanted_tokens: int, least_tokens: int) -> None:
         """Reserve tokens before a model is called: the wanted tokens, or as many as the smallest limit holds.
@@ -102,8 +88,7 @@ class Ledger:
         """
         meter = self._meter(exchange)
         tokens = max(least_tokens, min([wanted_tokens, *(share.limit for share in meter.of_tokens())]))
-        if not self._valid() or not meter.enough(tokens):
-            meter = await self._until_enough(exchange, tokens, least_tokens)
+        meter = await self._until_enough(exchange, tokens, least_tokens)
         meter.reserve(admission, min([tokens, *(share.left for share in meter.of_tokens())]))
 
     async def reserve_next(
@@ -171,11 +156,14 @@ class Ledger:
 
         least_tokens: enough where another process holds the rest of the tokens.
         """
+        meter = self._meter(exchange)
+        if self._valid() and meter.enough(tokens, _requests(exchange)):
+            return meter
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._patience_s):
                 while self._clock_s() >= self._failed_until_s:
                     meter = self._meter(exchange)
-                    wanted = meter.wanted(tokens, requests=_requests(exchange))
+                    wanted = meter.wanted(tokens, _requests(exchange))
                     short = [pair for pair in wanted if not (self._valid() and pair[0].has(pair[1]))]
                     if not short:
                         return meter

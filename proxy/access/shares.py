@@ -6,7 +6,6 @@ from time import time
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
-from proxy.access.ledger import LEASE_S
 from proxy.access.limits import LeaseGrant, Share, granted
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import UsageRow, forget, money_spent, write
@@ -14,6 +13,7 @@ from proxy.access.usage import UsageRow, forget, money_spent, write
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+LEASE_S = 10.0
 _FORGET_EVERY_S = 3600.0
 _OVER_S = 120  # keeps the sum after the end of a window, because other clocks may be late
 

@@ -123,22 +123,17 @@ def forget(sql: "Connection", before_s: float) -> None:
 
 def _columns(row: UsageRow) -> dict[str, object]:
     tokens, stages_ms = row.tokens, row.stages_ms
-    return {
-        "request": row.request,
-        "at_s": row.at_s,
+    plain = ("request", "at_s", "key", "status", "injected_tokens", "total_ms")
+    return {name: getattr(row, name) for name in plain} | {
         "day": _day(row.at_s),
-        "key": row.key,
         "path": _plain(row.path),
         "model": _plain(row.model),
-        "status": row.status,
         "prompt_tokens": tokens.prompt,
         "completion_tokens": tokens.completion,
-        "injected_tokens": row.injected_tokens,
         "cached_tokens": tokens.cached,
         "reasoning_tokens": tokens.reasoning,
         "estimated": tokens.estimated,
         "cost_usd": cost_of(row),
-        "total_ms": row.total_ms,
         "retrieval_ms": stages_ms.get("retrieval"),
         "upstream_ms": stages_ms.get("upstream"),
         "stages_ms": orjson.dumps(stages_ms).decode(),

@@ -201,7 +201,7 @@ class Admin(Rules):
     async def create_key(self, call: Call, body: Annotated[Mapping[str, Any], _NewKey]) -> CreatedKey:
         """Make a key."""
         grant = grant_of(body)
-        return _with_secret(call, "created", *await self._change(lambda: grant.make(self._accounts)))
+        return _with_secret(call, "created", *await self._change(lambda: self._accounts.create(**grant)))
 
     @operation(f"GET {_KEYS}/{{id}}", "admin", "The key")
     async def read_key(self, call: Call) -> Key:

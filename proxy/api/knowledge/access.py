@@ -18,6 +18,7 @@ from proxy.body import json_body
 from proxy.caller import Rights
 from proxy.dialects.errors import ApiError, Headers, method_not_allowed
 from proxy.dialects.json_body import by_size
+from proxy.permitted import PermittedSearch
 from retrieval.errors import (
     CollectionExists,
     IndexDown,
@@ -29,9 +30,9 @@ from retrieval.errors import (
     UnknownFile,
     UnknownJob,
 )
-from retrieval.knowledge import DEFAULT_HIT_OPTIONS, HitOptions, Knowledge
+from retrieval.knowledge import Knowledge
 from retrieval.records.documents import CollectionInfo, is_reserved
-from retrieval.records.search import Retrieved, Turn
+from retrieval.records.search import Retrieved
 
 ACTIONS = "/v1/actions"
 _RETRY_AFTER_S = 5  # a dead index process restarts within seconds
@@ -102,24 +103,8 @@ class Access(Rules):
             if missing := [name for name in names if name not in known]:
                 raise permitted.unknown(missing[0], known)
 
-    async def search(
-        self,
-        query: str,
-        collections: Sequence[str],
-        call: Call,
-        *,
-        explicit: bool,
-        k: int,
-        filter: str,
-        hit_options: HitOptions = DEFAULT_HIT_OPTIONS,
-    ) -> Retrieved:
-        """explicit: whether the caller named the collections. filter: as in `View`.
-
-        Raises UnknownCollection, RetrievalError.
-        """
-        asked = permitted.PermittedSearch(
-            [Turn("user", query)], collections, call.rights, explicit, k=k, filter=filter, hit_options=hit_options
-        )
+    async def search(self, asked: PermittedSearch, call: Call) -> Retrieved:
+        """Raises UnknownCollection, RetrievalError."""
         searched = await permitted.search(self.knowledge, asked)
         call.exchange.index_steps(searched.retrieved.timings_ms, searched.began)
         return searched.retrieved

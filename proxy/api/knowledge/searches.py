@@ -10,8 +10,9 @@ from proxy.api.knowledge.declarations import Closed, doc, operation
 from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.filters import Filter
 from proxy.api.knowledge.parameters import CollectionNames, K, QueryText, few_names, filter_in, invalid, query_text
+from proxy.permitted import PermittedSearch
 from retrieval.knowledge import HitOptions
-from retrieval.records.search import Hit
+from retrieval.records.search import Hit, Turn
 
 
 class SearchRequest(Closed, frozen=True):
@@ -74,15 +75,16 @@ class Searches:
         settings = self._access.settings
         if body.rerank and not settings.rerank_model:
             raise invalid("no reranker is configured here (retrieval.rerank_model): leave 'rerank' out", "rerank")
-        found = await self._access.search(
-            query,
+        asked = PermittedSearch(
+            [Turn("user", query)],
             names or settings.collections,
-            call,
+            call.rights,
             explicit=bool(names),
             k=body.k or settings.k,
             filter=filter_in(body.filter, "filter"),
             hit_options=HitOptions(body.mode, body.rerank is not False, body.neighbours or 0, body.whole is True),
         )
+        found = await self._access.search(asked, call)
         return Found(query, found.relevance, [_passage(hit) for hit in found.hits], found.timings_ms)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
@@ -27,8 +28,10 @@ from proxy.api.knowledge.files import Order
 from proxy.api.knowledge.filters import Filter
 from proxy.api.knowledge.parameters import After, K, filter_in, invalid, query_text
 from proxy.caller import Rights
+from proxy.permitted import PermittedSearch
+from retrieval.knowledge import DEFAULT_HIT_OPTIONS
 from retrieval.records.documents import CollectionInfo
-from retrieval.records.search import Hit
+from retrieval.records.search import Hit, Turn
 
 PATH = "/v1/vector_stores"  # the settings may relay the path instead
 _TAG = "vector stores"
@@ -174,8 +177,11 @@ class Stores:
         """Passages for a query."""
         queries = [query_text(each) for each in ([body.query] if isinstance(body.query, str) else body.query)]
         least = body.ranking_options.score_threshold or 0.0 if body.ranking_options is not None else 0.0
-        k, filter, names = body.max_num_results, filter_in(body.filters, "filters"), [call.path["name"]]
-        searches = [self._access.search(query, names, call, explicit=True, k=k, filter=filter) for query in queries]
+        k, names = body.max_num_results, [call.path["name"]]
+        asked = PermittedSearch(
+            (), names, call.rights, True, k, filter=filter_in(body.filters, "filters"), hit_options=DEFAULT_HIT_OPTIONS
+        )
+        searches = [self._access.search(replace(asked, turns=[Turn("user", query)]), call) for query in queries]
         hits = _interleaved([found.hits for found in await asyncio.gather(*searches)])[:k]
         keys = await self._access.knowledge.library.document_keys(list({hit.passage.document for hit, _ in hits}))
         data = [_result(hit, share, keys) for hit, share in hits if share >= least]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from proxy.access.ledger import LEASE_S, Ledger
+from proxy.access.ledger import Ledger
 from proxy.access.metering import Metering, Record
-from proxy.access.shares import SqlUsageStore
+from proxy.access.shares import LEASE_S, SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import COMPARISONS, UsageQuery, sums
 from proxy.asgi import Receive, Scope, Send
