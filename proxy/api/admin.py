@@ -30,7 +30,7 @@ from proxy.api.knowledge.endpoint import Call, Rules, routes_of
 from proxy.api.knowledge.parameters import checked, invalid
 from proxy.asgi import Scope
 from proxy.body import whole_body
-from proxy.dialects.errors import ApiError, method_not_allowed
+from proxy.dialects.errors import ApiError, Headers, method_not_allowed
 from proxy.dialects.json_body import JsonBody, by_size
 from proxy.exchange import exchange_of
 from retrieval.errors import RetrievalError
@@ -176,6 +176,8 @@ _WITH_SECRET = "The key with the secret, which is shown only once"
 class Admin(Rules):
     """The routes of administration."""
 
+    headers: ClassVar[Headers] = [(b"cache-control", b"no-store")]
+
     def __init__(
         self, accounts: SqlAccounts, keyring: Keyring, credentials: KeyCredentials, *, max_body_bytes: int
     ) -> None:
@@ -184,7 +186,6 @@ class Admin(Rules):
         self._credentials = credentials
         self._max_body_bytes = max_body_bytes
         self._threads = ThreadPoolExecutor(_THREADS, "accounts")
-        self.headers = [(b"cache-control", b"no-store")]
 
     def routes(self, *, usage: bool) -> list[Route]:
         """usage: with the route for a key's own usage."""

@@ -3,21 +3,24 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from msgspec import Struct
 
-from config.sections import RetrievalSettings
+from config.sections import ActionsApi, RetrievalSettings
 from proxy import permitted
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.endpoint import Call, Rules
+from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.parameters import checked, invalid
 from proxy.asgi import Scope
 from proxy.body import json_body
 from proxy.caller import Rights
-from proxy.dialects.errors import ApiError, Headers, method_not_allowed
+from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.dialects.json_body import by_size
+from proxy.observe.receipts.receipt import Receipts
 from proxy.permitted import PermittedSearch
 from retrieval.errors import (
     CollectionExists,
@@ -30,9 +33,12 @@ from retrieval.errors import (
     UnknownFile,
     UnknownJob,
 )
-from retrieval.knowledge import Knowledge
+from retrieval.knowledge import Knowledge, Library, Writing
 from retrieval.records.documents import CollectionInfo, is_reserved
 from retrieval.records.search import Retrieved
+
+if TYPE_CHECKING:
+    from proxy.agent.actions import Actions
 
 ACTIONS = "/v1/actions"
 _RETRY_AFTER_S = 5  # a dead index process restarts within seconds
@@ -66,14 +72,60 @@ class Deleted(Closed, frozen=True):
     deleted: Annotated[bool, doc("Always true")]
 
 
-class Access(Rules):
-    """The documents, within the caller's rights."""
+@dataclass(frozen=True, slots=True)
+class KnowledgeCall(Call):
+    """A request for documents, within the caller's rights."""
 
-    def __init__(self, knowledge: Knowledge, settings: RetrievalSettings, *, max_body_bytes: int) -> None:
-        self.knowledge = knowledge
-        self.settings = settings
-        self.max_body_bytes = max_body_bytes
-        self.headers: Headers = []
+    rules: "Access"
+
+    @property
+    def knowledge(self) -> Knowledge:
+        return self.rules.knowledge
+
+    @property
+    def library(self) -> Library:
+        return self.knowledge.library
+
+    @property
+    def writing(self) -> Writing:
+        return self.knowledge.writing
+
+    async def collection(self, name: str) -> CollectionInfo:
+        """A readable collection. Raises UnknownCollection, also for an unreadable collection."""
+        rows = await permitted.readable(self.knowledge, self.rights)
+        row = next((row for row in rows if row.name == name), None)
+        if row is None:
+            raise permitted.unknown(name, [row.name for row in rows])
+        return row
+
+    async def search(self, asked: PermittedSearch) -> Retrieved:
+        """Raises UnknownCollection, RetrievalError."""
+        searched = await permitted.search(self.knowledge, asked)
+        self.exchange.index_steps(searched.retrieved.timings_ms, searched.began)
+        return searched.retrieved
+
+
+class Access(Rules):
+    """The index, and the settings of its routes."""
+
+    call = KnowledgeCall
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        settings: RetrievalSettings,
+        *,
+        max_body_bytes: int,
+        uploads: UploadOptions,
+        receipts: Receipts,
+        actions: "Actions | None",
+        sets: Mapping[str, ActionsApi],
+    ) -> None:
+        """actions: None: no API is configured."""
+        self.knowledge, self.settings = knowledge, settings
+        self.max_body_bytes, self.uploads = max_body_bytes, uploads
+        self.receipts = receipts
+        self._actions, self._sets = actions, sets
 
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
         if scope["method"] not in methods:
@@ -82,17 +134,10 @@ class Access(Rules):
             raise no_index()
 
     async def admit(self, call: Call, *, writes: bool) -> None:
-        row = await self.collection(call.path["name"], call.rights)
+        assert isinstance(call, KnowledgeCall)
+        row = await call.collection(call.path["name"])
         if writes:
             must_write(row.name, call.rights)
-
-    async def collection(self, name: str, rights: Rights) -> CollectionInfo:
-        """A readable collection. Raises UnknownCollection, also for an unreadable collection."""
-        rows = await permitted.readable(self.knowledge, rights)
-        row = next((row for row in rows if row.name == name), None)
-        if row is None:
-            raise permitted.unknown(name, [row.name for row in rows])
-        return row
 
     async def check_readable(self, names: Sequence[str], rights: Rights) -> None:
         """Raises ApiError 404 where a collection is missing or not readable, 503. Without retrieval no name is read."""
@@ -102,12 +147,6 @@ class Access(Rules):
             known = [row.name for row in await permitted.readable(self.knowledge, rights)]
             if missing := [name for name in names if name not in known]:
                 raise permitted.unknown(missing[0], known)
-
-    async def search(self, asked: PermittedSearch, call: Call) -> Retrieved:
-        """Raises UnknownCollection, RetrievalError."""
-        searched = await permitted.search(self.knowledge, asked)
-        call.exchange.index_steps(searched.retrieved.timings_ms, searched.began)
-        return searched.retrieved
 
     async def fields(self, call: Call, kind: type[Struct]) -> Mapping[str, Any]:
         body = await json_body(call.scope, call.receive, max_bytes=self.max_body_bytes)

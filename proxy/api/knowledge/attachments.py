@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from msgspec import UNSET, Meta, UnsetType
 
 from proxy import permitted
-from proxy.api.knowledge.access import Access, Deleted, Page
+from proxy.api.knowledge.access import Deleted, KnowledgeCall, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
-from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.files import Order, the_file
 from proxy.api.knowledge.filters import Attributes
 from proxy.api.knowledge.parameters import After, invalid, read_as
@@ -125,152 +124,158 @@ class _BatchFilesQuery(_StoreFilesQuery, frozen=True):
     order: Annotated[str, Meta(extra_json_schema={"enum": get_args(Order)})] = "desc"  # type: ignore[assignment]
 
 
-class Attachments:
-    """The content of a vector store."""
+async def given_files(files: Sequence[Mapping[str, Any]], call: KnowledgeCall) -> list[DocumentInput]:
+    """Documents of the caller's files: `file_id` and `attributes` of each.
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    async def given(self, files: Sequence[Mapping[str, Any]], call: Call) -> list[DocumentInput]:
-        """Documents of the caller's files: `file_id` and `attributes` of each.
-
-        Raises UnknownFile for a missing file and for the file of another caller.
-        """
-        ids = [one["file_id"] for one in files]
-        if not 1 <= len(ids) <= _MOST_FILES:
-            raise invalid(f"1 to {_MOST_FILES} file ids are needed", "file_ids")
-        if len(set(ids)) < len(ids):
-            raise invalid("the same id is listed twice", "file_ids")
-        known = {file.id: file for file in await self._access.knowledge.library.find_files(ids, call.exchange.owner)}
-        for id in ids:
-            if id not in known:
-                raise UnknownFile(f"there is no file {id!r}")
-        return [_given(known[one["file_id"]], one.get("attributes"), call) for one in files]
-
-    @operation(f"POST {STORE}/files", _TAG, "The attached file", right="write", writing=True)
-    async def attach_file(self, call: Call, body: _Attached) -> StoreFile:
-        """Make a document of a file; attaching again replaces the document."""
-        check_chunking(body.chunking_strategy)
-        file = {"file_id": body.file_id, "attributes": body.attributes}
-        job = await self._access.knowledge.writing.start_job(call.path["name"], await self.given([file], call))
-        return _row(job.collection, job.documents[0].key, job.created_s, "in_progress", body.attributes or {})
-
-    @operation(f"GET {_FILE}", _TAG, "The file", right="read")
-    async def read_store_file(self, call: Call) -> StoreFile:
-        """The state."""
-        waiting = await self._access.knowledge.library.unfinished_attachments([call.path["name"]], call.rights.groups)
-        for one in waiting:
-            if one.key == call.path["id"]:
-                return _waiting_row(one)
-        return _document_row((await self._document(call)).info)
-
-    @operation(f"POST {_FILE}", _TAG, "The file", right="write", slow=True)
-    async def describe_store_file(self, call: Call, body: _Described) -> StoreFile:
-        """Replace the attributes.
-
-        The document is written again, so the file must still exist.
-        """
-        async with self._access.asking():
-            groups = (await self._document(call)).info.groups
-            file = await the_file(self._access, call)
-        async with self._access.asking(writing=True):
-            given = replace(_given(file, body.attributes, call), groups=groups or None)
-            job = await self._access.knowledge.writing.start_job(call.path["name"], [given])
-        await finished(self._access, job)
-        async with self._access.asking():
-            return await self.read_store_file(call)
-
-    @operation(f"DELETE {_FILE}", _TAG, "Deleted", right="write")
-    async def detach_file(self, call: Call) -> Deleted:
-        """Delete the file's document; the file stays."""
-        id, groups, writing = call.path["id"], call.rights.groups, self._access.knowledge.writing
-        if not await writing.detach(call.path["name"], [id], groups):
-            await writing.delete_document((await self._document(call)).info.id, groups)
-        return Deleted(id, "vector_store.file.deleted", deleted=True)
-
-    @operation(f"GET {_FILE}/content", _TAG, "The text", right="read")
-    async def read_store_file_content(self, call: Call) -> StoreFileText:
-        """The indexed text."""
-        document = await self._document(call)
-        return StoreFileText([TextPart("text", document.text)], has_more=False, next_page=None)
-
-    @operation(f"GET {STORE}/files", _TAG, "A page", right="read")
-    async def list_store_files(self, call: Call, query: _StoreFilesQuery) -> StoreFilePage:
-        """Documents, and attached files that wait, failed or were cancelled.
-
-        The unfinished attachments come first, then the documents by id.
-        """
-        limit, wanted, after = query.limit, query.filter or "", query.after or ""
-        if wanted not in ("", *get_args(Status)):
-            raise invalid("'filter' must be in_progress, completed, failed or cancelled", "filter")
-        name, groups, library = call.path["name"], call.rights.groups, self._access.knowledge.library
-        attached = await library.unfinished_attachments([name], groups)
-        waiting = [one for one in attached if wanted in ("", _STATUS[one.state])]
-        keys = [one.key for one in waiting]
-        if after in keys:
-            waiting, after = rows_after(after, waiting, keys), ""
-        elif after:
-            waiting, after = [], await self._id(after, call)
-        rows = [_waiting_row(one) for one in waiting[: limit + 1]]
-        if wanted in ("", "completed") and len(rows) <= limit:
-            page = await library.documents(name, after=after, limit=limit + 1 - len(rows), groups=groups)
-            rows += [_document_row(info) for info in page]
-        return StoreFilePage.of(rows, limit)
-
-    async def _document(self, call: Call) -> FullDocument:
-        """The document whose id, or whose file's id, is in the path. Raises UnknownFile."""
-        id = call.path["id"]
-        try:
-            found = await permitted.document(self._access.knowledge, await self._id(id, call), call.rights)
-        except UnknownDocument as error:
-            raise UnknownFile(f"there is no file {id!r}") from error
-        if found.info.collection != call.path["name"]:
+    Raises UnknownFile for a missing file and for the file of another caller.
+    """
+    ids = [one["file_id"] for one in files]
+    if not 1 <= len(ids) <= _MOST_FILES:
+        raise invalid(f"1 to {_MOST_FILES} file ids are needed", "file_ids")
+    if len(set(ids)) < len(ids):
+        raise invalid("the same id is listed twice", "file_ids")
+    known = {file.id: file for file in await call.library.find_files(ids, call.exchange.owner)}
+    for id in ids:
+        if id not in known:
             raise UnknownFile(f"there is no file {id!r}")
-        return found
+    return [_given(known[one["file_id"]], one.get("attributes"), call) for one in files]
 
-    async def _id(self, id: str, call: Call) -> str:
-        """The document id; an id other than a file id is already a document id."""
-        if not id.startswith(FILE_ID_PREFIX):
-            return id
-        try:
-            return await self._access.knowledge.library.find_document(call.path["name"], id, call.rights.groups)
-        except UnknownDocument:
-            return id
 
-    @operation(f"POST {STORE}/file_batches", _TAG, "The batch", right="write", writing=True)
-    async def attach_files(self, call: Call, body: Annotated[Mapping[str, Any], _AttachedFiles]) -> StoreBatch:
-        """Attach many files by one job."""
-        ids, files = body.get("file_ids"), body.get("files")
-        if (ids is None) == (files is None):
-            raise invalid("either 'file_ids' or 'files' is needed", "file_ids")
-        read_as(_AttachedFiles, body)
-        rows = files or [{"file_id": id, "attributes": body.get("attributes")} for id in ids or ()]
-        for one in (body, *rows):
-            check_chunking(one.get("chunking_strategy"))
-        given = await self.given(rows, call)
-        return _batch(await self._access.knowledge.writing.start_job(call.path["name"], given))
+@operation(f"POST {STORE}/files", _TAG, "The attached file", right="write", writing=True)
+async def attach_file(call: KnowledgeCall, body: _Attached) -> StoreFile:
+    """Make a document of a file; attaching again replaces the document."""
+    check_chunking(body.chunking_strategy)
+    file = {"file_id": body.file_id, "attributes": body.attributes}
+    job = await call.writing.start_job(call.path["name"], await given_files([file], call))
+    return _row(job.collection, job.documents[0].key, job.created_s, "in_progress", body.attributes or {})
 
-    @operation(f"GET {_BATCH}", _TAG, "The batch", right="read")
-    async def read_batch(self, call: Call) -> StoreBatch:
-        """The state."""
-        return _batch(await visible_job(self._access, call))
 
-    @operation(f"POST {_BATCH}/cancel", _TAG, "The batch", right="read", writing=True)
-    async def cancel_batch(self, call: Call) -> StoreBatch:
-        """Stop writing the documents; documents already written stay."""
-        job = await visible_job(self._access, call)
-        return _batch(await self._access.knowledge.writing.cancel_job(job.id))
+@operation(f"GET {_FILE}", _TAG, "The file", right="read")
+async def read_store_file(call: KnowledgeCall) -> StoreFile:
+    """The state."""
+    waiting = await call.library.unfinished_attachments([call.path["name"]], call.rights.groups)
+    for one in waiting:
+        if one.key == call.path["id"]:
+            return _waiting_row(one)
+    return _document_row((await _document(call)).info)
 
-    @operation(f"GET {_BATCH}/files", _TAG, "A page", right="read")
-    async def list_batch_files(self, call: Call, query: _BatchFilesQuery) -> StoreFilePage:
-        """The files of a batch."""
-        job = await visible_job(self._access, call)
-        rows = [
-            _row(job.collection, one.key, job.created_s, _STATUS.get(one.state, "completed"), {}, one.reason)
-            for one in job.documents
-        ]
-        rows = [row for row in rows if query.filter in (None, row.status)]
-        return StoreFilePage.of(rows_after(query.after, rows, [row.id for row in rows]), query.limit)
+
+@operation(f"POST {_FILE}", _TAG, "The file", right="write", slow=True)
+async def describe_store_file(call: KnowledgeCall, body: _Described) -> StoreFile:
+    """Replace the attributes.
+
+    The document is written again, so the file must still exist.
+    """
+    async with call.rules.asking():
+        groups = (await _document(call)).info.groups
+        file = await the_file(call)
+    async with call.rules.asking(writing=True):
+        given = replace(_given(file, body.attributes, call), groups=groups or None)
+        job = await call.writing.start_job(call.path["name"], [given])
+    await finished(job, call)
+    async with call.rules.asking():
+        return await read_store_file(call)
+
+
+@operation(f"DELETE {_FILE}", _TAG, "Deleted", right="write")
+async def detach_file(call: KnowledgeCall) -> Deleted:
+    """Delete the file's document; the file stays."""
+    id, groups, writing = call.path["id"], call.rights.groups, call.writing
+    if not await writing.detach(call.path["name"], [id], groups):
+        await writing.delete_document((await _document(call)).info.id, groups)
+    return Deleted(id, "vector_store.file.deleted", deleted=True)
+
+
+@operation(f"GET {_FILE}/content", _TAG, "The text", right="read")
+async def read_store_file_content(call: KnowledgeCall) -> StoreFileText:
+    """The indexed text."""
+    document = await _document(call)
+    return StoreFileText([TextPart("text", document.text)], has_more=False, next_page=None)
+
+
+@operation(f"GET {STORE}/files", _TAG, "A page", right="read")
+async def list_store_files(call: KnowledgeCall, query: _StoreFilesQuery) -> StoreFilePage:
+    """Documents, and attached files that wait, failed or were cancelled.
+
+    The unfinished attachments come first, then the documents by id.
+    """
+    limit, wanted, after = query.limit, query.filter or "", query.after or ""
+    if wanted not in ("", *get_args(Status)):
+        raise invalid("'filter' must be in_progress, completed, failed or cancelled", "filter")
+    name, groups, library = call.path["name"], call.rights.groups, call.library
+    attached = await library.unfinished_attachments([name], groups)
+    waiting = [one for one in attached if wanted in ("", _STATUS[one.state])]
+    keys = [one.key for one in waiting]
+    if after in keys:
+        waiting, after = rows_after(after, waiting, keys), ""
+    elif after:
+        waiting, after = [], await _id(after, call)
+    rows = [_waiting_row(one) for one in waiting[: limit + 1]]
+    if wanted in ("", "completed") and len(rows) <= limit:
+        page = await library.documents(name, after=after, limit=limit + 1 - len(rows), groups=groups)
+        rows += [_document_row(info) for info in page]
+    return StoreFilePage.of(rows, limit)
+
+
+async def _document(call: KnowledgeCall) -> FullDocument:
+    """The document whose id, or whose file's id, is in the path. Raises UnknownFile."""
+    id = call.path["id"]
+    try:
+        found = await permitted.document(call.knowledge, await _id(id, call), call.rights)
+    except UnknownDocument as error:
+        raise UnknownFile(f"there is no file {id!r}") from error
+    if found.info.collection != call.path["name"]:
+        raise UnknownFile(f"there is no file {id!r}")
+    return found
+
+
+async def _id(id: str, call: KnowledgeCall) -> str:
+    """The document id; an id other than a file id is already a document id."""
+    if not id.startswith(FILE_ID_PREFIX):
+        return id
+    try:
+        return await call.library.find_document(call.path["name"], id, call.rights.groups)
+    except UnknownDocument:
+        return id
+
+
+@operation(f"POST {STORE}/file_batches", _TAG, "The batch", right="write", writing=True)
+async def attach_files(call: KnowledgeCall, body: Annotated[Mapping[str, Any], _AttachedFiles]) -> StoreBatch:
+    """Attach many files by one job."""
+    ids, files = body.get("file_ids"), body.get("files")
+    if (ids is None) == (files is None):
+        raise invalid("either 'file_ids' or 'files' is needed", "file_ids")
+    read_as(_AttachedFiles, body)
+    rows = files or [{"file_id": id, "attributes": body.get("attributes")} for id in ids or ()]
+    for one in (body, *rows):
+        check_chunking(one.get("chunking_strategy"))
+    given = await given_files(rows, call)
+    return _batch(await call.writing.start_job(call.path["name"], given))
+
+
+@operation(f"GET {_BATCH}", _TAG, "The batch", right="read")
+async def read_batch(call: KnowledgeCall) -> StoreBatch:
+    """The state."""
+    return _batch(await visible_job(call))
+
+
+@operation(f"POST {_BATCH}/cancel", _TAG, "The batch", right="read", writing=True)
+async def cancel_batch(call: KnowledgeCall) -> StoreBatch:
+    """Stop writing the documents; documents already written stay."""
+    job = await visible_job(call)
+    return _batch(await call.writing.cancel_job(job.id))
+
+
+@operation(f"GET {_BATCH}/files", _TAG, "A page", right="read")
+async def list_batch_files(call: KnowledgeCall, query: _BatchFilesQuery) -> StoreFilePage:
+    """The files of a batch."""
+    job = await visible_job(call)
+    rows = [
+        _row(job.collection, one.key, job.created_s, _STATUS.get(one.state, "completed"), {}, one.reason)
+        for one in job.documents
+    ]
+    rows = [row for row in rows if query.filter in (None, row.status)]
+    return StoreFilePage.of(rows_after(query.after, rows, [row.id for row in rows]), query.limit)
 
 
 def rows_after(after: str | None, rows: list[_T], ids: Sequence[str]) -> list[_T]:
@@ -292,7 +297,7 @@ def counts_of(states: Mapping[str, int]) -> FileCounts:
     return FileCounts(**counts, total=sum(counts.values()))
 
 
-def _given(file: UploadedFile, attributes: Mapping[str, Any] | None, call: Call) -> DocumentInput:
+def _given(file: UploadedFile, attributes: Mapping[str, Any] | None, call: KnowledgeCall) -> DocumentInput:
     return document_of({"source": file.name, "attributes": attributes}, file.id, call)
 
 

@@ -6,6 +6,7 @@ A Struct whose name begins with _ is written out where it is used; others are na
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
@@ -72,18 +73,18 @@ def operation(
     return marked
 
 
-def declared_in(owner: type) -> Iterator[tuple[str, Declaration]]:
-    """The name and the declaration of each handler of a class."""
+def declared_in(owner: type | ModuleType) -> Iterator[tuple[str, Declaration]]:
+    """The name and the declaration of each handler of a class or a module."""
     for name, handler in vars(owner).items():
         if declaration := getattr(handler, "declaration", None):
             yield name, declaration
 
 
 def handlers_of(*owners: object) -> dict[str, dict[str, tuple[Declaration, Callable[..., Any]]]]:
-    """Path -> method -> the declaration and the bound handler, for all handlers of the owners."""
+    """Path -> method -> the declaration and the handler, for all handlers of modules and objects."""
     found: dict[str, dict[str, tuple[Declaration, Callable[..., Any]]]] = {}
     for owner in owners:
-        for name, declared in declared_in(type(owner)):
+        for name, declared in declared_in(owner if isinstance(owner, ModuleType) else type(owner)):
             found.setdefault(declared.path, {})[declared.method] = (declared, getattr(owner, name))
     return found
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
+from types import ModuleType
 from typing import Any
 
 from proxy.api.knowledge.declarations import Closed, Declaration, Open, declared_in, operation
@@ -90,19 +91,11 @@ class Description:
 def whole_document() -> dict[str, Any]:
     """The document with all paths, relayed or not."""
     from proxy.api.admin import Admin
+    from proxy.api.knowledge import attachments, documents, files, puts, receipts, searches, stores, uploads
     from proxy.api.knowledge.action_sets import ActionSetsApi
-    from proxy.api.knowledge.attachments import Attachments
-    from proxy.api.knowledge.documents import Documents
-    from proxy.api.knowledge.files import Files
-    from proxy.api.knowledge.puts import Puts
-    from proxy.api.knowledge.receipts import ReceiptsApi
-    from proxy.api.knowledge.searches import Searches
-    from proxy.api.knowledge.stores import Stores
-    from proxy.api.knowledge.uploads import Uploads
 
-    owners = [
-        *(Description, Searches, Documents, Puts, Uploads, ReceiptsApi, ActionSetsApi),
-        *(Files, Stores, Attachments, Admin),
+    owners: list[type | ModuleType] = [
+        *(Description, searches, documents, puts, uploads, receipts, ActionSetsApi, files, stores, attachments, Admin)
     ]
     schemas = Schemas()
     paths: dict[str, Any] = {}

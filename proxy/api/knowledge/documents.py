@@ -7,9 +7,8 @@ import orjson
 from msgspec import UNSET, Meta, UnsetType
 
 from proxy import permitted
-from proxy.api.knowledge.access import Access, Deleted, Page, must_make, must_write
+from proxy.api.knowledge.access import Deleted, KnowledgeCall, Page, must_make, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc, operation
-from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.filters import Attributes, Groups
 from proxy.api.knowledge.filters import Filter as FilterType
 from proxy.api.knowledge.parameters import After, invalid
@@ -77,128 +76,132 @@ class _ExportQuery(Closed, frozen=True):
     after: After | None = None
 
 
-class Documents:
-    """The documents readable by a caller."""
+@operation("GET /v1/knowledge/collections", "collections", "By name")
+async def list_collections(call: KnowledgeCall) -> CollectionPage:
+    """The collections that the key may read."""
+    return CollectionPage.of([*map(_collection, await permitted.readable(call.knowledge, call.rights))])
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
 
-    @operation("GET /v1/knowledge/collections", "collections", "By name")
-    async def list_collections(self, call: Call) -> CollectionPage:
-        """The collections that the key may read."""
-        return CollectionPage.of([*map(_collection, await permitted.readable(self._access.knowledge, call.rights))])
+@operation("POST /v1/knowledge/collections", "collections", "The collection", status=201)
+async def create_collection(call: KnowledgeCall, body: _NewCollection) -> Collection:
+    """Make an empty collection."""
+    must_make(body.name, call.rights)
+    await call.writing.create_collection(body.name, body.language)
+    return _collection(await call.collection(body.name))
 
-    @operation("POST /v1/knowledge/collections", "collections", "The collection", status=201)
-    async def create_collection(self, call: Call, body: _NewCollection) -> Collection:
-        """Make an empty collection."""
-        must_make(body.name, call.rights)
-        await self._access.knowledge.writing.create_collection(body.name, body.language)
-        return _collection(await self._access.collection(body.name, call.rights))
 
-    @operation(f"GET {COLLECTION}", "collections", "The collection")
-    async def read_collection(self, call: Call) -> Collection:
-        """A collection."""
-        return _collection(await self._access.collection(call.path["name"], call.rights))
+@operation(f"GET {COLLECTION}", "collections", "The collection")
+async def read_collection(call: KnowledgeCall) -> Collection:
+    """A collection."""
+    return _collection(await call.collection(call.path["name"]))
 
-    @operation(f"DELETE {COLLECTION}", "collections", "Deleted", right="write")
-    async def delete_collection(self, call: Call) -> Deleted:
-        """Delete a collection and its documents."""
-        await self._access.knowledge.writing.delete_collection(call.path["name"], call.rights.groups)
-        return Deleted(call.path["name"], "knowledge.collection.deleted", deleted=True)
 
-    @operation(f"GET {COLLECTION}/documents", "documents", "A page", right="read")
-    async def list_documents(self, call: Call, query: _DocumentsQuery) -> DocumentPage:
-        """The collection's documents, by id, without texts."""
-        wanted, limit = _filter(query.filter), query.limit
-        rows, last = await self._page(call.path["name"], query.after or "", limit, wanted, call.rights)
-        return DocumentPage.of([Document(**_members(one, call.rights)) for one in rows], limit, after=last)
+@operation(f"DELETE {COLLECTION}", "collections", "Deleted", right="write")
+async def delete_collection(call: KnowledgeCall) -> Deleted:
+    """Delete a collection and its documents."""
+    await call.writing.delete_collection(call.path["name"], call.rights.groups)
+    return Deleted(call.path["name"], "knowledge.collection.deleted", deleted=True)
 
-    async def _page(
-        self, name: str, after: str, limit: int, wanted: Filter | None, rights: Rights
-    ) -> tuple[list[DocumentInfo], str | None]:
-        """At most `limit` + 1 documents; after many filtered documents, also the id to continue from."""
-        found: list[DocumentInfo] = []
-        for _ in range(_MOST_PAGES):
-            size = limit + 1 if wanted is None else _MOST_LISTED
-            page = await self._access.knowledge.library.documents(name, after=after, limit=size, groups=rights.groups)
-            found += [
-                one for one in page if wanted is None or matches(wanted, one.source, one.modified_s, one.attributes)
-            ]
-            if len(found) > limit or len(page) < size:
-                return found, None
-            after = page[-1].id
-        return found, after
 
-    @operation(f"GET {BY_KEY}", "documents", "The document", right="read")
-    async def read_document_by_key(self, call: Call) -> FullDocument:
-        """A document with the whole text."""
-        return await self._document(await self._id(call), call.rights)
+@operation(f"GET {COLLECTION}/documents", "documents", "A page", right="read")
+async def list_documents(call: KnowledgeCall, query: _DocumentsQuery) -> DocumentPage:
+    """The collection's documents, by id, without texts."""
+    wanted, limit = _filter(query.filter), query.limit
+    rows, last = await _page(call, query.after or "", limit, wanted)
+    return DocumentPage.of([Document(**_members(one, call.rights)) for one in rows], limit, after=last)
 
-    @operation(f"DELETE {BY_KEY}", "documents", "Deleted", right="read")
-    async def delete_document_by_key(self, call: Call) -> Deleted:
-        """Delete a document."""
-        return await self._delete(await self._id(call), call.rights)
 
-    async def _id(self, call: Call) -> str:
-        """The id of the document whose key is in the path."""
-        library = self._access.knowledge.library
-        return await library.find_document(call.path["name"], call.path["key"], call.rights.groups)
+async def _page(
+    call: KnowledgeCall, after: str, limit: int, wanted: Filter | None
+) -> tuple[list[DocumentInfo], str | None]:
+    """At most `limit` + 1 documents; after many filtered documents, also the id to continue from."""
+    found: list[DocumentInfo] = []
+    for _ in range(_MOST_PAGES):
+        size = limit + 1 if wanted is None else _MOST_LISTED
+        page = await call.library.documents(call.path["name"], after=after, limit=size, groups=call.rights.groups)
+        found += [one for one in page if wanted is None or matches(wanted, one.source, one.modified_s, one.attributes)]
+        if len(found) > limit or len(page) < size:
+            return found, None
+        after = page[-1].id
+    return found, after
 
-    @operation(f"GET {_BY_ID}", "documents", "The document")
-    async def read_document(self, call: Call) -> FullDocument:
-        """A document with the whole text."""
-        return await self._document(call.path["id"], call.rights)
 
-    @operation(f"DELETE {_BY_ID}", "documents", "Deleted")
-    async def delete_document(self, call: Call) -> Deleted:
-        """Delete a document."""
-        return await self._delete(call.path["id"], call.rights)
+@operation(f"GET {BY_KEY}", "documents", "The document", right="read")
+async def read_document_by_key(call: KnowledgeCall) -> FullDocument:
+    """A document with the whole text."""
+    return await _document(await _id(call), call)
 
-    async def _delete(self, id: str, rights: Rights) -> Deleted:
-        document = await self._document(id, rights)
-        must_write(document.collection, rights)
-        await self._access.knowledge.writing.delete_document(document.id, rights.groups)
-        return Deleted(document.id, "knowledge.document.deleted", deleted=True)
 
-    @operation(
-        f"GET {COLLECTION}/export",
-        "documents",
-        "A FullDocument on each line",
-        gives=str,
-        media="application/jsonl",
-        right="read",
-        streams=True,
-        words="Streamed. Resume an interrupted export with `after` set to the `id` of the last whole line.",
-    )
-    async def export_collection(self, call: Call, query: _ExportQuery, send: Send) -> None:
-        """All documents with their texts, as JSON Lines.
+@operation(f"DELETE {BY_KEY}", "documents", "Deleted", right="read")
+async def delete_document_by_key(call: KnowledgeCall) -> Deleted:
+    """Delete a document."""
+    return await _delete(await _id(call), call)
 
-        In the order of the ids. A document replaced meanwhile is sent as the whole old or the whole new document. The
-        deadline is per document.
-        """
-        page = await self._listed(call, query.after or "")
-        headers = [(b"content-type", b"application/jsonl")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        while page:
-            for info in page:
-                async with self._access.asking():
-                    try:
-                        document = await self._document(info.id, call.rights)
-                    except UnknownDocument:  # deleted after the listing
-                        continue
-                line = msgspec.json.encode(document) + b"\n"
-                await send({"type": "http.response.body", "body": line, "more_body": True})
-            page = await self._listed(call, page[-1].id)
-        await send({"type": "http.response.body", "body": b""})
 
-    async def _listed(self, call: Call, after: str) -> list[DocumentInfo]:
-        async with self._access.asking():
-            library = self._access.knowledge.library
-            return await library.documents(call.path["name"], after=after, limit=_LISTED, groups=call.rights.groups)
+async def _id(call: KnowledgeCall) -> str:
+    """The id of the document whose key is in the path."""
+    return await call.library.find_document(call.path["name"], call.path["key"], call.rights.groups)
 
-    async def _document(self, id: str, rights: Rights) -> FullDocument:
-        found = await permitted.document(self._access.knowledge, id, rights)
-        return FullDocument(**_members(found.info, rights), text=found.text)
+
+@operation(f"GET {_BY_ID}", "documents", "The document")
+async def read_document(call: KnowledgeCall) -> FullDocument:
+    """A document with the whole text."""
+    return await _document(call.path["id"], call)
+
+
+@operation(f"DELETE {_BY_ID}", "documents", "Deleted")
+async def delete_document(call: KnowledgeCall) -> Deleted:
+    """Delete a document."""
+    return await _delete(call.path["id"], call)
+
+
+async def _delete(id: str, call: KnowledgeCall) -> Deleted:
+    document = await _document(id, call)
+    must_write(document.collection, call.rights)
+    await call.writing.delete_document(document.id, call.rights.groups)
+    return Deleted(document.id, "knowledge.document.deleted", deleted=True)
+
+
+@operation(
+    f"GET {COLLECTION}/export",
+    "documents",
+    "A FullDocument on each line",
+    gives=str,
+    media="application/jsonl",
+    right="read",
+    streams=True,
+    words="Streamed. Resume an interrupted export with `after` set to the `id` of the last whole line.",
+)
+async def export_collection(call: KnowledgeCall, query: _ExportQuery, send: Send) -> None:
+    """All documents with their texts, as JSON Lines.
+
+    In the order of the ids. A document replaced meanwhile is sent as the whole old or the whole new document. The
+    deadline is per document.
+    """
+    page = await _listed(call, query.after or "")
+    headers = [(b"content-type", b"application/jsonl")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    while page:
+        for info in page:
+            async with call.rules.asking():
+                try:
+                    document = await _document(info.id, call)
+                except UnknownDocument:  # deleted after the listing
+                    continue
+            line = msgspec.json.encode(document) + b"\n"
+            await send({"type": "http.response.body", "body": line, "more_body": True})
+        page = await _listed(call, page[-1].id)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _listed(call: KnowledgeCall, after: str) -> list[DocumentInfo]:
+    async with call.rules.asking():
+        return await call.library.documents(call.path["name"], after=after, limit=_LISTED, groups=call.rights.groups)
+
+
+async def _document(id: str, call: KnowledgeCall) -> FullDocument:
+    found = await permitted.document(call.knowledge, id, call.rights)
+    return FullDocument(**_members(found.info, call.rights), text=found.text)
 
 
 def _filter(text: str | None) -> Filter | None:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +24,7 @@ class Call:
 
     scope: Scope
     receive: Receive
+    rules: "Rules"
 
     @property
     def exchange(self) -> Exchange:
@@ -43,7 +44,8 @@ class Call:
 class Rules(ABC):
     """What the operations of an API share."""
 
-    headers: Headers  # of all answers
+    headers: ClassVar[Headers] = []  # of all answers
+    call: ClassVar[type[Call]] = Call
 
     @abstractmethod
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
@@ -79,7 +81,7 @@ class _Endpoint:
         rules = self._rules
         rules.check(scope, list(self._handlers))
         declared, handler = self._handlers[scope["method"]]
-        call = Call(scope, receive)
+        call = rules.call(scope, receive, rules)
         arguments: dict[str, Any] = {}
         if declared.query is not None:
             arguments["query"] = query_of(scope, declared.query)

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.api.knowledge.access import Access, forbidden
+from proxy.api.knowledge.access import KnowledgeCall, forbidden
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
-from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.filters import Attributes, Groups
 from proxy.api.knowledge.parameters import invalid, none_but, read_as
 from proxy.dialects.errors import ApiError
@@ -70,39 +69,34 @@ class PutList(Closed, frozen=True, tag_field="object", tag="knowledge.documents.
     job: Annotated[str, doc("Of an upload")] | UnsetType = UNSET
 
 
-class Puts:
-    """Writes documents into collections writable by the caller."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    @operation(f"PUT {BY_KEY}", "documents", _DURABLE, also={201: (PlacedInCollection, _DURABLE)}, right="write")
-    async def put_document(
-        self, call: Call, body: Annotated[Mapping[str, Any], GivenDocument]
-    ) -> tuple[int, PlacedInCollection]:
-        """Write a document under the key."""
-        name, given = call.path["name"], _given(body, call.path["key"], call)
-        (placed,) = await self._access.knowledge.writing.put(name, [given])
-        if placed.state == "refused":
-            raise forbidden(f"The document was not written: {placed.reason}.", "groups")
-        if placed.state == "failed":
-            raise ApiError(422, f"The document cannot be read: {placed.reason}.", code="document_unreadable")
-        return 201 if placed.state == "created" else 200, PlacedInCollection(*_members(placed), collection=name)
-
-    @operation(f"POST {COLLECTION}/documents", "documents", "The result of each document", right="write", writing=True)
-    async def put_documents(self, call: Call, body: Annotated[Mapping[str, Any], _PutDocuments]) -> PutList:
-        """Write many documents, each under the caller's key; the same key again replaces the document."""
-        rows = body.get("documents")
-        if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_DOCUMENTS:
-            raise invalid(f"'documents' must be a list of 1 to {_MOST_DOCUMENTS} documents", "documents")
-        given = [_row(row, i, call) for i, row in enumerate(rows)]
-        if len({one.key for one in given}) < len(given):
-            raise invalid("two of 'documents' have the same key", "documents")
-        placed = await self._access.knowledge.writing.put(call.path["name"], given)
-        return PutList(call.path["name"], [*map(placed_row, placed)])
+@operation(f"PUT {BY_KEY}", "documents", _DURABLE, also={201: (PlacedInCollection, _DURABLE)}, right="write")
+async def put_document(
+    call: KnowledgeCall, body: Annotated[Mapping[str, Any], GivenDocument]
+) -> tuple[int, PlacedInCollection]:
+    """Write a document under the key."""
+    name, given = call.path["name"], _given(body, call.path["key"], call)
+    (placed,) = await call.writing.put(name, [given])
+    if placed.state == "refused":
+        raise forbidden(f"The document was not written: {placed.reason}.", "groups")
+    if placed.state == "failed":
+        raise ApiError(422, f"The document cannot be read: {placed.reason}.", code="document_unreadable")
+    return 201 if placed.state == "created" else 200, PlacedInCollection(*_members(placed), collection=name)
 
 
-def document_of(fields: Mapping[str, Any], key: object, call: Call) -> DocumentInput:
+@operation(f"POST {COLLECTION}/documents", "documents", "The result of each document", right="write", writing=True)
+async def put_documents(call: KnowledgeCall, body: Annotated[Mapping[str, Any], _PutDocuments]) -> PutList:
+    """Write many documents, each under the caller's key; the same key again replaces the document."""
+    rows = body.get("documents")
+    if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_DOCUMENTS:
+        raise invalid(f"'documents' must be a list of 1 to {_MOST_DOCUMENTS} documents", "documents")
+    given = [_row(row, i, call) for i, row in enumerate(rows)]
+    if len({one.key for one in given}) < len(given):
+        raise invalid("two of 'documents' have the same key", "documents")
+    placed = await call.writing.put(call.path["name"], given)
+    return PutList(call.path["name"], [*map(placed_row, placed)])
+
+
+def document_of(fields: Mapping[str, Any], key: object, call: KnowledgeCall) -> DocumentInput:
     """A document of the caller, without content, and with the metadata in the fields. Raises ApiError."""
     key, said = name_of(key, "key"), read_as(_Metadata, fields)
     if said.modified_at is not None and not 0 <= said.modified_at < 1e11:
@@ -121,7 +115,7 @@ def document_of(fields: Mapping[str, Any], key: object, call: Call) -> DocumentI
     )
 
 
-def _given(fields: Mapping[str, Any], key: object, call: Call) -> DocumentInput:
+def _given(fields: Mapping[str, Any], key: object, call: KnowledgeCall) -> DocumentInput:
     """The document made of the fields, under the key. Raises ApiError."""
     document, text = document_of(fields, key, call), read_as(GivenDocument, fields).text
     if not text.strip():
@@ -130,7 +124,7 @@ def _given(fields: Mapping[str, Any], key: object, call: Call) -> DocumentInput:
     return replace(document, content=content, otherwise="markdown")
 
 
-def _row(row: object, place: int, call: Call) -> DocumentInput:
+def _row(row: object, place: int, call: KnowledgeCall) -> DocumentInput:
     """A document of a list; errors name the place in the list."""
     param = f"documents[{place}]"
     if not isinstance(row, dict):

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from proxy.agent.action_trace import AnsweredBy, CallOutcome, FoundOutcome, OfferResult
-from proxy.api.knowledge.access import Access
+from proxy.api.knowledge.access import KnowledgeCall
 from proxy.api.knowledge.declarations import Closed, doc, operation
-from proxy.api.knowledge.endpoint import Call
 from proxy.dialects.base import Position
 from proxy.dialects.errors import ApiError
-from proxy.observe.receipts.receipt import Receipts
 from proxy.observe.receipts.shown import readable_receipt
 from runtime.write_behind import EVERY_S
 
@@ -152,32 +150,23 @@ class Receipt(Closed, frozen=True, tag_field="object", tag="knowledge.receipt"):
     ]
 
 
-class ReceiptsApi:
-    """Receipts, each for readers with the right to read the whole content."""
-
-    def __init__(self, access: Access, receipts: Receipts) -> None:
-        self._access = access
-        self._receipts = receipts
-
-    @operation(
-        "GET /v1/knowledge/receipts/{id}",
-        "receipts",
-        "For readers with the right to read the whole content",
-        gives=Receipt,
-        slow=True,
-    )
-    async def read_receipt(self, call: Call) -> Mapping[str, Any]:
-        """The question of a chat, the passages found and the text shown to the model."""
-        id, exchange = call.path["id"], call.exchange
-        for look in range(_LOOKS):
-            if look:  # also for an existing receipt hidden from the reader: the time must not reveal the receipt
-                await asyncio.sleep(EVERY_S)
-            async with self._access.asking():
-                kept = await self._receipts.find(id) if _ID.fullmatch(id) else None
-                found = kept and await readable_receipt(
-                    kept, self._access.knowledge, exchange.rights, exchange.owner, exchange.key
-                )
-            if found:
-                return found
-        message = f"There is no receipt {id!r}: it was not kept (receipts.keep_hours), is too old, or is not yours."
-        raise ApiError(404, message, code="receipt_not_found", param="id")
+@operation(
+    "GET /v1/knowledge/receipts/{id}",
+    "receipts",
+    "For readers with the right to read the whole content",
+    gives=Receipt,
+    slow=True,
+)
+async def read_receipt(call: KnowledgeCall) -> Mapping[str, Any]:
+    """The question of a chat, the passages found and the text shown to the model."""
+    id, exchange = call.path["id"], call.exchange
+    for look in range(_LOOKS):
+        if look:  # also for an existing receipt hidden from the reader: the time must not reveal the receipt
+            await asyncio.sleep(EVERY_S)
+        async with call.rules.asking():
+            kept = await call.rules.receipts.find(id) if _ID.fullmatch(id) else None
+            found = kept and await readable_receipt(kept, call.knowledge, exchange.rights, exchange.owner, exchange.key)
+        if found:
+            return found
+    message = f"There is no receipt {id!r}: it was not kept (receipts.keep_hours), is too old, or is not yours."
+    raise ApiError(404, message, code="receipt_not_found", param="id")

@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.api.knowledge.access import Access
+from proxy.api.knowledge.access import KnowledgeCall
 from proxy.api.knowledge.declarations import Closed, doc, operation
-from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.filters import Filter
 from proxy.api.knowledge.parameters import CollectionNames, K, QueryText, few_names, filter_in, invalid, query_text
 from proxy.permitted import PermittedSearch
@@ -62,30 +61,24 @@ class Found(Closed, frozen=True, tag_field="object", tag="knowledge.search"):
     timings_ms: Mapping[str, float]
 
 
-class Searches:
-    """Searches in a collection or in several collections."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    @operation("POST /v1/knowledge/search", "search", "Passages, best first; none without a relevant passage")
-    async def search(self, call: Call, body: SearchRequest) -> Found:
-        """Passages for a query."""
-        names, query = few_names(body.collections or ()), query_text(body.query)
-        settings = self._access.settings
-        if body.rerank and not settings.rerank_model:
-            raise invalid("no reranker is configured here (retrieval.rerank_model): leave 'rerank' out", "rerank")
-        asked = PermittedSearch(
-            [Turn("user", query)],
-            names or settings.collections,
-            call.rights,
-            explicit=bool(names),
-            k=body.k or settings.k,
-            filter=filter_in(body.filter, "filter"),
-            hit_options=HitOptions(body.mode, body.rerank is not False, body.neighbours or 0, body.whole is True),
-        )
-        found = await self._access.search(asked, call)
-        return Found(query, found.relevance, [_passage(hit) for hit in found.hits], found.timings_ms)
+@operation("POST /v1/knowledge/search", "search", "Passages, best first; none without a relevant passage")
+async def search(call: KnowledgeCall, body: SearchRequest) -> Found:
+    """Passages for a query."""
+    names, query = few_names(body.collections or ()), query_text(body.query)
+    settings = call.rules.settings
+    if body.rerank and not settings.rerank_model:
+        raise invalid("no reranker is configured here (retrieval.rerank_model): leave 'rerank' out", "rerank")
+    asked = PermittedSearch(
+        [Turn("user", query)],
+        names or settings.collections,
+        call.rights,
+        explicit=bool(names),
+        k=body.k or settings.k,
+        filter=filter_in(body.filter, "filter"),
+        hit_options=HitOptions(body.mode, body.rerank is not False, body.neighbours or 0, body.whole is True),
+    )
+    found = await call.search(asked)
+    return Found(query, found.relevance, [_passage(hit) for hit in found.hits], found.timings_ms)
 
 
 def _passage(hit: Hit) -> Passage:

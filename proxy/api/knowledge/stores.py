@@ -10,24 +10,22 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from proxy import permitted
-from proxy.api.knowledge.access import Access, Deleted, Page, must_make
+from proxy.api.knowledge.access import Deleted, KnowledgeCall, Page, must_make
 from proxy.api.knowledge.attachments import (
     STORE,
-    Attachments,
     Chunking,
     FileCounts,
     TextPart,
     check_chunking,
     counts_of,
     file_id,
+    given_files,
     rows_after,
 )
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, named, operation
-from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.files import Order
 from proxy.api.knowledge.filters import Filter
 from proxy.api.knowledge.parameters import After, K, filter_in, invalid, query_text
-from proxy.caller import Rights
 from proxy.permitted import PermittedSearch
 from retrieval.knowledge import DEFAULT_HIT_OPTIONS
 from retrieval.records.documents import CollectionInfo
@@ -113,79 +111,79 @@ class VectorStoreResults(Closed, frozen=True, tag_field="object", tag="vector_st
     next_page: Annotated[str | None, doc("Always null")]
 
 
-class Stores:
-    """Collections as vector stores."""
+@operation(f"GET {PATH}", _TAG, "A page")
+async def list_vector_stores(call: KnowledgeCall, query: _StoresQuery) -> VectorStorePage:
+    """The collections that the key may read, as vector stores."""
+    rows = await permitted.readable(call.knowledge, call.rights)
+    if query.order == "desc":
+        rows.reverse()
+    rows = rows_after(query.after, rows, [row.name for row in rows])[: query.limit + 1]
+    return VectorStorePage.of(await _stores(rows, call), query.limit)
 
-    def __init__(self, access: Access, attachments: Attachments) -> None:
-        self._access = access
-        self._attachments = attachments
 
-    @operation(f"GET {PATH}", _TAG, "A page")
-    async def list_vector_stores(self, call: Call, query: _StoresQuery) -> VectorStorePage:
-        """The collections that the key may read, as vector stores."""
-        rows = await permitted.readable(self._access.knowledge, call.rights)
-        if query.order == "desc":
-            rows.reverse()
-        rows = rows_after(query.after, rows, [row.name for row in rows])[: query.limit + 1]
-        return VectorStorePage.of(await self._stores(rows, call.rights), query.limit)
+@operation(f"POST {PATH}", _TAG, "The new vector store", writing=True)
+async def create_vector_store(call: KnowledgeCall, body: _NewStore) -> VectorStore:
+    """Make a collection, and attach files to it."""
+    check_chunking(body.chunking_strategy)
+    name = body.name or f"vs-{secrets.token_hex(12)}"
+    must_make(name, call.rights)
+    files = [{"file_id": id} for id in body.file_ids or ()]
+    given = await given_files(files, call) if files else []  # a missing file makes no collection
+    await call.writing.create_collection(name, None)
+    if given:
+        await call.writing.start_job(name, given)
+    return await _store_named(name, call)
 
-    @operation(f"POST {PATH}", _TAG, "The new vector store", writing=True)
-    async def create_vector_store(self, call: Call, body: _NewStore) -> VectorStore:
-        """Make a collection, and attach files to it."""
-        check_chunking(body.chunking_strategy)
-        name = body.name or f"vs-{secrets.token_hex(12)}"
-        must_make(name, call.rights)
-        files = [{"file_id": id} for id in body.file_ids or ()]
-        given = await self._attachments.given(files, call) if files else []  # a missing file makes no collection
-        await self._access.knowledge.writing.create_collection(name, None)
-        if given:
-            await self._access.knowledge.writing.start_job(name, given)
-        return await self._store(name, call.rights)
 
-    @operation(f"POST {STORE}", _TAG, "The vector store", right="write")
-    async def change_vector_store(self, call: Call, body: _ChangedStore) -> VectorStore:
-        """Accepts only the current values of a vector store."""
-        check_chunking(body.chunking_strategy)
-        if body.name not in (None, call.path["name"]):
-            raise invalid("a vector store cannot be renamed: make another one", "name")
-        return await self.read_vector_store(call)
+@operation(f"POST {STORE}", _TAG, "The vector store", right="write")
+async def change_vector_store(call: KnowledgeCall, body: _ChangedStore) -> VectorStore:
+    """Accepts only the current values of a vector store."""
+    check_chunking(body.chunking_strategy)
+    if body.name not in (None, call.path["name"]):
+        raise invalid("a vector store cannot be renamed: make another one", "name")
+    return await read_vector_store(call)
 
-    @operation(f"DELETE {STORE}", _TAG, "Deleted", right="write")
-    async def delete_vector_store(self, call: Call) -> Deleted:
-        """Delete the collection."""
-        await self._access.knowledge.writing.delete_collection(call.path["name"], call.rights.groups)
-        return Deleted(call.path["name"], "vector_store.deleted", deleted=True)
 
-    @operation(f"GET {STORE}", _TAG, "The vector store")
-    async def read_vector_store(self, call: Call) -> VectorStore:
-        """A collection as a vector store."""
-        return await self._store(call.path["name"], call.rights)
+@operation(f"DELETE {STORE}", _TAG, "Deleted", right="write")
+async def delete_vector_store(call: KnowledgeCall) -> Deleted:
+    """Delete the collection."""
+    await call.writing.delete_collection(call.path["name"], call.rights.groups)
+    return Deleted(call.path["name"], "vector_store.deleted", deleted=True)
 
-    async def _store(self, name: str, rights: Rights) -> VectorStore:
-        (store,) = await self._stores([await self._access.collection(name, rights)], rights)
-        return store
 
-    async def _stores(self, rows: Sequence[CollectionInfo], rights: Rights) -> list[VectorStore]:
-        """Collections as vector stores, with counts of unfinished attachments."""
-        states: dict[str, Counter[str]] = {row.name: Counter(created=row.documents) for row in rows}
-        for one in await self._access.knowledge.library.unfinished_attachments([*states], rights.groups):
-            states[one.collection][one.state] += 1
-        return [_store(row, counts_of(states[row.name])) for row in rows]
+@operation(f"GET {STORE}", _TAG, "The vector store")
+async def read_vector_store(call: KnowledgeCall) -> VectorStore:
+    """A collection as a vector store."""
+    return await _store_named(call.path["name"], call)
 
-    @operation(f"POST {STORE}/search", _TAG, "Passages, best first")
-    async def search_vector_store(self, call: Call, body: _StoreSearch) -> VectorStoreResults:
-        """Passages for a query."""
-        queries = [query_text(each) for each in ([body.query] if isinstance(body.query, str) else body.query)]
-        least = body.ranking_options.score_threshold or 0.0 if body.ranking_options is not None else 0.0
-        k, names = body.max_num_results, [call.path["name"]]
-        asked = PermittedSearch(
-            (), names, call.rights, True, k, filter=filter_in(body.filters, "filters"), hit_options=DEFAULT_HIT_OPTIONS
-        )
-        searches = [self._access.search(replace(asked, turns=[Turn("user", query)]), call) for query in queries]
-        hits = _interleaved([found.hits for found in await asyncio.gather(*searches)])[:k]
-        keys = await self._access.knowledge.library.document_keys(list({hit.passage.document for hit, _ in hits}))
-        data = [_result(hit, share, keys) for hit, share in hits if share >= least]
-        return VectorStoreResults(queries, data, has_more=False, next_page=None)
+
+async def _store_named(name: str, call: KnowledgeCall) -> VectorStore:
+    (store,) = await _stores([await call.collection(name)], call)
+    return store
+
+
+async def _stores(rows: Sequence[CollectionInfo], call: KnowledgeCall) -> list[VectorStore]:
+    """Collections as vector stores, with counts of unfinished attachments."""
+    states: dict[str, Counter[str]] = {row.name: Counter(created=row.documents) for row in rows}
+    for one in await call.library.unfinished_attachments([*states], call.rights.groups):
+        states[one.collection][one.state] += 1
+    return [_store(row, counts_of(states[row.name])) for row in rows]
+
+
+@operation(f"POST {STORE}/search", _TAG, "Passages, best first")
+async def search_vector_store(call: KnowledgeCall, body: _StoreSearch) -> VectorStoreResults:
+    """Passages for a query."""
+    queries = [query_text(each) for each in ([body.query] if isinstance(body.query, str) else body.query)]
+    least = body.ranking_options.score_threshold or 0.0 if body.ranking_options is not None else 0.0
+    k, names = body.max_num_results, [call.path["name"]]
+    asked = PermittedSearch(
+        (), names, call.rights, True, k, filter=filter_in(body.filters, "filters"), hit_options=DEFAULT_HIT_OPTIONS
+    )
+    searches = [call.search(replace(asked, turns=[Turn("user", query)])) for query in queries]
+    hits = _interleaved([found.hits for found in await asyncio.gather(*searches)])[:k]
+    keys = await call.library.document_keys(list({hit.passage.document for hit, _ in hits}))
+    data = [_result(hit, share, keys) for hit, share in hits if share >= least]
+    return VectorStoreResults(queries, data, has_more=False, next_page=None)
 
 
 def _store(row: CollectionInfo, counts: FileCounts) -> VectorStore:

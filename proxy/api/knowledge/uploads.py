@@ -12,11 +12,10 @@ import orjson
 from msgspec import UNSET, Meta, UnsetType
 
 from proxy import permitted
-from proxy.api.knowledge.access import Access, Page
+from proxy.api.knowledge.access import KnowledgeCall, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, named, operation
-from proxy.api.knowledge.endpoint import Call
 from proxy.api.knowledge.filters import Attributes, Groups
-from proxy.api.knowledge.forms import BINARY, File, Form, UploadOptions, received
+from proxy.api.knowledge.forms import BINARY, File, Form, received
 from proxy.api.knowledge.parameters import After, clean, invalid, none_but, query_of
 from proxy.api.knowledge.puts import COLLECTION, Placed, PutList, document_of, placed_row
 from retrieval.errors import UnknownJob
@@ -82,79 +81,74 @@ class _BackgroundQuery(Closed, frozen=True):
     background: str = ""
 
 
-class Uploads:
-    """Receives files, and answers requests for jobs."""
-
-    def __init__(self, access: Access, options: UploadOptions) -> None:
-        self._access = access
-        self._options = options
-
-    @operation(
-        f"POST {COLLECTION}/files",
-        "documents",
-        "The result of each document",
-        gives=PutList,
-        also={202: (Job, "Stored, and written in the background")},
-        right="write",
-        form=_UploadForm,
-        slow=True,
-    )
-    async def upload_files(self, call: Call) -> PutList | tuple[int, Job]:
-        """Upload files of the ingestible types; each file becomes a document under the file's name, or under `key`."""
-        name, writing = call.path["name"], self._access.knowledge.writing
-        asked = query_of(call.scope, _BackgroundQuery)
-        async with received(call.scope, call.receive, self._options) as form:
-            background = _flag(asked.background or form.fields.get("background", ""))
-            given = _given(form, call)
-            async with self._access.asking(writing=True):
-                job = await writing.start_job(name, given, [file.spooled for file in form.files])
-        if not background:
-            job = await finished(self._access, job)
-        if not job.over:
-            return 202, Job(*_members(job))
-        return PutList(name, [*map(placed_row, job.documents)], job.id)
-
-    @operation("GET /v1/knowledge/jobs", "jobs", "A page")
-    async def list_jobs(self, call: Call, query: _JobsQuery) -> JobPage:
-        """Jobs of the collections that the key may read and write, newest first."""
-        rights = call.rights
-        readable = [row.name for row in await permitted.readable(self._access.knowledge, rights)]
-        names = [name for name in readable if name in rights.write and query.collection in (None, name)]
-        rows = await self._access.knowledge.library.jobs(
-            names, before=query.after or "", limit=query.limit + 1, groups=rights.groups
-        )
-        return JobPage.of([Job(*_members(job)) for job in rows], query.limit)
-
-    @operation(f"GET {_JOB}", "jobs", "The job with its documents")
-    async def read_job(self, call: Call) -> FullJob:
-        """A job, with the result of each document."""
-        return _whole(await visible_job(self._access, call))
-
-    @operation(f"DELETE {_JOB}", "jobs", "The job with its documents")
-    async def stop_job(self, call: Call) -> FullJob:
-        """Cancel a job."""
-        return await self.cancel_job(call)
-
-    @operation(f"POST {_JOB}/cancel", "jobs", "The job with its documents", writing=True)
-    async def cancel_job(self, call: Call) -> FullJob:
-        """Stop writing the documents; documents already written stay."""
-        job = await visible_job(self._access, call)
-        return _whole(await self._access.knowledge.writing.cancel_job(job.id))
+@operation(
+    f"POST {COLLECTION}/files",
+    "documents",
+    "The result of each document",
+    gives=PutList,
+    also={202: (Job, "Stored, and written in the background")},
+    right="write",
+    form=_UploadForm,
+    slow=True,
+)
+async def upload_files(call: KnowledgeCall) -> PutList | tuple[int, Job]:
+    """Upload files of the ingestible types; each file becomes a document under the file's name, or under `key`."""
+    name, writing = call.path["name"], call.writing
+    asked = query_of(call.scope, _BackgroundQuery)
+    async with received(call.scope, call.receive, call.rules.uploads) as form:
+        background = _flag(asked.background or form.fields.get("background", ""))
+        given = _given(form, call)
+        async with call.rules.asking(writing=True):
+            job = await writing.start_job(name, given, [file.spooled for file in form.files])
+    if not background:
+        job = await finished(job, call)
+    if not job.over:
+        return 202, Job(*_members(job))
+    return PutList(name, [*map(placed_row, job.documents)], job.id)
 
 
-async def finished(access: Access, job: JobRecord) -> JobRecord:
+@operation("GET /v1/knowledge/jobs", "jobs", "A page")
+async def list_jobs(call: KnowledgeCall, query: _JobsQuery) -> JobPage:
+    """Jobs of the collections that the key may read and write, newest first."""
+    rights = call.rights
+    readable = [row.name for row in await permitted.readable(call.knowledge, rights)]
+    names = [name for name in readable if name in rights.write and query.collection in (None, name)]
+    rows = await call.library.jobs(names, before=query.after or "", limit=query.limit + 1, groups=rights.groups)
+    return JobPage.of([Job(*_members(job)) for job in rows], query.limit)
+
+
+@operation(f"GET {_JOB}", "jobs", "The job with its documents")
+async def read_job(call: KnowledgeCall) -> FullJob:
+    """A job, with the result of each document."""
+    return _whole(await visible_job(call))
+
+
+@operation(f"DELETE {_JOB}", "jobs", "The job with its documents")
+async def stop_job(call: KnowledgeCall) -> FullJob:
+    """Cancel a job."""
+    return await cancel_job(call)
+
+
+@operation(f"POST {_JOB}/cancel", "jobs", "The job with its documents", writing=True)
+async def cancel_job(call: KnowledgeCall) -> FullJob:
+    """Stop writing the documents; documents already written stay."""
+    job = await visible_job(call)
+    return _whole(await call.writing.cancel_job(job.id))
+
+
+async def finished(job: JobRecord, call: KnowledgeCall) -> JobRecord:
     """The job, finished if the job ends before the deadline."""
     try:
         async with asyncio.timeout(_WAIT_S):
-            return await access.knowledge.library.finished_job(job.id)
+            return await call.library.finished_job(job.id)
     except TimeoutError:
-        return await access.knowledge.library.job(job.id, None)
+        return await call.library.job(job.id, None)
 
 
-async def visible_job(access: Access, call: Call) -> JobRecord:
+async def visible_job(call: KnowledgeCall) -> JobRecord:
     """The job in the path, in the collection if the path names one. Raises UnknownJob, also for a hidden job."""
     id, rights = call.path["id"], call.rights
-    job = await access.knowledge.library.job(id, rights.groups)
+    job = await call.library.job(id, rights.groups)
     if not (
         job.collection in rights.read
         and job.collection in rights.write
@@ -174,7 +168,7 @@ def _members(job: JobRecord) -> Any:
     return job.id, job.collection, job.state, *times, counts, job.reason or UNSET
 
 
-def _given(form: Form, call: Call) -> list[DocumentInput]:
+def _given(form: Form, call: KnowledgeCall) -> list[DocumentInput]:
     """The documents of the form's files, without content. Raises ApiError."""
     none_but(form.fields, [name for name in _UploadForm.__struct_fields__ if name != _FILE])
     if not form.files:
@@ -191,7 +185,7 @@ def _given(form: Form, call: Call) -> list[DocumentInput]:
     return given
 
 
-def _one(file: File, fields: Mapping[str, object], call: Call) -> DocumentInput:
+def _one(file: File, fields: Mapping[str, object], call: KnowledgeCall) -> DocumentInput:
     if file.field != _FILE:
         raise invalid(f"there is no file '{file.field}' here; name each '{_FILE}'", file.field)
     return document_of({**fields, "source": file.name}, fields.get("key", file.name), call)
