@@ -2,8 +2,8 @@
 
 import csv
 import io
-import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ COMPARISONS, OPERATOR = "comparisons", "operator"
 BY = ("team", "key", "model", "day")
 _MOST_CHARS = 100  # of what a client named
 _UNUSED = Tokens(0, 0)
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 Window = tuple[str, int, int]  # a measure, begin and end in seconds since the epoch
 
@@ -177,13 +176,9 @@ def usage_query(*, by: str | None, since: str | None, until: str | None, key: st
 
 
 def _is_day(text: str) -> bool:
-    if _DAY.fullmatch(text) is None:
-        return False
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return date.fromisoformat(text).isoformat() == text
+    return False
 
 
 COUNTED = (
@@ -200,11 +195,6 @@ def sums(accounts: SqlAccounts, query: UsageQuery) -> list[dict[str, Any]]:
     """
     if not accounts.there():
         return []
-    with accounts.reading() as sql:
-        return _summed(sql, query)
-
-
-def _summed(sql: "Connection", query: UsageQuery) -> list[dict[str, Any]]:
     from sqlalchemy import BigInteger, case, cast, func, or_, select
 
     from proxy.access.tables import keys, usage
@@ -231,7 +221,8 @@ def _summed(sql: "Connection", query: UsageQuery) -> list[dict[str, Any]]:
         asked = asked.where(u.day <= query.until)
     if query.key is not None:
         asked = asked.where(u.key == query.key)
-    return [_read(dict(row)) for row in sql.execute(asked.group_by(*groups).order_by(*groups)).mappings()]
+    with accounts.reading() as sql:
+        return [_read(dict(row)) for row in sql.execute(asked.group_by(*groups).order_by(*groups)).mappings()]
 
 
 def _read(found: dict[str, Any]) -> dict[str, Any]:

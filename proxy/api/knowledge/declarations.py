@@ -14,8 +14,14 @@ from msgspec import Meta, Struct
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+STRUCTS: dict[str, type[Struct]] = {}  # by name
+
+
 class Open(Struct, frozen=True):
     """A JSON object that may have further members."""
+
+    def __init_subclass__(cls) -> None:
+        STRUCTS[cls.__name__] = cls
 
 
 class Closed(Open, frozen=True, forbid_unknown_fields=True):

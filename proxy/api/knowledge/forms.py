@@ -15,7 +15,7 @@ from python_multipart.multipart import parse_options_header
 from proxy.api.knowledge.parameters import clean_text, invalid
 from proxy.api.multipart import MAX_CONTENT_TYPE_BYTES, PartReader, boundary_of
 from proxy.asgi import Receive, Scope
-from proxy.body import ClientGone, check_announced, too_large
+from proxy.body import check_announced, received_parts
 from proxy.dialects.errors import ApiError
 from retrieval.index.spool import Spool
 
@@ -74,21 +74,11 @@ async def received(scope: Scope, receive: Receive, options: UploadOptions) -> As
 
 
 async def _read(receive: Receive, reading: "_Reading", options: UploadOptions) -> Form:
-    size, more = 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part, more = message.get("body", b""), message.get("more_body", False)
-        size += len(part)
-        if size > options.max_bytes:
-            raise too_large(options.max_bytes, _SETTING)
+    async for part in received_parts(receive, max_bytes=options.max_bytes, setting=_SETTING):
         reading.feed(part)
-        if reading.gathered >= _AT_ONCE_BYTES or not more:
-            try:
-                await asyncio.to_thread(reading.flush)
-            except OSError as error:
-                raise _refused(error) from error
+        if reading.gathered >= _AT_ONCE_BYTES:
+            await reading.flush()
+    await reading.flush()
     return reading.form()
 
 
@@ -119,11 +109,18 @@ class _Reading(PartReader):
         except FormParserError as error:
             raise _no_form() from error
 
-    def flush(self) -> None:
-        """Write the collected bytes. Raises OSError."""
+    async def flush(self) -> None:
+        """Write the collected bytes. Raises ApiError."""
         waiting, self._waiting, self.gathered = self._waiting, [], 0
-        for number, data in waiting:
-            self._spool.append(number, data)
+
+        def write() -> None:
+            for number, data in waiting:
+                self._spool.append(number, data)
+
+        try:
+            await asyncio.to_thread(write)
+        except OSError as error:
+            raise _refused(error) from error
 
     def form(self) -> Form:
         if not self.whole:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from proxy.api.knowledge.declarations import NAMED, Open, choices_of
+from proxy.api.knowledge.declarations import NAMED, STRUCTS, choices_of
 
 _SCHEMAS = "#/components/schemas/"
 _FORMATS = {"integer": "int64", "number": "double"}
@@ -84,7 +84,7 @@ class Schemas:
         """A reference to the schema of a Struct; the schema itself if the Struct has no public name."""
         if name in self.components:
             return {"$ref": _SCHEMAS + name}
-        kind = _structs()[name]
+        kind = STRUCTS[name]
         told = {key: value for key, value in parts[name].items() if key != "title"}
         told |= getattr(kind, "more_schema", {})
         told["properties"] = {
@@ -139,14 +139,3 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
         schema = {**schema, "enum": [one for one in schema["enum"] if one is not None]}
     (only, *_) = schema.pop("anyOf", [{}])
     return {**schema, **only}
-
-
-def _structs() -> dict[str, type[msgspec.Struct]]:
-    """Name -> Struct, of all that are declared."""
-    found: dict[str, type[msgspec.Struct]] = {}
-    waiting: list[type[msgspec.Struct]] = [Open]
-    while waiting:
-        kind = waiting.pop()
-        waiting += kind.__subclasses__()
-        found[kind.__name__] = kind
-    return found
