@@ -18,7 +18,7 @@ _FORGET_EVERY_S = 3600.0
 _OVER_S = 120  # keeps the sum after the end of a window, because other clocks may be late
 
 
-class Place(NamedTuple):
+class _Place(NamedTuple):
     """A limit in one window."""
 
     key: str
@@ -49,7 +49,7 @@ class SqlUsageStore:
             if forgets:
                 forget(sql, now_s - self._keep_s)
             used = {
-                Place(key, measure, starts_s): (amount, ends_s)
+                _Place(key, measure, starts_s): (amount, ends_s)
                 for (key, (measure, starts_s, ends_s)), amount in money.items()
             }
             used |= {_place(claim): (claim.used, claim.ends_s) for claim in claims if claim.used}
@@ -60,7 +60,7 @@ class SqlUsageStore:
         return answer
 
     def _lease(
-        self, sql: "Connection", claims: Sequence[Share], spent: Mapping[Place, int], now_s: float
+        self, sql: "Connection", claims: Sequence[Share], spent: Mapping[_Place, int], now_s: float
     ) -> tuple[list[LeaseGrant], bool]:
         """Replace the leases of the local process."""
         from sqlalchemy import func, or_, select
@@ -71,7 +71,7 @@ class SqlUsageStore:
         sql.execute(leases.delete().where(or_(one.process == self._process, one.expires_s <= now_s)))
         place = (one.key, one.measure, one.starts_s)
         others = {
-            Place(*row[:3]): int(row[3]) for row in sql.execute(select(*place, func.sum(one.amount)).group_by(*place))
+            _Place(*row[:3]): int(row[3]) for row in sql.execute(select(*place, func.sum(one.amount)).group_by(*place))
         }
         grants, rows = [], []
         for claim in claims:
@@ -87,11 +87,11 @@ class SqlUsageStore:
         return grants, not others
 
 
-def _place(claim: Share) -> Place:
-    return Place(claim.key, claim.measure, claim.starts_s)
+def _place(claim: Share) -> _Place:
+    return _Place(claim.key, claim.measure, claim.starts_s)
 
 
-def _spend(sql: "Connection", used: Mapping[Place, tuple[int, int]], now_s: float) -> dict[Place, int]:
+def _spend(sql: "Connection", used: Mapping[_Place, tuple[int, int]], now_s: float) -> dict[_Place, int]:
     """Add to the sums of the windows, and return all sums."""
     from sqlalchemy import select, tuple_
 
@@ -99,7 +99,7 @@ def _spend(sql: "Connection", used: Mapping[Place, tuple[int, int]], now_s: floa
 
     one = spent.c
     sql.execute(spent.delete().where(one.ends_s <= now_s - _OVER_S))
-    sums = {Place(row.key, row.measure, int(row.starts_s)): int(row.amount) for row in sql.execute(select(spent))}
+    sums = {_Place(row.key, row.measure, int(row.starts_s)): int(row.amount) for row in sql.execute(select(spent))}
     sums |= {at: sums.get(at, 0) + amount for at, (amount, _) in used.items()}
     if used:
         sql.execute(spent.delete().where(tuple_(one.key, one.measure, one.starts_s).in_(used)))

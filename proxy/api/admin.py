@@ -26,7 +26,7 @@ from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts, UnknownKey
 from proxy.access.usage import COMPARISONS, as_csv, sums, usage_query
 from proxy.api.knowledge.declarations import Closed, Open, doc, named, operation
-from proxy.api.knowledge.endpoint import Call, Rules, routes_of
+from proxy.api.knowledge.endpoint import ApiCall, Rules, routes_of
 from proxy.api.knowledge.parameters import checked, invalid
 from proxy.asgi import Scope
 from proxy.body import whole_body
@@ -194,23 +194,23 @@ class Admin(Rules):
     # --- keys --------------------------------------------------------------------------------------------------------
 
     @operation(f"GET {_KEYS}", "admin", "All keys")
-    async def list_keys(self, _call: Call) -> KeyList:
+    async def list_keys(self, _call: ApiCall) -> KeyList:
         """All keys, without secrets."""
         return KeyList([_row(key) for key in await self._do(self._accounts.keys)])
 
     @operation(f"POST {_KEYS}", "admin", _WITH_SECRET, status=201)
-    async def create_key(self, call: Call, body: Annotated[Mapping[str, Any], _NewKey]) -> CreatedKey:
+    async def create_key(self, call: ApiCall, body: Annotated[Mapping[str, Any], _NewKey]) -> CreatedKey:
         """Make a key."""
         grant = grant_of(body)
         return _with_secret(call, "created", *await self._change(lambda: self._accounts.create(**grant)))
 
     @operation(f"GET {_KEYS}/{{id}}", "admin", "The key")
-    async def read_key(self, call: Call) -> Key:
+    async def read_key(self, call: ApiCall) -> Key:
         """A key, without the secret."""
         return _row(await self._do(lambda: self._accounts.key(call.path["id"])))
 
     @operation(f"PATCH {_KEYS}/{{id}}", "admin", "The key")
-    async def limit_key(self, call: Call, body: Annotated[Mapping[str, Any], _KeyLimits]) -> Key:
+    async def limit_key(self, call: ApiCall, body: Annotated[Mapping[str, Any], _KeyLimits]) -> Key:
         """Change limits of a key; null removes a limit."""
         limits = changed_limits(body.get("limits"))
         if not limits:
@@ -219,12 +219,12 @@ class Admin(Rules):
         return _row(_changed(call, "limited", key))
 
     @operation(f"DELETE {_KEYS}/{{id}}", "admin", "The key")
-    async def revoke_key(self, call: Call) -> Key:
+    async def revoke_key(self, call: ApiCall) -> Key:
         """Revoke a key."""
         return _row(_changed(call, "revoked", await self._change(lambda: self._accounts.revoke(call.path["id"]))))
 
     @operation(f"POST {_KEYS}/{{id}}/rotate", "admin", _WITH_SECRET, told={"required": False})
-    async def rotate_key(self, call: Call, body: Annotated[Mapping[str, Any], _Rotation]) -> CreatedKey:
+    async def rotate_key(self, call: ApiCall, body: Annotated[Mapping[str, Any], _Rotation]) -> CreatedKey:
         """Replace a key by a new key with the same rights."""
         keep_s = duration_s(body.get("keep"), "keep") or 0.0
         rotated = await self._change(lambda: self._accounts.rotate(call.path["id"], keep_s=keep_s))
@@ -233,13 +233,13 @@ class Admin(Rules):
     # --- credentials of keys -----------------------------------------------------------------------------------------
 
     @operation(f"GET {_KEYS}/{{id}}/credentials", "admin", _THE_NAMES)
-    async def list_credentials(self, call: Call) -> Credentials:
+    async def list_credentials(self, call: ApiCall) -> Credentials:
         """The names of a key's credentials for action sets, without values."""
         return await self._do(lambda: self._names(call.path["id"]))
 
     @operation(f"PATCH {_KEYS}/{{id}}/credentials/{{set}}", "admin", _THE_NAMES)
     async def change_credentials(
-        self, call: Call, body: Annotated[Mapping[str, Any], _ChangedCredentials]
+        self, call: ApiCall, body: Annotated[Mapping[str, Any], _ChangedCredentials]
     ) -> Credentials:
         """Set credentials of a key for an action set; null removes a credential."""
         id, values = call.path["id"], _credentials(body)
@@ -248,7 +248,7 @@ class Admin(Rules):
         return await self._do(lambda: self._names(id))
 
     @operation(f"DELETE {_KEYS}/{{id}}/credentials/{{set}}", "admin", _THE_NAMES)
-    async def remove_credentials(self, call: Call) -> Credentials:
+    async def remove_credentials(self, call: ApiCall) -> Credentials:
         """Delete all credentials of a key for an action set."""
         id = call.path["id"]
         if await self._do(lambda: self._credentials.remove(id, call.path["set"])):
@@ -262,7 +262,7 @@ class Admin(Rules):
     # --- usage -------------------------------------------------------------------------------------------------------
 
     @operation("GET /v1/admin/usage", "admin", "Sums, by group", gives=_SUMS)
-    async def read_usage(self, call: Call, query: _UsageQuery) -> Usage | str:
+    async def read_usage(self, call: ApiCall, query: _UsageQuery) -> Usage | str:
         """Sums of usage."""
         key = query.key
         if key and key != COMPARISONS:
@@ -270,11 +270,11 @@ class Admin(Rules):
         return await self._summed(call, query, key, by=query.by)
 
     @operation(f"GET {USAGE}", "usage", "Sums, by group", gives=_SUMS)
-    async def read_own_usage(self, call: Call, query: _OwnUsageQuery) -> Usage | str:
+    async def read_own_usage(self, call: ApiCall, query: _OwnUsageQuery) -> Usage | str:
         """Sums of the usage of the caller's key."""
         return await self._summed(call, query, call.exchange.key, by="model" if query.by is None else query.by)
 
-    async def _summed(self, call: Call, asked: _OwnUsageQuery, key: str | None, *, by: str | None) -> Usage | str:
+    async def _summed(self, call: ApiCall, asked: _OwnUsageQuery, key: str | None, *, by: str | None) -> Usage | str:
         """Sums, as CSV if the client wants CSV: by the parameter, else by the header."""
         try:
             query = usage_query(by=by, since=asked.since, until=asked.until, key=key)
@@ -309,7 +309,7 @@ class Admin(Rules):
         if scope["method"] not in methods:
             raise method_not_allowed(scope["method"], scope["path"], methods)
 
-    async def fields(self, call: Call, kind: type[Struct]) -> Mapping[str, Any]:
+    async def fields(self, call: ApiCall, kind: type[Struct]) -> Mapping[str, Any]:
         """As in `Rules`; an empty body has no fields."""
         body = await whole_body(call.scope, call.receive, max_bytes=self._max_body_bytes)
         if not body:
@@ -367,11 +367,11 @@ def _row(key: StoredKey) -> Key:
     return Key(**key_json(key))
 
 
-def _with_secret(call: Call, what: str, key: StoredKey, secret: str) -> CreatedKey:
+def _with_secret(call: ApiCall, what: str, key: StoredKey, secret: str) -> CreatedKey:
     return CreatedKey(**key_json(_changed(call, what, key)), secret=secret)
 
 
-def _changed(call: Call, what: str, key: StoredKey) -> StoredKey:
+def _changed(call: ApiCall, what: str, key: StoredKey) -> StoredKey:
     """Log the change with the caller's key, and return the changed key."""
     logs.write_line(f"{key.id} was {what} by {call.exchange.key}")
     return key

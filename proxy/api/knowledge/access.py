@@ -12,7 +12,7 @@ from msgspec import Struct
 from config.sections import ActionsApi, RetrievalSettings
 from proxy import permitted
 from proxy.api.knowledge.declarations import Closed, Open, doc
-from proxy.api.knowledge.endpoint import Call, Rules
+from proxy.api.knowledge.endpoint import ApiCall, Rules
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.parameters import checked, invalid
 from proxy.asgi import Scope
@@ -73,7 +73,7 @@ class Deleted(Closed, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class KnowledgeCall(Call):
+class KnowledgeCall(ApiCall):
     """A request for documents, within the caller's rights."""
 
     rules: "Access"
@@ -133,7 +133,7 @@ class Access(Rules):
         if not self.settings.enabled:
             raise no_index()
 
-    async def admit(self, call: Call, *, writes: bool) -> None:
+    async def admit(self, call: ApiCall, *, writes: bool) -> None:
         assert isinstance(call, KnowledgeCall)
         row = await call.collection(call.path["name"])
         if writes:
@@ -148,7 +148,7 @@ class Access(Rules):
             if missing := [name for name in names if name not in known]:
                 raise permitted.unknown(missing[0], known)
 
-    async def fields(self, call: Call, kind: type[Struct]) -> Mapping[str, Any]:
+    async def fields(self, call: ApiCall, kind: type[Struct]) -> Mapping[str, Any]:
         body = await json_body(call.scope, call.receive, max_bytes=self.max_body_bytes)
         return await by_size(body.raw, lambda: checked(body.fields, kind.__struct_fields__, ""))
 

@@ -18,7 +18,7 @@ from proxy.agent.actions import Actions
 from proxy.agent.execution import traced_call
 from proxy.api.knowledge.access import ACTIONS, Access, Deleted, Page, forbidden, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
-from proxy.api.knowledge.endpoint import Call
+from proxy.api.knowledge.endpoint import ApiCall
 from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_text
 from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api
@@ -155,12 +155,12 @@ class ActionSetsApi:
         self._writing = {name: asyncio.Lock() for name in settings}  # so that a put knows whether its set existed
 
     @operation(f"GET {ACTIONS}/sets", "actions", "In the order of the settings")
-    async def list_action_sets(self, call: Call) -> ActionSetPage:
+    async def list_action_sets(self, call: ApiCall) -> ActionSetPage:
         """The configured action sets that the key may read."""
         return ActionSetPage.of([ActionSet(*self._set(row)) for row in await self._rows(self._readable(call, []))])
 
     @operation(f"GET {_SET}", "actions", "The set")
-    async def read_action_set(self, call: Call) -> ActionSet:
+    async def read_action_set(self, call: ApiCall) -> ActionSet:
         """An action set, with the operations that cannot be called and the reasons."""
         (row,) = await self._rows([self._name(call)])
         return ActionSet(*self._set(row))
@@ -177,7 +177,7 @@ class ActionSetsApi:
         },
         slow=True,
     )
-    async def put_action_set(self, call: Call) -> tuple[int, ChangedActionSet]:
+    async def put_action_set(self, call: ApiCall) -> tuple[int, ChangedActionSet]:
         """Read an OpenAPI document into the set; the address and the credentials of the API stay.
 
         201 for the first document.
@@ -209,7 +209,7 @@ class ActionSetsApi:
         return 200 if before.updated_s else 201, ChangedActionSet(*self._set(row), changes=changes)
 
     @operation(f"DELETE {_SET}", "actions", "Deleted")
-    async def delete_action_set(self, call: Call) -> Deleted:
+    async def delete_action_set(self, call: ApiCall) -> Deleted:
         """Delete the operations of a set."""
         name = self._writable(call)
         self._must_take_documents(name)
@@ -221,7 +221,7 @@ class ActionSetsApi:
         return Deleted(name, "action_set.deleted", deleted=True)
 
     @operation(f"GET {_SET}/operations", "actions", "A page")
-    async def list_operations(self, call: Call, query: _OperationsQuery) -> OperationPage:
+    async def list_operations(self, call: ApiCall, query: _OperationsQuery) -> OperationPage:
         """The operations of a set, by name, without arguments."""
         name, after, limit = self._name(call), query.after or "", query.limit
         rows = await asyncio.to_thread(self._library.store.operations, name, after=after, limit=limit + 1)
@@ -229,13 +229,13 @@ class ActionSetsApi:
         return OperationPage.of([ActionOperation(*_members(name, one, api)) for one in rows], limit)
 
     @operation(f"GET {_OPERATION}", "actions", "The operation")
-    async def read_operation(self, call: Call) -> OperationWithArguments:
+    async def read_operation(self, call: ApiCall) -> OperationWithArguments:
         """An operation, with the JSON Schema of the arguments."""
         name, operation = await self._operation(call)
         return _with_arguments(name, operation, (await self._apis(call, [name])).get(name))
 
     @operation(f"POST {ACTIONS}/search", "actions", "Operations, best first")
-    async def search_operations(self, call: Call, body: _OperationQuestion) -> FoundOperations:
+    async def search_operations(self, call: ApiCall, body: _OperationQuestion) -> FoundOperations:
         """Operations for a question."""
         query = query_text(body.query)
         names, view = self._readable(call, body.sets or []), View(call.rights.groups)
@@ -244,7 +244,7 @@ class ActionSetsApi:
         return FoundOperations(query, [_with_arguments(one.set, one.operation, apis.get(one.set)) for one in found])
 
     @operation(f"POST {_OPERATION}/run", "actions", "The result, or the request", slow=True)
-    async def run_operation(self, call: Call, body: _Run) -> ActionResult | ActionRequest:
+    async def run_operation(self, call: ApiCall, body: _Run) -> ActionResult | ActionRequest:
         """Call an operation that reads, or show the request."""
         arguments = body.arguments or {}
         async with self._access.asking():
@@ -287,7 +287,7 @@ class ActionSetsApi:
         updated = int(row.updated_s) if row.updated_s else None
         return row.name, row.title, row.base_url.partition("?")[0], row.count, uncallable, refused, updated
 
-    def _readable(self, call: Call, named: Sequence[str]) -> Sequence[str]:
+    def _readable(self, call: ApiCall, named: Sequence[str]) -> Sequence[str]:
         """The named sets, else all sets, that the caller may read. Raises ApiError 404."""
         rights = call.rights
         if named:
@@ -300,12 +300,12 @@ class ActionSetsApi:
         found = [known.get(name, StoredSet(name, "", "", 0.0, ())) for name in names]
         return [replace(row, base_url=self._settings[row.name].base_url or row.base_url) for row in found]
 
-    def _name(self, call: Call) -> str:
+    def _name(self, call: ApiCall) -> str:
         """The set in the path. Raises ApiError 404, also for a set that the caller may not read."""
         (name,) = self._readable(call, [call.path["set"]])
         return name
 
-    def _writable(self, call: Call) -> str:
+    def _writable(self, call: ApiCall) -> str:
         name = self._name(call)
         must_write(collection_of(name), call.rights)
         return name
@@ -315,14 +315,14 @@ class ActionSetsApi:
             message = f"The document of {name} comes from the setting actions.{name}.spec: change the document there."
             raise ApiError(409, message, code="action_set_of_settings", param="set")
 
-    async def _operation(self, call: Call) -> tuple[str, Operation]:
+    async def _operation(self, call: ApiCall) -> tuple[str, Operation]:
         name, wanted = self._name(call), call.path["operation"]
         for one in (await asyncio.to_thread(self._library.store.found, [(name, wanted)])).values():
             return name, one
         message = f"{name} has no operation {wanted!r}: GET {ACTIONS}/sets/{name}/operations lists the operations."
         raise ApiError(404, message, code="operation_not_found", param="operation")
 
-    async def _apis(self, call: Call, names: Sequence[str]) -> Mapping[str, Api]:
+    async def _apis(self, call: ApiCall, names: Sequence[str]) -> Mapping[str, Api]:
         """Name of each set with a document that the caller's key may call -> the API."""
         rows = await asyncio.to_thread(self._library.store.sets)
         return await self._actions.apis.of(call.exchange.key, [row for row in rows if row.name in names])

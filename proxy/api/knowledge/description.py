@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from proxy.api.knowledge.declarations import Closed, Declaration, Open, declared_in, operation
-from proxy.api.knowledge.endpoint import Call
+from proxy.api.knowledge.endpoint import ApiCall
 from proxy.api.knowledge.schemas import Schemas
 from proxy.asgi import covers
 
@@ -76,7 +76,7 @@ class Description:
         self._relayed = tuple(relayed)
 
     @operation(f"GET {PATH}", "collections", "OpenAPI 3.1")
-    async def read_description(self, _call: Call) -> dict[str, Any]:
+    async def read_description(self, _call: ApiCall) -> dict[str, Any]:
         """This document."""
         document = await asyncio.to_thread(whole_document)
         ours = {

@@ -19,7 +19,7 @@ from proxy.exchange import Exchange, exchange_of
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """A request for a declared operation."""
 
     scope: Scope
@@ -45,18 +45,18 @@ class Rules(ABC):
     """What the operations of an API share."""
 
     headers: ClassVar[Headers] = []  # of all answers
-    call: ClassVar[type[Call]] = Call
+    call: ClassVar[type[ApiCall]] = ApiCall
 
     @abstractmethod
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
         """Refuse a caller, or a method without a handler."""
 
-    async def admit(self, call: Call, *, writes: bool) -> None:
+    async def admit(self, call: ApiCall, *, writes: bool) -> None:
         """Refuse a caller without the right to the collection in the path; not called without a declared `right`."""
         raise NotImplementedError
 
     @abstractmethod
-    async def fields(self, call: Call, kind: type[Struct]) -> Mapping[str, Any]:
+    async def fields(self, call: ApiCall, kind: type[Struct]) -> Mapping[str, Any]:
         """The fields of the body, all among those of `kind`, without a check of the values."""
 
     @abstractmethod
