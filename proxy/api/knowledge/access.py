@@ -90,6 +90,11 @@ class KnowledgeCall(ApiCall):
     def writing(self) -> Writing:
         return self.knowledge.writing
 
+    @property
+    def actions(self) -> "Actions":
+        assert self.rules.actions is not None, "the routes of action sets need an API"
+        return self.rules.actions
+
     async def collection(self, name: str) -> CollectionInfo:
         """A readable collection. Raises UnknownCollection, also for an unreadable collection."""
         rows = await permitted.readable(self.knowledge, self.rights)
@@ -124,8 +129,8 @@ class Access(Rules):
         """actions: None: no API is configured."""
         self.knowledge, self.settings = knowledge, settings
         self.max_body_bytes, self.uploads = max_body_bytes, uploads
-        self.receipts = receipts
-        self._actions, self._sets = actions, sets
+        self.receipts, self.actions, self.sets = receipts, actions, sets
+        self.set_locks = {name: asyncio.Lock() for name in sets}  # so that a put knows whether its set existed
 
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
         if scope["method"] not in methods:

@@ -12,13 +12,10 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from config.sections import ActionsApi
 from proxy.agent.action_trace import ActionCall, ActionTrace
-from proxy.agent.actions import Actions
 from proxy.agent.execution import traced_call
-from proxy.api.knowledge.access import ACTIONS, Access, Deleted, Page, forbidden, must_write
+from proxy.api.knowledge.access import ACTIONS, Deleted, KnowledgeCall, Page, forbidden, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
-from proxy.api.knowledge.endpoint import ApiCall
 from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_text
 from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api
@@ -31,7 +28,6 @@ from proxy.apis.store import ActionSet as StoredSet
 from proxy.apis.store import collection_of
 from proxy.body import end_grant, whole_body
 from proxy.dialects.errors import ApiError
-from proxy.exchange import Exchange
 from retrieval.records.search import Turn, View
 
 _SET = ACTIONS + "/sets/{set}"
@@ -144,188 +140,188 @@ class _OperationQuestion(Closed, frozen=True):
     k: K = 8
 
 
-class ActionSetsApi:
-    """The handlers of the routes."""
+@operation(f"GET {ACTIONS}/sets", "actions", "In the order of the settings")
+async def list_action_sets(call: KnowledgeCall) -> ActionSetPage:
+    """The configured action sets that the key may read."""
+    return ActionSetPage.of([ActionSet(*_set(call, row)) for row in await _rows(call, _readable(call, []))])
 
-    def __init__(self, actions: Actions, settings: Mapping[str, ActionsApi], access: Access) -> None:
-        self._actions = actions
-        self._library = actions.library
-        self._settings = settings
-        self._access = access
-        self._writing = {name: asyncio.Lock() for name in settings}  # so that a put knows whether its set existed
 
-    @operation(f"GET {ACTIONS}/sets", "actions", "In the order of the settings")
-    async def list_action_sets(self, call: ApiCall) -> ActionSetPage:
-        """The configured action sets that the key may read."""
-        return ActionSetPage.of([ActionSet(*self._set(row)) for row in await self._rows(self._readable(call, []))])
+@operation(f"GET {_SET}", "actions", "The set")
+async def read_action_set(call: KnowledgeCall) -> ActionSet:
+    """An action set, with the operations that cannot be called and the reasons."""
+    (row,) = await _rows(call, [_name(call)])
+    return ActionSet(*_set(call, row))
 
-    @operation(f"GET {_SET}", "actions", "The set")
-    async def read_action_set(self, call: ApiCall) -> ActionSet:
-        """An action set, with the operations that cannot be called and the reasons."""
-        (row,) = await self._rows([self._name(call)])
-        return ActionSet(*self._set(row))
 
-    @operation(
-        f"PUT {_SET}",
-        "actions",
-        _CHANGED,
-        also={201: (ChangedActionSet, _CHANGED)},
-        body=dict[str, Any],
-        told={
-            "description": "An OpenAPI document of version 3.0 or 3.1, or of Swagger 2.0; JSON, or YAML with any "
-            "content type"
-        },
-        slow=True,
-    )
-    async def put_action_set(self, call: ApiCall) -> tuple[int, ChangedActionSet]:
-        """Read an OpenAPI document into the set; the address and the credentials of the API stay.
+@operation(
+    f"PUT {_SET}",
+    "actions",
+    _CHANGED,
+    also={201: (ChangedActionSet, _CHANGED)},
+    body=dict[str, Any],
+    told={
+        "description": "An OpenAPI document of version 3.0 or 3.1, or of Swagger 2.0; JSON, or YAML with any "
+        "content type"
+    },
+    slow=True,
+)
+async def put_action_set(call: KnowledgeCall) -> tuple[int, ChangedActionSet]:
+    """Read an OpenAPI document into the set; the address and the credentials of the API stay.
 
-        201 for the first document.
-        """
-        name = self._writable(call)
-        raw = await whole_body(call.scope, call.receive, max_bytes=self._access.max_body_bytes)
-        end_grant(call.exchange)  # the work may take minutes
-        self._must_take_documents(name)
-        async with self._writing[name]:
-            (before,) = await self._rows([name])
-            if not before.base_url:
-                message = (
-                    f"The gateway does not know the address of {name}: set actions.{name}.base_url. A document from a "
-                    "client does not choose the address that credentials go to."
-                )
-                raise ApiError(409, message, code="action_set_without_address", param="set")
-            address = (self._settings[name].base_url or "").partition("?")[
-                0
-            ] or before.base_url  # a query may have a key
-            try:
-                owner = call.exchange.key
-                report = await self._library.add(name, raw, base_url=address, limits=OF_CLIENT, owner=owner)
-            except UnreadableSpec as error:
-                message = f"The document cannot be read: {error}. Nothing is changed."
-                raise ApiError(422, message, code="document_unreadable") from error
-        self._actions.read_sets_again()
-        (row,) = await self._rows([name])
-        changes = _Changes(report.added, report.changed, report.unchanged, report.removed)
-        return 200 if before.updated_s else 201, ChangedActionSet(*self._set(row), changes=changes)
-
-    @operation(f"DELETE {_SET}", "actions", "Deleted")
-    async def delete_action_set(self, call: ApiCall) -> Deleted:
-        """Delete the operations of a set."""
-        name = self._writable(call)
-        self._must_take_documents(name)
-        async with self._writing[name]:
-            existed = await self._library.remove(name)
-        self._actions.read_sets_again()
-        if not existed:
-            raise ApiError(404, f"The action set {name!r} has no operation.", code="action_set_not_found", param="set")
-        return Deleted(name, "action_set.deleted", deleted=True)
-
-    @operation(f"GET {_SET}/operations", "actions", "A page")
-    async def list_operations(self, call: ApiCall, query: _OperationsQuery) -> OperationPage:
-        """The operations of a set, by name, without arguments."""
-        name, after, limit = self._name(call), query.after or "", query.limit
-        rows = await asyncio.to_thread(self._library.store.operations, name, after=after, limit=limit + 1)
-        api = (await self._apis(call, [name])).get(name)
-        return OperationPage.of([ActionOperation(*_members(name, one, api)) for one in rows], limit)
-
-    @operation(f"GET {_OPERATION}", "actions", "The operation")
-    async def read_operation(self, call: ApiCall) -> OperationWithArguments:
-        """An operation, with the JSON Schema of the arguments."""
-        name, operation = await self._operation(call)
-        return _with_arguments(name, operation, (await self._apis(call, [name])).get(name))
-
-    @operation(f"POST {ACTIONS}/search", "actions", "Operations, best first")
-    async def search_operations(self, call: ApiCall, body: _OperationQuestion) -> FoundOperations:
-        """Operations for a question."""
-        query = query_text(body.query)
-        names, view = self._readable(call, body.sets or []), View(call.rights.groups)
-        found = (await self._library.find([Turn("user", query)], names, k=body.k, view=view)).actions
-        apis = await self._apis(call, list({one.set for one in found}))
-        return FoundOperations(query, [_with_arguments(one.set, one.operation, apis.get(one.set)) for one in found])
-
-    @operation(f"POST {_OPERATION}/run", "actions", "The result, or the request", slow=True)
-    async def run_operation(self, call: ApiCall, body: _Run) -> ActionResult | ActionRequest:
-        """Call an operation that reads, or show the request."""
-        arguments = body.arguments or {}
-        async with self._access.asking():
-            name, operation = await self._operation(call)
-            api = (await self._apis(call, [name])).get(name)
-        if api is None:
-            raise forbidden(f"This key has no credentials for {name} (ragway keys credentials set).", "set")
-        return (
-            _dry(api, operation, arguments) if body.dry else await self._run(api, operation, arguments, call.exchange)
-        )
-
-    async def _run(
-        self, api: Api, operation: Operation, arguments: Mapping[str, Any], exchange: Exchange
-    ) -> ActionResult:
-        """The result of a call, as in a chat. Raises ApiError for a call that is refused."""
-        label = f"{api.name}/{operation.name}"
-        traced = ActionCall(exchange.elapsed_ms(), set=api.name, operation=label)
-        exchange.action_trace = ActionTrace((api.name,), "", calls=[traced])
-        if wrong := problems(api.schema_of(operation), arguments):
-            traced.outcome = "invalid_arguments"
-            raise invalid(f"'arguments': {'; '.join(wrong)}", "arguments")
+    201 for the first document.
+    """
+    name = _writable(call)
+    raw = await whole_body(call.scope, call.receive, max_bytes=call.rules.max_body_bytes)
+    end_grant(call.exchange)  # the work may take minutes
+    _must_take_documents(call, name)
+    async with call.rules.set_locks[name]:
+        (before,) = await _rows(call, [name])
+        if not before.base_url:
+            message = (
+                f"The gateway does not know the address of {name}: set actions.{name}.base_url. A document from a "
+                "client does not choose the address that credentials go to."
+            )
+            raise ApiError(409, message, code="action_set_without_address", param="set")
+        address = (call.rules.sets[name].base_url or "").partition("?")[0] or before.base_url  # a query may have a key
         try:
-            outcome = await traced_call(api, operation, arguments, self._actions.limits.call, exchange, traced)
-        finally:
-            traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
-        if outcome.word == "invalid_arguments":
-            raise invalid(f"'arguments': {outcome.text}", "arguments")
-        if outcome.word == "could_change":
-            raise forbidden(outcome.text, "operation")
-        return ActionResult(
-            *(api.name, operation.name, outcome.word, outcome.status or None),
-            *(outcome.sent, outcome.text, outcome.size, outcome.ms),
-        )
+            owner = call.exchange.key
+            report = await call.actions.library.add(name, raw, base_url=address, limits=OF_CLIENT, owner=owner)
+        except UnreadableSpec as error:
+            message = f"The document cannot be read: {error}. Nothing is changed."
+            raise ApiError(422, message, code="document_unreadable") from error
+    call.actions.read_sets_again()
+    (row,) = await _rows(call, [name])
+    changes = _Changes(report.added, report.changed, report.unchanged, report.removed)
+    return 200 if before.updated_s else 201, ChangedActionSet(*_set(call, row), changes=changes)
 
-    def _set(self, row: StoredSet) -> Any:
-        """The members of an `ActionSet`."""
-        uncallable = [UncallableOperation(one.method, one.path, one.reason) for one in row.uncallable]
-        refuses = self._actions.tool_protocols.refused_of(row.name)
-        refused = [_RefusedOperation(operation, model) for operation, model in refuses]
-        updated = int(row.updated_s) if row.updated_s else None
-        return row.name, row.title, row.base_url.partition("?")[0], row.count, uncallable, refused, updated
 
-    def _readable(self, call: ApiCall, named: Sequence[str]) -> Sequence[str]:
-        """The named sets, else all sets, that the caller may read. Raises ApiError 404."""
-        rights = call.rights
-        if named:
-            return self._actions.sets_of(named, rights)
-        return [name for name in self._settings if collection_of(name) in rights.read]
+@operation(f"DELETE {_SET}", "actions", "Deleted")
+async def delete_action_set(call: KnowledgeCall) -> Deleted:
+    """Delete the operations of a set."""
+    name = _writable(call)
+    _must_take_documents(call, name)
+    async with call.rules.set_locks[name]:
+        existed = await call.actions.library.remove(name)
+    call.actions.read_sets_again()
+    if not existed:
+        raise ApiError(404, f"The action set {name!r} has no operation.", code="action_set_not_found", param="set")
+    return Deleted(name, "action_set.deleted", deleted=True)
 
-    async def _rows(self, names: Sequence[str]) -> list[StoredSet]:
-        """The sets, also sets without a document. The addresses are those that are called."""
-        known = {row.name: row for row in await asyncio.to_thread(self._library.store.sets)}
-        found = [known.get(name, StoredSet(name, "", "", 0.0, ())) for name in names]
-        return [replace(row, base_url=self._settings[row.name].base_url or row.base_url) for row in found]
 
-    def _name(self, call: ApiCall) -> str:
-        """The set in the path. Raises ApiError 404, also for a set that the caller may not read."""
-        (name,) = self._readable(call, [call.path["set"]])
-        return name
+@operation(f"GET {_SET}/operations", "actions", "A page")
+async def list_operations(call: KnowledgeCall, query: _OperationsQuery) -> OperationPage:
+    """The operations of a set, by name, without arguments."""
+    name, after, limit = _name(call), query.after or "", query.limit
+    rows = await asyncio.to_thread(call.actions.library.store.operations, name, after=after, limit=limit + 1)
+    api = (await _apis(call, [name])).get(name)
+    return OperationPage.of([ActionOperation(*_members(name, one, api)) for one in rows], limit)
 
-    def _writable(self, call: ApiCall) -> str:
-        name = self._name(call)
-        must_write(collection_of(name), call.rights)
-        return name
 
-    def _must_take_documents(self, name: str) -> None:
-        if self._settings[name].spec is not None:
-            message = f"The document of {name} comes from the setting actions.{name}.spec: change the document there."
-            raise ApiError(409, message, code="action_set_of_settings", param="set")
+@operation(f"GET {_OPERATION}", "actions", "The operation")
+async def read_operation(call: KnowledgeCall) -> OperationWithArguments:
+    """An operation, with the JSON Schema of the arguments."""
+    name, operation = await _operation(call)
+    return _with_arguments(name, operation, (await _apis(call, [name])).get(name))
 
-    async def _operation(self, call: ApiCall) -> tuple[str, Operation]:
-        name, wanted = self._name(call), call.path["operation"]
-        for one in (await asyncio.to_thread(self._library.store.found, [(name, wanted)])).values():
-            return name, one
-        message = f"{name} has no operation {wanted!r}: GET {ACTIONS}/sets/{name}/operations lists the operations."
-        raise ApiError(404, message, code="operation_not_found", param="operation")
 
-    async def _apis(self, call: ApiCall, names: Sequence[str]) -> Mapping[str, Api]:
-        """Name of each set with a document that the caller's key may call -> the API."""
-        rows = await asyncio.to_thread(self._library.store.sets)
-        return await self._actions.apis.of(call.exchange.key, [row for row in rows if row.name in names])
+@operation(f"POST {ACTIONS}/search", "actions", "Operations, best first")
+async def search_operations(call: KnowledgeCall, body: _OperationQuestion) -> FoundOperations:
+    """Operations for a question."""
+    query = query_text(body.query)
+    names, view = _readable(call, body.sets or []), View(call.rights.groups)
+    found = (await call.actions.library.find([Turn("user", query)], names, k=body.k, view=view)).actions
+    apis = await _apis(call, list({one.set for one in found}))
+    return FoundOperations(query, [_with_arguments(one.set, one.operation, apis.get(one.set)) for one in found])
+
+
+@operation(f"POST {_OPERATION}/run", "actions", "The result, or the request", slow=True)
+async def run_operation(call: KnowledgeCall, body: _Run) -> ActionResult | ActionRequest:
+    """Call an operation that reads, or show the request."""
+    arguments = body.arguments or {}
+    async with call.rules.asking():
+        name, operation = await _operation(call)
+        api = (await _apis(call, [name])).get(name)
+    if api is None:
+        raise forbidden(f"This key has no credentials for {name} (ragway keys credentials set).", "set")
+    return _dry(api, operation, arguments) if body.dry else await _run(api, operation, arguments, call)
+
+
+async def _run(api: Api, operation: Operation, arguments: Mapping[str, Any], call: KnowledgeCall) -> ActionResult:
+    """The result of a call, as in a chat. Raises ApiError for a call that is refused."""
+    exchange, label = call.exchange, f"{api.name}/{operation.name}"
+    traced = ActionCall(exchange.elapsed_ms(), set=api.name, operation=label)
+    exchange.action_trace = ActionTrace((api.name,), "", calls=[traced])
+    if wrong := problems(api.schema_of(operation), arguments):
+        traced.outcome = "invalid_arguments"
+        raise invalid(f"'arguments': {'; '.join(wrong)}", "arguments")
+    try:
+        outcome = await traced_call(api, operation, arguments, call.actions.limits.call, exchange, traced)
+    finally:
+        traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
+    if outcome.word == "invalid_arguments":
+        raise invalid(f"'arguments': {outcome.text}", "arguments")
+    if outcome.word == "could_change":
+        raise forbidden(outcome.text, "operation")
+    return ActionResult(
+        *(api.name, operation.name, outcome.word, outcome.status or None),
+        *(outcome.sent, outcome.text, outcome.size, outcome.ms),
+    )
+
+
+def _set(call: KnowledgeCall, row: StoredSet) -> Any:
+    """The members of an `ActionSet`."""
+    uncallable = [UncallableOperation(one.method, one.path, one.reason) for one in row.uncallable]
+    refuses = call.actions.tool_protocols.refused_of(row.name)
+    refused = [_RefusedOperation(operation, model) for operation, model in refuses]
+    updated = int(row.updated_s) if row.updated_s else None
+    return row.name, row.title, row.base_url.partition("?")[0], row.count, uncallable, refused, updated
+
+
+def _readable(call: KnowledgeCall, named: Sequence[str]) -> Sequence[str]:
+    """The named sets, else all sets, that the caller may read. Raises ApiError 404."""
+    rights = call.rights
+    if named:
+        return call.actions.sets_of(named, rights)
+    return [name for name in call.rules.sets if collection_of(name) in rights.read]
+
+
+async def _rows(call: KnowledgeCall, names: Sequence[str]) -> list[StoredSet]:
+    """The sets, also sets without a document. The addresses are those that are called."""
+    known = {row.name: row for row in await asyncio.to_thread(call.actions.library.store.sets)}
+    found = [known.get(name, StoredSet(name, "", "", 0.0, ())) for name in names]
+    return [replace(row, base_url=call.rules.sets[row.name].base_url or row.base_url) for row in found]
+
+
+def _name(call: KnowledgeCall) -> str:
+    """The set in the path. Raises ApiError 404, also for a set that the caller may not read."""
+    (name,) = _readable(call, [call.path["set"]])
+    return name
+
+
+def _writable(call: KnowledgeCall) -> str:
+    name = _name(call)
+    must_write(collection_of(name), call.rights)
+    return name
+
+
+def _must_take_documents(call: KnowledgeCall, name: str) -> None:
+    if call.rules.sets[name].spec is not None:
+        message = f"The document of {name} comes from the setting actions.{name}.spec: change the document there."
+        raise ApiError(409, message, code="action_set_of_settings", param="set")
+
+
+async def _operation(call: KnowledgeCall) -> tuple[str, Operation]:
+    name, wanted = _name(call), call.path["operation"]
+    for one in (await asyncio.to_thread(call.actions.library.store.found, [(name, wanted)])).values():
+        return name, one
+    message = f"{name} has no operation {wanted!r}: GET {ACTIONS}/sets/{name}/operations lists the operations."
+    raise ApiError(404, message, code="operation_not_found", param="operation")
+
+
+async def _apis(call: KnowledgeCall, names: Sequence[str]) -> Mapping[str, Api]:
+    """Name of each set with a document that the caller's key may call -> the API."""
+    rows = await asyncio.to_thread(call.actions.library.store.sets)
+    return await call.actions.apis.of(call.exchange.key, [row for row in rows if row.name in names])
 
 
 def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:

@@ -16,12 +16,12 @@ class KnowledgeApi(Access):
     def routes(self, *, relayed: Collection[str]) -> list[Route]:
         """relayed: paths relayed to an upstream, with all paths below: OpenAI's dialect may be relayed."""
         more: list[object] = []
-        if self._actions is None:
+        if self.actions is None:
             relayed = {*relayed, ACTIONS}
         elif ACTIONS not in relayed:
-            from proxy.api.knowledge.action_sets import ActionSetsApi  # 25 MB and 0.3 s, for a gateway with APIs alone
+            from proxy.api.knowledge import action_sets  # 25 MB and 0.3 s, for a gateway with APIs alone
 
-            more = [ActionSetsApi(self._actions, self._sets, self)]
+            more = [action_sets]
         more += [] if files.PATH in relayed else [files]
         more += [] if stores.PATH in relayed else [stores, attachments]
         return routes_of(self, Description(relayed), searches, receipts, uploads, documents, puts, *more)

@@ -34,7 +34,7 @@ class Declaration(Struct, frozen=True):
     method: str
     path: str
     tag: str
-    gives: Mapping[int, tuple[Any, str]]  # status -> the type and the description of the answer
+    gives: Mapping[int, tuple[Any, str]]  # status -> type and description of the answer; first the status by default
     media: str = "application/json"  # of the answers
     right: Literal["", "read", "write"] = ""  # to the collection in the path
     query: type[Struct] | None = None
@@ -46,12 +46,6 @@ class Declaration(Struct, frozen=True):
     writing: bool = False  # has the deadline of writes
     slow: bool = False  # has deadlines of its own
     streams: bool = False  # the handler sends the answer itself
-
-    @property
-    def status(self) -> int:
-        """Of an answer without another status."""
-        status: int = next(iter(self.gives))
-        return status
 
 
 def operation(

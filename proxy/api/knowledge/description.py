@@ -91,11 +91,20 @@ class Description:
 def whole_document() -> dict[str, Any]:
     """The document with all paths, relayed or not."""
     from proxy.api.admin import Admin
-    from proxy.api.knowledge import attachments, documents, files, puts, receipts, searches, stores, uploads
-    from proxy.api.knowledge.action_sets import ActionSetsApi
+    from proxy.api.knowledge import (
+        action_sets,
+        attachments,
+        documents,
+        files,
+        puts,
+        receipts,
+        searches,
+        stores,
+        uploads,
+    )
 
     owners: list[type | ModuleType] = [
-        *(Description, searches, documents, puts, uploads, receipts, ActionSetsApi, files, stores, attachments, Admin)
+        *(Description, searches, documents, puts, uploads, receipts, action_sets, files, stores, attachments, Admin)
     ]
     schemas = Schemas()
     paths: dict[str, Any] = {}

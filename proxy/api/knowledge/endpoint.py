@@ -25,20 +25,12 @@ class ApiCall:
     scope: Scope
     receive: Receive
     rules: "Rules"
-
-    @property
-    def exchange(self) -> Exchange:
-        return exchange_of(self.scope)
+    exchange: Exchange
+    path: Mapping[str, str]  # the parameters in the path
 
     @property
     def rights(self) -> Rights:
         return self.exchange.rights
-
-    @property
-    def path(self) -> Mapping[str, str]:
-        """The parameters in the path."""
-        parameters: Mapping[str, str] = self.scope["path_params"]
-        return parameters
 
 
 class Rules(ABC):
@@ -81,7 +73,7 @@ class _Endpoint:
         rules = self._rules
         rules.check(scope, list(self._handlers))
         declared, handler = self._handlers[scope["method"]]
-        call = rules.call(scope, receive, rules)
+        call = rules.call(scope, receive, rules, exchange_of(scope), scope["path_params"])
         arguments: dict[str, Any] = {}
         if declared.query is not None:
             arguments["query"] = query_of(scope, declared.query)
@@ -97,7 +89,7 @@ class _Endpoint:
                 fields = await rules.fields(call, declared.body)
                 arguments["body"] = fields if declared.raw else read_as(declared.body, fields)
             found = await handler(call, **arguments)
-        status, body = found if isinstance(found, tuple) else (declared.status, found)
+        status, body = found if isinstance(found, tuple) else (next(iter(declared.gives)), found)
         if isinstance(body, str):
             await send_whole(send, status, body.encode(), b"text/csv; charset=utf-8", rules.headers)
         else:
