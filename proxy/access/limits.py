@@ -163,25 +163,17 @@ class Meter:
 
     def at(self, now_s: float, limits: Limits) -> "Meter":
         """The meter, with the windows around `now_s` and with the given limits."""
-        if limits is not self.limits:
-            self._adopt(limits)
-        if now_s >= self.ends_s:
+        if limits is not self.limits or now_s >= self.ends_s:
+            before, self.shares, self.limits = self.shares, {}, limits
             for name, limit in limits.given().items():
-                share = self.shares.get(name)
+                share, most = before.get(name), units(name, limit)
                 if share is None or now_s >= share.ends_s:
-                    self.shares[name] = Share(self.key, name, units(name, limit), *window(MEASURES[name][1], now_s))
+                    share = Share(self.key, name, most, *window(MEASURES[name][1], now_s))
+                elif share.limit != most:  # the unused units of the old limit go back
+                    share.limit, share.left, share.dry_until_s = most, 0, -inf
+                self.shares[name] = share
             self.ends_s = min((share.ends_s for share in self.shares.values()), default=inf)
         return self
-
-    def _adopt(self, limits: Limits) -> None:
-        """Apply changed limits, and return the unused units of the old limits."""
-        given = limits.given()
-        self.shares = {name: share for name, share in self.shares.items() if name in given}
-        for name, share in self.shares.items():
-            limit = units(name, given[name])
-            if limit != share.limit:
-                share.limit, share.left, share.dry_until_s = limit, 0, -inf
-        self.limits, self.ends_s = limits, 0.0
 
     def wanted(self, tokens: int | None, requests: int = 1) -> Iterator[tuple[Share, int]]:
         """The shares that a request needs, and the needed units.

@@ -294,14 +294,10 @@ class Admin(Rules):
 
     async def _change(self, work: Callable[[], _T]) -> _T:
         """Change the accounts and refresh this process; other processes refresh within seconds."""
-
-        def changed() -> _T:
-            done = work()
-            with contextlib.suppress(RetrievalError):  # the change is done, and the answer must carry the secret
-                self._keyring.refresh()
-            return done
-
-        return await self._do(changed)
+        done = await self._do(work)
+        with contextlib.suppress(RetrievalError):  # the change is done, and the answer must carry the secret
+            await self._do(self._keyring.refresh)
+        return done
 
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
         if scope["path"] != USAGE:

@@ -27,12 +27,8 @@ class Schemas:
 
     def content(self, media: str, kind: Any) -> dict[str, Any]:
         """The schema of a type by media type. kind: None for bytes; or the types by media type."""
-        if isinstance(kind, Mapping):
-            return {media: self._content(one) for media, one in kind.items()}
-        return {media: self._content(kind)}
-
-    def _content(self, kind: Any) -> dict[str, Any]:
-        return {} if kind is None else {"schema": self.schema(kind)}
+        kinds = kind if isinstance(kind, Mapping) else {media: kind}
+        return {name: {} if one is None else {"schema": self.schema(one)} for name, one in kinds.items()}
 
     def form(self, kind: type[msgspec.Struct]) -> dict[str, Any]:
         """A form whose fields that are objects or lists of texts are JSON."""
@@ -85,32 +81,27 @@ class Schemas:
         if name in self.components:
             return {"$ref": _SCHEMAS + name}
         kind = STRUCTS[name]
-        told = {key: value for key, value in parts[name].items() if key != "title"}
+        told = {key: value for key, value in parts[name].items() if key != "title" and value != []}
         told |= getattr(kind, "more_schema", {})
         told["properties"] = {
             key: {of: is_ for of, is_ in one.items() if of != "default" or is_ is not None}
             for key, one in told["properties"].items()
         }
         if name.startswith("_"):
-            return self._object(told, parts)
+            written: dict[str, Any] = self._written(told, parts)
+            return written
         self.components[name] = {}
         base = kind.__base__
         if base is not None and issubclass(base, msgspec.Struct) and base.__struct_fields__ and base.__name__[0] != "_":
             known = self.schema(base)  # only its own members stand beside those of the base
             own = [key for key in told["properties"] if key not in base.__struct_fields__ and key != "object"]
-            required = [key for key in told["required"] if key in own]
+            required = [key for key in told.get("required", ()) if key in own]
             part = {"type": "object", "properties": {key: told["properties"][key] for key in own}}
             part |= {"required": required} if required else {}
             self.components[name] = {"allOf": [known, self._written(part, parts)]}
         else:
-            self.components[name] = self._object(told, parts)
+            self.components[name] = self._written(told, parts)
         return {"$ref": _SCHEMAS + name}
-
-    def _object(self, told: dict[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
-        if not told["required"]:
-            del told["required"]
-        written: dict[str, Any] = self._written(told, parts)
-        return written
 
     def _for_generators(self, node: dict[str, Any]) -> dict[str, Any]:
         """The node in the form that generators of clients read."""
