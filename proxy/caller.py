@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from proxy.dialects.base import X_API_KEY
-from proxy.dialects.errors import ApiError
+from proxy.dialects.errors import forbidden
 from retrieval.records.documents import RESERVED, is_reserved
 
 PREFIX = "sk-rag-"  # of every key of this gateway
@@ -72,7 +72,7 @@ class Rights:
             meant = unicodedata.normalize("NFKC", name).casefold()
             if meant != "model" and value not in (None, [], {}, "", False) and _FURTHER_MODELS.fullmatch(meant):
                 message = f"This key may not call every model, and {name!r} can name other models: leave it out."
-                raise ApiError(403, message, code="forbidden", type="permission_error", param=name)
+                raise forbidden(message, name)
 
     def as_json(self) -> dict[str, Any]:
         """The rights as `grants` and the accounts write them; of the groups, * stands for all (`groups_of`)."""

@@ -98,7 +98,7 @@ class Share:
         return self.rest - self.used >= max(amount, 1)
 
     def take(self, amount: int) -> None:
-        """Use units of the share."""
+        """Use units of the share; a negative amount gives units back."""
         if self.at_once:
             self.running += amount
         elif not self.money:
@@ -106,11 +106,6 @@ class Share:
         else:
             return
         self.left -= amount
-
-    def give_back(self) -> None:
-        """Return the slot of one request."""
-        self.running -= 1
-        self.left += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +144,7 @@ class Admission:
         """Return the slot: the request is over."""
         slot, self.slot = self.slot, None
         if slot is not None:
-            slot.give_back()
+            slot.take(-1)
 
 
 @dataclass(slots=True, eq=False)

@@ -30,7 +30,7 @@ from proxy.api.knowledge.endpoint import ApiCall, Rules, routes_of
 from proxy.api.knowledge.parameters import checked, invalid
 from proxy.asgi import Scope
 from proxy.body import whole_body
-from proxy.dialects.errors import ApiError, Headers, method_not_allowed
+from proxy.dialects.errors import ApiError, Headers, forbidden, method_not_allowed
 from proxy.dialects.json_body import JsonBody, by_size
 from proxy.exchange import exchange_of
 from retrieval.errors import RetrievalError
@@ -335,13 +335,13 @@ def _must_be_admin(scope: Scope) -> None:
     exchange = exchange_of(scope)
     if not exchange.rights.admin:
         message = "This key may not see or change keys and everybody's usage: use a key made with --admin."
-        raise ApiError(403, message, code="forbidden", type="permission_error")
+        raise forbidden(message)
     if any(name == b"origin" for name, _ in scope["headers"]):
         message = "Keys and usage are not for web pages: ask without the Origin header."
         raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
     if scope["method"] not in ("GET", "HEAD") and not exchange.key:
         message = "Only an admin's key may change keys here: make the first one with `ragway keys create NAME --admin`."
-        raise ApiError(403, message, code="forbidden", type="permission_error")
+        raise forbidden(message)
 
 
 def _credentials(fields: Mapping[str, Any]) -> Mapping[str, str | None]:

@@ -14,7 +14,7 @@ from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL, covered
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.augment.gate import split_model, split_sets
 from proxy.body import DEPLOYMENT, json_body, whole_body
-from proxy.dialects.errors import ApiError, method_not_allowed
+from proxy.dialects.errors import ApiError, forbidden, method_not_allowed
 from proxy.dialects.json_body import by_size
 from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
 from proxy.dialects.responses_reply import OWN_ID
@@ -91,7 +91,9 @@ class Passthrough:
         exchange.model = model or ANY_MODEL
         # The upstream reads no model, and may call a model that was not checked.
         if not named.model and not exchange.rights.models.all and (kind in ("call", "account") or not model):
-            raise _forbidden(f"{path} names no model, and this key may not call every model: {_how_to_name(path)}")
+            raise forbidden(
+                f"{path} names no model, and this key may not call every model: {_how_to_name(path)}.", "model"
+            )
         target = self._target(model, exchange, path, asked)
         exchange.body = await by_size(raw, lambda: named.renamed(target.model)) if named.model else raw
         exchange.rag_status, exchange.rag_reason = "off", "path is not augmented"
@@ -133,9 +135,10 @@ def _check(scope: Scope, exchange: Exchange, kind: Kind | None) -> None:
     must_be_no_page(scope, any_type=kind in ("call", "account"))
     of_account = kind == "account" or (kind == "call" and method != "POST")
     if of_account and (exchange.limits.of_use or not exchange.rights.models.all):
-        raise _forbidden(
+        raise forbidden(
             f"{method} {path} works with the whole account at the upstream, and the work is not counted here: it "
-            "takes a key with the right to every model (--model '*'), and without a limit of tokens or dollars"
+            "takes a key with the right to every model (--model '*'), and without a limit of tokens or dollars.",
+            "model",
         )
     if kind in ("account", "stored"):
         exchange.tokens = Tokens(0, 0)  # a stored response was counted when the model was called
@@ -143,7 +146,3 @@ def _check(scope: Scope, exchange: Exchange, kind: Kind | None) -> None:
 
 def _how_to_name(path: str) -> str:
     return "name a 'model' in the body" if covered(path, MODEL_CALLS) else f"add the model, as in {path}?model=NAME"
-
-
-def _forbidden(message: str) -> ApiError:
-    return ApiError(403, f"{message}.", code="forbidden", type="permission_error", param="model")

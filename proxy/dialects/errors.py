@@ -48,6 +48,11 @@ def method_not_allowed(method: str, path: str, allowed: Sequence[str]) -> ApiErr
     return ApiError(405, text, code="method_not_allowed", headers=[(b"allow", names.encode())])
 
 
+def forbidden(message: str, param: str | None = None) -> ApiError:
+    """The 403 for a key without a right."""
+    return ApiError(403, message, code="forbidden", type="permission_error", param=param)
+
+
 def upstream_error(status: int, message: str, code: str, *, cause: str = "") -> ApiError:
     """A failure of the upstream: 502 unreachable or broken off, 504 too slow. cause: address and reason, logged."""
     log_text = f"{code}: {cause}" if cause else code

@@ -18,7 +18,7 @@ from proxy.api.knowledge.parameters import checked, invalid
 from proxy.asgi import Scope
 from proxy.body import json_body
 from proxy.caller import Rights
-from proxy.dialects.errors import ApiError, method_not_allowed
+from proxy.dialects.errors import ApiError, forbidden, method_not_allowed
 from proxy.dialects.json_body import by_size
 from proxy.observe.receipts.receipt import Receipts
 from proxy.permitted import PermittedSearch
@@ -201,10 +201,6 @@ def must_make(name: str, rights: Rights) -> None:
         raise forbidden(
             f"This key may not make a collection {name!r}: it needs the rights to read and write it.", "name"
         )
-
-
-def forbidden(message: str, param: str) -> ApiError:
-    return ApiError(403, message, code="forbidden", type="permission_error", param=param)
 
 
 def no_index() -> ApiError:

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from proxy.agent.action_trace import ActionCall, ActionTrace
 from proxy.agent.execution import traced_call
-from proxy.api.knowledge.access import ACTIONS, Deleted, KnowledgeCall, Page, forbidden, must_write
+from proxy.api.knowledge.access import ACTIONS, Deleted, KnowledgeCall, Page, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_text
 from proxy.apis.addresses import ForbiddenAddress
@@ -27,7 +27,7 @@ from proxy.apis.specs import OF_CLIENT
 from proxy.apis.store import ActionSet as StoredSet
 from proxy.apis.store import collection_of
 from proxy.body import end_grant, whole_body
-from proxy.dialects.errors import ApiError
+from proxy.dialects.errors import ApiError, forbidden
 from retrieval.records.search import Turn, View
 
 _SET = ACTIONS + "/sets/{set}"

@@ -10,7 +10,7 @@ from proxy.api.knowledge.forms import BINARY, received
 from proxy.api.knowledge.parameters import After, invalid, none_but
 from proxy.api.knowledge.puts import name_of
 from proxy.asgi import Send
-from proxy.dialects.errors import ApiError
+from proxy.dialects.errors import forbidden
 from retrieval.errors import UnknownFile
 from retrieval.records.files import UploadedFile
 
@@ -52,8 +52,7 @@ class _FilesQuery(Closed, frozen=True):
 async def create_file(call: KnowledgeCall) -> StoredFile:
     """Upload a file, to be attached to vector stores."""
     if not call.rights.write.granted:
-        message = "This key may not upload files: it needs the right to write a collection."
-        raise ApiError(403, message, code="forbidden", type="permission_error")
+        raise forbidden("This key may not upload files: it needs the right to write a collection.")
     async with received(call.scope, call.receive, call.rules.uploads) as form:
         none_but(form.fields, ("purpose",))
         if len(form.files) != 1 or form.files[0].field != "file":

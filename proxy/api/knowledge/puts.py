@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.api.knowledge.access import KnowledgeCall, forbidden
+from proxy.api.knowledge.access import KnowledgeCall
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.filters import Attributes, Groups
 from proxy.api.knowledge.parameters import invalid, none_but, read_as
-from proxy.dialects.errors import ApiError
+from proxy.dialects.errors import ApiError, forbidden
 from retrieval.records.attributes import checked_attributes, checked_groups
 from retrieval.records.documents import Format
 from retrieval.records.jobs import DocumentInput, WriteResult

@@ -197,30 +197,23 @@ def _result(hit: Hit, score: float, keys: Mapping[str, str]) -> VectorStoreResul
     """keys: of documents written by clients."""
     passage = hit.passage
     id = file_id(passage.document, keys.get(passage.document, ""))
-    attributes = {**({"title": passage.title} if passage.title else {}), **_plain(passage.attributes)}
+    plain = {name: value for name, value in passage.attributes.items() if not isinstance(value, list | tuple)}
+    attributes = {"title": passage.title, **plain} if passage.title else plain  # OpenAI's have no lists
     return VectorStoreResult(id, passage.source, score, attributes, [TextPart("text", passage.text)])
-
-
-def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """OpenAI's have no lists."""
-    return {name: value for name, value in attributes.items() if not isinstance(value, list | tuple)}
-
-
-def _shares(hits: Sequence[Hit]) -> list[float]:
-    """Scores from 0 to 1, as OpenAI's are: the share of the best one's."""
-    best = max((hit.score for hit in hits), default=0.0)
-    return [hit.score / best if best > 0 else 0.0 for hit in hits]
 
 
 def _interleaved(searches: Sequence[Sequence[Hit]]) -> list[tuple[Hit, float]]:
     """The passages of all searches with scores: the first passage of each search, then the second passages, and so on.
 
-    A passage found by several searches takes the best place and the best score.
+    A score is from 0 to 1, as OpenAI's are: the share of the best one's. A passage found by several searches takes the
+    best place and the best score.
     """
     places: dict[str, tuple[int, int]] = {}
     scored: dict[str, tuple[Hit, float]] = {}
     for number, hits in enumerate(searches):
-        for rank, (hit, share) in enumerate(zip(hits, _shares(hits), strict=True)):
+        best = max((hit.score for hit in hits), default=0.0)
+        for rank, hit in enumerate(hits):
+            share = hit.score / best if best > 0 else 0.0
             places[hit.id] = min((rank, number), places.get(hit.id, (rank, number)))
             scored[hit.id] = max((hit, share), scored.get(hit.id, (hit, share)), key=lambda pair: pair[1])
     return [scored[id] for id in sorted(places, key=places.__getitem__)]
