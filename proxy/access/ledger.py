@@ -37,6 +37,8 @@ _MOST_ROWS = 10_000  # unwritten; further rows are lost, and counted
 _ROWS_AT_ONCE = 500  # unwritten rows that start a write before the second is over
 _RETRY_AFTER_S = 2
 
+_Claimed = Sequence[tuple[Share, Share]]  # shares, each with its claim
+
 
 class Ledger:
     """The meters and the unwritten rows of this process. All methods run in the event loop."""
@@ -235,11 +237,11 @@ class Ledger:
             if waiting is not None:
                 waiting.set_result(None)
 
-    def _claims(self) -> list[tuple[Share, Share]]:
+    def _claims(self) -> _Claimed:
         clock_s = self._clock_s()
         # A share whose lease was not renewed in time may belong to another process.
         keep_s = self._keep_s if self._valid() else -inf
-        claimed = []
+        claimed: list[tuple[Share, Share]] = []
         for meter in tuple(self._active):
             found = list(meter.claims(clock_s, keep_s=keep_s))
             claimed += found
@@ -247,13 +249,7 @@ class Ledger:
                 self._active.discard(meter)
         return claimed
 
-    def _granted(
-        self,
-        claimed: Sequence[tuple[Share, Share]],
-        rows: Sequence[UsageRow],
-        grants: Sequence[LeaseGrant],
-        alone: bool,
-    ) -> None:
+    def _granted(self, claimed: _Claimed, rows: Sequence[UsageRow], grants: Sequence[LeaseGrant], alone: bool) -> None:
         clock_s = self._clock_s()
         for (share, claim), grant in zip(claimed, grants, strict=True):
             share.left = grant.extra if claim.money else share.left + grant.extra
@@ -265,7 +261,7 @@ class Ledger:
         self._count(written=sum(row.kept for row in rows))
         self.trouble = ""
 
-    def _failed(self, claimed: Sequence[tuple[Share, Share]], rows: list[UsageRow], error: RetrievalError) -> None:
+    def _failed(self, claimed: _Claimed, rows: list[UsageRow], error: RetrievalError) -> None:
         """Take the report back. Returned shares stay returned: the accounts may have got the report."""
         for share, claim in claimed:
             share.used += claim.used

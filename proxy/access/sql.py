@@ -8,11 +8,11 @@ databases have held a key, and a database that lost them is refused.
 """
 
 import os
-import stat
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from time import time
@@ -78,11 +78,8 @@ class SqlAccounts(Database):
         with suppress(OSError):
             if self._place not in self._places():
                 self._note.parent.mkdir(parents=True, exist_ok=True)
-                file = os.open(self._note, os.O_WRONLY | os.O_CREAT | os.O_APPEND, stat.S_IRUSR | stat.S_IWUSR)
-                try:
-                    os.write(file, f"{self._place}\n".encode())
-                finally:
-                    os.close(file)
+                with open(self._note, "a", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
+                    file.write(f"{self._place}\n")
             self._noted = True
 
     def key_hashes(self) -> list[KeyHash]:

@@ -206,10 +206,8 @@ async def _document(id: str, call: KnowledgeCall) -> FullDocument:
 
 def _filter(text: str | None) -> Filter | None:
     """The filter in a query string: JSON."""
-    if not text:
-        return None
     try:
-        return filter_of(orjson.loads(text))
+        return filter_of(orjson.loads(text)) if text else None
     except ValueError as error:  # invalid JSON, too
         raise invalid(f"'filter': {error}", "filter") from error
 

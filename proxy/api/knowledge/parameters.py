@@ -141,10 +141,8 @@ def few_names(names: Sequence[str]) -> Sequence[str]:
 
 def filter_in(value: object, name: str) -> str:
     """The filter in a field, in the format of `View.filter`; "" without a filter."""
-    if value is None:
-        return ""
     try:
-        return checked_filter(value)
+        return "" if value is None else checked_filter(value)
     except ValueError as error:
         raise invalid(f"'{name}': {error}", name) from error
 
