@@ -105,7 +105,7 @@ def document_of(fields: Mapping[str, Any], key: object, call: KnowledgeCall) -> 
         key,
         name_of(said.source or key, "source"),
         b"",
-        (said.title and name_of(said.title, "title")) or "",
+        name_of(said.title, "title") if said.title else "",
         said.format,
         said.modified_at,
         _checked(checked_attributes, said.attributes, "attributes"),
@@ -147,7 +147,7 @@ def _members(placed: WriteResult) -> tuple[str | None, str, State, str | UnsetTy
 
 def name_of(value: object, param: str) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= _MOST_NAME_CHARS or not value.isprintable():
-        raise invalid(f"'{param}' must be 1 to {_MOST_NAME_CHARS} printable characters", param)
+        raise invalid(f"'{param}' must be {_NAME}", param)
     return value
 
 
