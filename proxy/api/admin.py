@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -173,18 +174,19 @@ _THE_NAMES = "The names of the key's credentials"
 _WITH_SECRET = "The key with the secret, which is shown only once"
 
 
+@dataclass(eq=False, repr=False)
 class Admin(Rules):
     """The routes of administration."""
 
     headers: ClassVar[Headers] = [(b"cache-control", b"no-store")]
 
-    def __init__(
-        self, accounts: SqlAccounts, keyring: Keyring, credentials: KeyCredentials, *, max_body_bytes: int
-    ) -> None:
-        self._accounts = accounts
-        self._keyring = keyring
-        self._credentials = credentials
-        self._max_body_bytes = max_body_bytes
+    accounts: SqlAccounts
+    keyring: Keyring
+    credentials: KeyCredentials
+    _: KW_ONLY
+    max_body_bytes: int
+
+    def __post_init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "accounts")
 
     def routes(self, *, usage: bool) -> list[Route]:
@@ -196,18 +198,18 @@ class Admin(Rules):
     @operation(f"GET {_KEYS}", "admin", "All keys")
     async def list_keys(self, _call: ApiCall) -> KeyList:
         """All keys, without secrets."""
-        return KeyList([_row(key) for key in await self._do(self._accounts.keys)])
+        return KeyList([_row(key) for key in await self._do(self.accounts.keys)])
 
     @operation(f"POST {_KEYS}", "admin", _WITH_SECRET, status=201)
     async def create_key(self, call: ApiCall, body: Annotated[Mapping[str, Any], _NewKey]) -> CreatedKey:
         """Make a key."""
         grant = grant_of(body)
-        return _with_secret(call, "created", *await self._change(lambda: self._accounts.create(**grant)))
+        return _with_secret(call, "created", *await self._change(lambda: self.accounts.create(**grant)))
 
     @operation(f"GET {_KEYS}/{{id}}", "admin", "The key")
     async def read_key(self, call: ApiCall) -> Key:
         """A key, without the secret."""
-        return _row(await self._do(lambda: self._accounts.key(call.path["id"])))
+        return _row(await self._do(lambda: self.accounts.key(call.path["id"])))
 
     @operation(f"PATCH {_KEYS}/{{id}}", "admin", "The key")
     async def limit_key(self, call: ApiCall, body: Annotated[Mapping[str, Any], _KeyLimits]) -> Key:
@@ -215,19 +217,19 @@ class Admin(Rules):
         limits = changed_limits(body.get("limits"))
         if not limits:
             raise BadGrant("limits must name some, e.g. rpm", "limits")
-        key = await self._change(lambda: self._accounts.limit(call.path["id"], limits))
+        key = await self._change(lambda: self.accounts.limit(call.path["id"], limits))
         return _row(_changed(call, "limited", key))
 
     @operation(f"DELETE {_KEYS}/{{id}}", "admin", "The key")
     async def revoke_key(self, call: ApiCall) -> Key:
         """Revoke a key."""
-        return _row(_changed(call, "revoked", await self._change(lambda: self._accounts.revoke(call.path["id"]))))
+        return _row(_changed(call, "revoked", await self._change(lambda: self.accounts.revoke(call.path["id"]))))
 
     @operation(f"POST {_KEYS}/{{id}}/rotate", "admin", _WITH_SECRET, told={"required": False})
     async def rotate_key(self, call: ApiCall, body: Annotated[Mapping[str, Any], _Rotation]) -> CreatedKey:
         """Replace a key by a new key with the same rights."""
         keep_s = duration_s(body.get("keep"), "keep") or 0.0
-        rotated = await self._change(lambda: self._accounts.rotate(call.path["id"], keep_s=keep_s))
+        rotated = await self._change(lambda: self.accounts.rotate(call.path["id"], keep_s=keep_s))
         return _with_secret(call, "rotated", *rotated)
 
     # --- credentials of keys -----------------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ class Admin(Rules):
     ) -> Credentials:
         """Set credentials of a key for an action set; null removes a credential."""
         id, values = call.path["id"], _credentials(body)
-        await self._do(lambda: self._credentials.change(id, call.path["set"], values))
+        await self._do(lambda: self.credentials.change(id, call.path["set"], values))
         logs.write_line(f"{id} has other credentials by {call.exchange.key}")
         return await self._do(lambda: self._names(id))
 
@@ -251,13 +253,13 @@ class Admin(Rules):
     async def remove_credentials(self, call: ApiCall) -> Credentials:
         """Delete all credentials of a key for an action set."""
         id = call.path["id"]
-        if await self._do(lambda: self._credentials.remove(id, call.path["set"])):
+        if await self._do(lambda: self.credentials.remove(id, call.path["set"])):
             logs.write_line(f"{id} has fewer credentials by {call.exchange.key}")
         return await self._do(lambda: self._names(id))
 
     def _names(self, id: str) -> Credentials:
-        self._accounts.key(id)  # raises UnknownKey
-        return Credentials([_Credential(one.set, one.name) for one in self._credentials.names(id)])
+        self.accounts.key(id)  # raises UnknownKey
+        return Credentials([_Credential(one.set, one.name) for one in self.credentials.names(id)])
 
     # --- usage -------------------------------------------------------------------------------------------------------
 
@@ -266,7 +268,7 @@ class Admin(Rules):
         """Sums of usage."""
         key = query.key
         if key and key != COMPARISONS:
-            await self._do(lambda: self._accounts.key(key))  # raises UnknownKey for an unknown key
+            await self._do(lambda: self.accounts.key(key))  # raises UnknownKey for an unknown key
         return await self._summed(call, query, key, by=query.by)
 
     @operation(f"GET {USAGE}", "usage", "Sums, by group", gives=_SUMS)
@@ -280,7 +282,7 @@ class Admin(Rules):
             query = usage_query(by=by, since=asked.since, until=asked.until, key=key)
         except ValueError as error:
             raise invalid(str(error), str(error).partition(" ")[0]) from error
-        rows = await self._do(lambda: sums(self._accounts, query))
+        rows = await self._do(lambda: sums(self.accounts, query))
         accepted = b",".join(value for name, value in call.scope["headers"] if name == b"accept")
         if asked.format == "csv" or (asked.format is None and b"text/csv" in accepted.lower()):
             return as_csv(rows, query)
@@ -296,7 +298,7 @@ class Admin(Rules):
         """Change the accounts and refresh this process; other processes refresh within seconds."""
         done = await self._do(work)
         with contextlib.suppress(RetrievalError):  # the change is done, and the answer must carry the secret
-            await self._do(self._keyring.refresh)
+            await self._do(self.keyring.refresh)
         return done
 
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
@@ -307,7 +309,7 @@ class Admin(Rules):
 
     async def fields(self, call: ApiCall, kind: type[Struct]) -> Mapping[str, Any]:
         """As in `Rules`; an empty body has no fields."""
-        body = await whole_body(call.scope, call.receive, max_bytes=self._max_body_bytes)
+        body = await whole_body(call.scope, call.receive, max_bytes=self.max_body_bytes)
         if not body:
             return {}
         must_be_json(call.scope)

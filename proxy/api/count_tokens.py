@@ -1,5 +1,7 @@
 """`POST /v1/messages/count_tokens`: the tokens of a request for a message, as the upstream counts the tokens."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import orjson
 
 from proxy.asgi import App, Receive, Scope, Send, send_json
@@ -11,23 +13,23 @@ from proxy.exchange import ModelCall, ModelRoute, exchange_of, one_call, wrapped
 from proxy.upstream.bridges.missing_paths import FirstLook, NoSuchPathError
 
 
+@dataclass(eq=False, repr=False)
 class CountTokens:
     """The route of counts: the request goes the way of a message.
 
     An estimate answers outside the relay lane, and where the upstream has no such path.
     """
 
-    def __init__(self, augment: ModelRoute, *, with_passages: bool) -> None:
-        """augment: prepares the call of the model, as for a message. with_passages: whether `augment` adds passages."""
-        self._augment = augment
-        self._with_passages = with_passages
+    augment: ModelRoute  # prepares the call of the model, as for a message
+    _: KW_ONLY
+    with_passages: bool  # whether `augment` adds passages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> ModelCall | None:
         """Prepare the count. Raises ApiError."""
         exchange = exchange_of(scope)
         exchange.tokens = Tokens(0, 0)  # a count is no usage
-        call = await self._augment(scope, receive, send)
-        if not self._with_passages:
+        call = await self.augment(scope, receive, send)
+        if not self.with_passages:
             exchange.rag_reason = "inject.augment_count is false"
         assert exchange.target is not None, "the route sets the target"
         dialects = exchange.target.dialects

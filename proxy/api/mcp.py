@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -36,26 +37,27 @@ _SEARCH = "Find passages in the team's own documents."
 _FETCH = "Read one of the documents that a search found, in full."
 
 
+@dataclass(eq=False, repr=False)
 class Mcp:
     """The protocol over HTTP: an answer per request."""
 
-    def __init__(self, knowledge: Knowledge, settings: RetrievalSettings, *, max_body_bytes: int) -> None:
-        self._knowledge = knowledge
-        self._settings = settings
-        self._max_body_bytes = max_body_bytes
-        self._starting: asyncio.Task[StreamableHTTPSessionManager] | None = None
-        self._running: asyncio.Task[None] | None = None
+    knowledge: Knowledge
+    settings: RetrievalSettings
+    _: KW_ONLY
+    max_body_bytes: int
+    _starting: "asyncio.Task[StreamableHTTPSessionManager] | None" = field(default=None, init=False)
+    _running: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":  # others are for sessions
             raise method_not_allowed(scope["method"], scope["path"], ["POST"])
-        if not self._settings.enabled:
+        if not self.settings.enabled:
             raise no_index()
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
         manager = await asyncio.shield(self._starting)
         if content_encoding(scope["headers"]):
-            receive = _received(await whole_body(scope, receive, max_bytes=self._max_body_bytes), receive)
+            receive = _received(await whole_body(scope, receive, max_bytes=self.max_body_bytes), receive)
         await manager.handle_request(scope, receive, send)
 
     async def close(self) -> None:
@@ -70,10 +72,10 @@ class Mcp:
 
             # `auth` has checked the caller and the origin.
             return StreamableHTTPSessionManager(
-                server(self._knowledge, self._settings, _rights),
+                server(self.knowledge, self.settings, _rights),
                 stateless=True,
                 json_response=True,
-                max_request_body_size=min(self._max_body_bytes, _MOST_BYTES),
+                max_request_body_size=min(self.max_body_bytes, _MOST_BYTES),
             )
 
         manager = await asyncio.to_thread(made)

@@ -9,6 +9,7 @@ A failed lookup is a 502 or 504, never a 404: a program takes a 404 for "no such
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import orjson
@@ -30,37 +31,26 @@ CheckCollections = Callable[[Sequence[str], Rights], Awaitable[None]]
 CheckSets = Callable[[Sequence[str], Rights], object]
 
 
+@dataclass(eq=False, repr=False)
 class Models:
     """The answers of both paths."""
 
-    def __init__(
-        self,
-        routes: Routes,
-        upstream: App,
-        check_collections: CheckCollections,
-        *,
-        check_sets: CheckSets | None = None,
-        within_s: float = _WITHIN_S,
-    ) -> None:
-        """check_collections: raises ApiError where a collection is missing or not readable.
-
-        check_sets: the same for action sets; None: the gateway has no action sets.
-        """
-        self._routes = routes
-        self._upstream = upstream
-        self._check_collections = check_collections
-        self._check_sets = check_sets
-        self._within_s = within_s
+    routes: Routes
+    upstream: App
+    check_collections: CheckCollections  # raises ApiError if a collection is missing or not readable
+    _: KW_ONLY
+    check_sets: CheckSets | None = None  # the same for action sets; None: the gateway has no action sets
+    within_s: float = _WITHIN_S
 
     async def list(self, scope: Scope, receive: Receive, send: Send) -> None:
         """All models. Where all models belong to one upstream, the upstream's answer unchanged, errors included."""
-        exchange, listers = exchange_of(scope), self._routes.listers()
+        exchange, listers = exchange_of(scope), self.routes.listers()
         rights = exchange.rights
-        names = self._routes.names(rights)
-        exchange.patterns = self._routes.patterns(rights)
-        if not names and rights.models.all and listers == [self._routes.row_of("")]:
+        names = self.routes.names(rights)
+        exchange.patterns = self.routes.patterns(rights)
+        if not names and rights.models.all and listers == [self.routes.row_of("")]:
             exchange.target, exchange.body = listers[0], b""
-            await self._upstream({**scope, "method": "GET"}, receive, send)  # the server leaves out the body for HEAD
+            await self.upstream({**scope, "method": "GET"}, receive, send)  # the server leaves out the body for HEAD
             return
         rows: dict[str, Row] = {name: _described(name) for name in sorted(names)}
         if rights.models.patterns:
@@ -75,18 +65,18 @@ class Models:
     async def one(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """A model of the list. Raises ApiError 404 (no such model, collection or set), 502, 504 (the lookup failed)."""
         exchange, asked = exchange_of(scope), scope["path_params"]["name"]
-        rest, sets = (asked, "") if self._check_sets is None else split_sets(asked)
+        rest, sets = (asked, "") if self.check_sets is None else split_sets(asked)
         name, _, prefix = split_model(rest)
-        target = self._routes.resolve(name, exchange.rights)
-        pattern = self._routes.pattern_of(name)
+        target = self.routes.resolve(name, exchange.rights)
+        pattern = self.routes.pattern_of(name)
         exchange.patterns = (pattern,) if pattern else ()
-        if sets and self._check_sets is not None:
-            self._check_sets(collection_names(sets), exchange.rights)
+        if sets and self.check_sets is not None:
+            self.check_sets(collection_names(sets), exchange.rights)
         if prefix:
-            await self._check_collections(collection_names(prefix), exchange.rights)
-        named = name in self._routes.names(exchange.rights)
+            await self.check_collections(collection_names(prefix), exchange.rights)
+        named = name in self.routes.names(exchange.rights)
         found = None
-        if target.lane == "relay" and (named or self._routes.row_of(name) in self._routes.listers()):
+        if target.lane == "relay" and (named or self.routes.row_of(name) in self.routes.listers()):
             found = await self._looked_up(target, scope, required=not named)
         if found is None and not named:
             raise _not_listed(name, pattern, target)
@@ -103,8 +93,8 @@ class Models:
         """
         exchange = exchange_of(scope)
         try:
-            async with asyncio.timeout(self._within_s):
-                return await find_model(self._upstream, target, headers=scope["headers"])
+            async with asyncio.timeout(self.within_s):
+                return await find_model(self.upstream, target, headers=scope["headers"])
         except (NoAnswer, TimeoutError) as error:
             exchange.error = str(error) or _TIMEOUT
         if not required:
@@ -119,13 +109,13 @@ class Models:
         """The models listed by a pattern's upstream, routed by the pattern and allowed to the caller."""
         exchange = exchange_of(scope)
         try:
-            async with asyncio.timeout(self._within_s):
-                listed = await list_models(self._upstream, row, headers=scope["headers"])
+            async with asyncio.timeout(self.within_s):
+                listed = await list_models(self.upstream, row, headers=scope["headers"])
         except (NoAnswer, TimeoutError) as error:
             exchange.error = str(error) or _TIMEOUT
             return {}
         granted = [each for each in listed if each["id"] in exchange.rights.models]
-        return {each["id"]: each for each in granted if self._routes.row_of(each["id"]) is row}
+        return {each["id"]: each for each in granted if self.routes.row_of(each["id"]) is row}
 
 
 def _not_listed(name: str, pattern: str, target: Target) -> ApiError:

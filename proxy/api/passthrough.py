@@ -6,6 +6,7 @@ the right to every model. The upstream reads the checked model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from proxy.access.auth import must_be_no_page
@@ -40,29 +41,18 @@ def relayed_kind(path: str) -> Kind | None:
     return "stored" if stored_methods(path) else None
 
 
+@dataclass(eq=False, repr=False)
 class Passthrough:
     """The relayed paths: by default (`relayed_kind`), and by the `upstream.paths` setting."""
 
-    def __init__(
-        self,
-        upstream: App,
-        *,
-        routes: Routes,
-        paths: Mapping[str, str],
-        max_body_bytes: int,
-        action_sets: bool = False,
-        forget: Callable[[str, str], None] | None = None,
-    ) -> None:
-        """paths: listed path -> the model for requests without a model. action_sets: a model may name action sets.
-
-        forget: called with the key and the id of a response or conversation that the client deletes.
-        """
-        self._call = one_call(upstream)
-        self._routes = routes
-        self._paths = paths
-        self._max_body_bytes = max_body_bytes
-        self._action_sets = action_sets
-        self._forget = forget
+    upstream: App
+    _: KW_ONLY
+    routes: Routes
+    paths: Mapping[str, str]  # listed path -> the model for requests without a model
+    max_body_bytes: int
+    action_sets: bool = False  # whether a model may name action sets
+    # Called with the key and the id of a response or conversation that the client deletes.
+    forget: Callable[[str, str], None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, _send: Send) -> ModelCall:
         """Prepare the call of the upstream: the target and body of the exchange. Raises ApiError."""
@@ -72,22 +62,22 @@ class Passthrough:
         exchange.listed = listed is not None
         if kind != "listed":
             _check(scope, exchange, kind)
-        if self._forget is not None and scope["method"] == "DELETE" and (id := stored_id(path)):
-            self._forget(exchange.key, id)
+        if self.forget is not None and scope["method"] == "DELETE" and (id := stored_id(path)):
+            self.forget(exchange.key, id)
         if kind == "stored" and path.startswith(f"{RESPONSES.path}/{OWN_ID}"):
             message = f"{path}: ragway wrote this response and kept no copy: send the whole conversation in `input`."
             raise ApiError(404, message, code="response_not_stored")
         if kind == "named":
-            body = await json_body(scope, receive, max_bytes=self._max_body_bytes)
+            body = await json_body(scope, receive, max_bytes=self.max_body_bytes)
             raw, named = body.raw, in_json(body)
         else:
-            raw = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
+            raw = await whole_body(scope, receive, max_bytes=self.max_body_bytes)
             named = await by_size(raw, lambda: named_in(scope, raw))
         exchange.fields = named.fields
         exchange.rights.check_members(named.fields)
         beside = scope.get(DEPLOYMENT) or (asked[0] if asked else listed or "")
         name = named.model or beside
-        model, _, _ = split_model(split_sets(name)[0] if self._action_sets else name)
+        model, _, _ = split_model(split_sets(name)[0] if self.action_sets else name)
         exchange.model = model or ANY_MODEL
         # The upstream reads no model, and may call a model that was not checked.
         if not named.model and not exchange.rights.models.all and (kind in ("call", "account") or not model):
@@ -98,18 +88,18 @@ class Passthrough:
         exchange.body = await by_size(raw, lambda: named.renamed(target.model)) if named.model else raw
         exchange.rag_status, exchange.rag_reason = "off", "path is not augmented"
         exchange.once = True
-        return self._call
+        return one_call(self.upstream)
 
     def _listed(self, path: str) -> str | None:
         """The model for a listed path or one below it."""
-        return next((model for listed, model in self._paths.items() if covers(listed, path)), None)
+        return next((model for listed, model in self.paths.items() if covers(listed, path)), None)
 
     def _target(self, model: str, exchange: Exchange, path: str, asked: Sequence[str]) -> Target:
         """Set the target of the exchange. Raises ApiError 400, 404.
 
         model: "" for a request without a model. asked: the models in the query.
         """
-        target = self._routes.resolve(model, exchange.rights) if model else self._routes.without_model()
+        target = self.routes.resolve(model, exchange.rights) if model else self.routes.without_model()
         if target is None:
             message = f"{path} does not name a model, and this gateway has several upstreams: {_how_to_name(path)}."
             raise ApiError(404, message, code="model_not_found", param="model")

@@ -5,6 +5,7 @@ needs no setting. A model reads the texts: the texts are quoted like the passage
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
@@ -75,29 +76,29 @@ def tool_schemas() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     return {"search": (of(_Search), of(_FoundDocuments)), "fetch": (of(_Fetch), of(_Fetched))}
 
 
+@dataclass(eq=False, repr=False)
 class Tools:
     """The answers of the tools, independent of the transport."""
 
-    def __init__(self, knowledge: Knowledge, settings: RetrievalSettings) -> None:
-        self._knowledge = knowledge
-        self._settings = settings
+    knowledge: Knowledge
+    settings: RetrievalSettings
 
     async def readable(self, rights: Rights) -> list[str]:
         """The names of the searchable collections. Raises RetrievalError."""
-        return [row.name for row in await permitted.readable(self._knowledge, rights)]
+        return [row.name for row in await permitted.readable(self.knowledge, rights)]
 
     async def search(self, asked: Mapping[str, Any], rights: Rights) -> Open:
         """Passages, by document. Raises ApiError for invalid arguments, RetrievalError."""
         wanted = read_as(_Search, checked(asked, _Search.__struct_fields__))
         query, names = query_text(wanted.query), few_names(wanted.collections or ())
         searched = await permitted.search(
-            self._knowledge,
+            self.knowledge,
             permitted.PermittedSearch(
                 [Turn("user", query)],
-                names or self._settings.collections,
+                names or self.settings.collections,
                 rights,
                 explicit=bool(names),
-                k=wanted.k or self._settings.k,
+                k=wanted.k or self.settings.k,
                 filter=filter_in(wanted.filter or None, "filter"),
                 hit_options=DEFAULT_HIT_OPTIONS,
             ),
@@ -111,7 +112,7 @@ class Tools:
         """A whole document, or the next piece. Raises ApiError, RetrievalError (UnknownDocument)."""
         wanted = read_as(_Fetch, checked(asked, _Fetch.__struct_fields__))
         start = wanted.start
-        found = await permitted.document(self._knowledge, wanted.id, rights)
+        found = await permitted.document(self.knowledge, wanted.id, rights)
         end = start + _MOST_CHARS
         metadata = {"collection": found.info.collection, "format": found.info.format, "chars": found.info.chars}
         if end < found.info.chars:

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Struct
 
@@ -110,27 +110,23 @@ class KnowledgeCall(ApiCall):
         return searched.retrieved
 
 
+@dataclass(eq=False, repr=False)
 class Access(Rules):
     """The index, and the settings of its routes."""
 
-    call = KnowledgeCall
+    call: ClassVar[type[ApiCall]] = KnowledgeCall
 
-    def __init__(
-        self,
-        knowledge: Knowledge,
-        settings: RetrievalSettings,
-        *,
-        max_body_bytes: int,
-        uploads: UploadOptions,
-        receipts: Receipts,
-        actions: "Actions | None",
-        sets: Mapping[str, ActionsApi],
-    ) -> None:
-        """actions: None: no API is configured."""
-        self.knowledge, self.settings = knowledge, settings
-        self.max_body_bytes, self.uploads = max_body_bytes, uploads
-        self.receipts, self.actions, self.sets = receipts, actions, sets
-        self.set_locks = {name: asyncio.Lock() for name in sets}  # so that a put knows whether its set existed
+    knowledge: Knowledge
+    settings: RetrievalSettings
+    _: KW_ONLY
+    max_body_bytes: int
+    uploads: UploadOptions
+    receipts: Receipts
+    actions: "Actions | None"  # None: no API is configured
+    sets: Mapping[str, ActionsApi]
+
+    def __post_init__(self) -> None:
+        self.set_locks = {name: asyncio.Lock() for name in self.sets}  # so that a put knows whether its set existed
 
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
         if scope["method"] not in methods:
