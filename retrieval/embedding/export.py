@@ -231,9 +231,9 @@ def prepare(source: str, name: str, folder: Path, *, onnx: bool) -> None:
     temporary = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))
     try:
         tokenizer.save(str(temporary / "tokenizer.json"))
-        if onnx:
-            _export(model, name, temporary)
         _write_card(model, name, temporary)
+        if onnx:
+            _export(model, temporary)
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:
@@ -267,9 +267,8 @@ def _own_prompts(model: Any) -> tuple[str, str]:
     return query, document
 
 
-def _export(model: Any, name: str, folder: Path) -> None:
+def _export(model: Any, folder: Path) -> None:
     """Write model.onnx: the first of two graphs that reproduces the model. Without a graph the model runs on torch."""
-    _write_card(model, name, folder)
     for write in (_write_fused, _write_graph):
         try:
             if _is_faithful(write, model, folder):

@@ -1,7 +1,8 @@
 """`Writing` over the vector spaces and the catalog of an index."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,10 +47,8 @@ class IndexWriting:
         if is_reserved(collection):
             raise Invalid(f"{collection} is the gateway's own collection: choose another name")
         source = self._folder(paths, exclude)
-        try:
+        with self._changing(collection):
             return await self._spaces.of(collection).ingester.ingest(source, collection, progress)
-        finally:
-            self._spaces.collections_changed(collection)
 
     async def pending_documents(
         self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
@@ -68,7 +67,7 @@ class IndexWriting:
         before = self._spaces.of(collection)
         self._catalog.collection(collection)  # raises for an unknown name, before a model is loaded
         space = self._spaces.configured if embedder is None else await self._spaces.open(embedder)
-        try:
+        with self._changing(collection):
             return await space.ingester.rebuild(
                 collection,
                 progress,
@@ -76,8 +75,6 @@ class IndexWriting:
                 replaced=before.store,
                 switched=lambda: self._spaces.pin(collection, space),
             )
-        finally:
-            self._spaces.collections_changed(collection)
 
     async def create_collection(self, name: str, language: str | None) -> None:
         self._spaces.configured.ingester.create(name, language)
@@ -117,10 +114,8 @@ class IndexWriting:
                         return []
                     if writer is not self._spaces.of(collection).document_writer:  # rebuilt with another embedder
                         continue
-                    try:
+                    with self._changing(collection):
                         results = await writer.write(read)
-                    finally:
-                        self._spaces.collections_changed(collection)
                     if results is not None:
                         return results
 
@@ -157,10 +152,8 @@ class IndexWriting:
             existing, readable = (documents.ids(collection, keys, reader) for reader in (None, groups))
             hidden = existing.keys() - readable.keys()
             waiting = self.jobs.forget(collection, [key for key in keys if key not in hidden], groups)
-        try:
+        with self._changing():
             await self._removal.documents(collection, list(readable.values()), groups)
-        finally:
-            self._spaces.collections_changed()
         return len(waiting | readable.keys())
 
     async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
@@ -173,18 +166,23 @@ class IndexWriting:
         UploadedFiles(self._catalog).delete(id, owner)
 
     async def delete_document(self, id: str, groups: Groups = ()) -> None:
-        try:
+        with self._changing():
             await self._removal.document(id, groups)
-        finally:
-            self._spaces.collections_changed()
 
     async def delete_collection(self, name: str, groups: Groups = ()) -> None:
         try:
-            await self._removal.collection(name, groups)
-            self._spaces.unpin(name)
+            with self._changing(name):
+                await self._removal.collection(name, groups)
+                self._spaces.unpin(name)
         finally:
             self.job_runner.notify_finished()
-            self._spaces.collections_changed(name)
+
+    @contextlib.contextmanager
+    def _changing(self, collection: str | None = None) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._spaces.collections_changed(collection)
 
     async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
         """The work's result; it goes on after the caller leaves."""

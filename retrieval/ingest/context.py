@@ -9,6 +9,7 @@ never asks a model. The key of an answer covers all of the model's input: a chan
 has another key, and the same document in another collection, or after a rebuild, has the same key.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,6 @@ from retrieval.records.documents import Chunk, Document
 from runtime.database import make_closed, write_ahead
 
 FILE = "contexts.sqlite"  # in the data folder
-_KEYS_PER_STATEMENT = 500  # keys in one statement; SQLite accepts 32,766
 
 
 class Contexts:
@@ -37,12 +37,8 @@ class Contexts:
 
     def get(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the known keys with texts."""
-        texts: dict[str, str] = {}
-        for start in range(0, len(keys), _KEYS_PER_STATEMENT):
-            batch = keys[start : start + _KEYS_PER_STATEMENT]
-            marks = ", ".join("?" * len(batch))
-            texts.update(self._sql.execute(f"SELECT key, text FROM contexts WHERE key IN ({marks})", batch).fetchall())
-        return texts
+        query = "SELECT key, text FROM contexts WHERE key IN (SELECT value FROM json_each(?))"
+        return dict(self._sql.execute(query, [json.dumps(keys)]).fetchall())
 
     def put(self, key: str, text: str) -> None:
         """Store an answer: every process can read the answer after the return."""

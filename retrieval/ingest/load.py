@@ -126,16 +126,12 @@ def _source(root: Path, file: Path) -> str:
 
 def load(path: Path, source: str, *, max_bytes: int) -> Document:
     """Return the document of one file. Raises Unreadable."""
-    data = read(path, max_bytes=max_bytes)
-    try:
-        modified_s = path.stat().st_mtime
-    except OSError as error:
-        raise Unreadable(f"the file disappeared while ragway read the file ({error.strerror})") from error
+    data, modified_s = read(path, max_bytes=max_bytes)
     return parse(data, path, source, modified_s)
 
 
-def read(path: Path, *, max_bytes: int) -> bytes:
-    """Return the bytes of one regular file. Raises Unreadable; never waits for a pipe or a device."""
+def read(path: Path, *, max_bytes: int) -> tuple[bytes, float]:
+    """Return bytes and time of change of a regular file. Raises Unreadable; never waits for a pipe or a device."""
     try:
         # Without O_NONBLOCK, opening a pipe waits for a writer; the check below refuses other file types. `find` has
         # resolved links: O_NOFOLLOW refuses a link that has replaced the file since.
@@ -149,7 +145,7 @@ def read(path: Path, *, max_bytes: int) -> bytes:
         raise Unreadable(_os_reason(error)) from error
     if len(data) > max_bytes:
         raise Unreadable(_too_large(max(status.st_size, len(data)), max_bytes))
-    return data
+    return data, status.st_mtime
 
 
 def content_hash(data: bytes) -> str:

@@ -64,11 +64,8 @@ class Folder:
         except UnicodeEncodeError as error:  # databases refuse such a key, and an altered key would not find the file
             message = "the file's name or a folder's name is not UTF-8: rename the file or the folder"
             raise Unreadable(message) from error
-        data = await asyncio.to_thread(read, path, max_bytes=self._max_bytes)
-        try:
-            return SourceFile(path, candidate.source, data, path.stat().st_mtime)
-        except OSError as error:
-            raise Unreadable(f"the file disappeared while ragway read the file ({error.strerror})") from error
+        data, modified_s = await asyncio.to_thread(read, path, max_bytes=self._max_bytes)
+        return SourceFile(path, candidate.source, data, modified_s)
 
     def version(self, file: SourceFile) -> str:
         return content_hash(file.data)

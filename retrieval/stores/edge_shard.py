@@ -190,7 +190,10 @@ def rewrite_in_segments(folder: Path, vectors: Vectors, *, points: int) -> "Edge
     from qdrant_edge import ScrollRequest
 
     whole = folder / "whole"
-    _move_shard(folder, whole)
+    whole.mkdir()
+    for name in _PARTS:
+        if (folder / name).exists():
+            (folder / name).rename(whole / name)
     old, new = open_shard(whole, vectors), open_shard(folder, vectors, points=points)
     for field in old.info().payload_schema.keys() - new.info().payload_schema.keys():
         new.update(field_index(field))
@@ -261,14 +264,6 @@ def without_graph(opened: "EdgeShard") -> int:
     """Return the number of points without a graph. The engine counts word index and graphs together."""
     info = opened.info()
     return max(0, 2 * info.points_count - info.indexed_vectors_count)
-
-
-def _move_shard(folder: Path, target: Path) -> None:
-    """Move the shard's files to another folder of the same disk."""
-    target.mkdir()
-    for name in _PARTS:
-        if (folder / name).exists():
-            (folder / name).rename(target / name)
 
 
 def size_mb(folder: Path) -> int:

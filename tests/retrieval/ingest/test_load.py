@@ -295,7 +295,7 @@ def test_folders_deeper_than_python_recurses_are_walked(tmp_path: Path, monkeypa
 
 def test_reads_the_bytes_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"a\r\n\xff")
-    assert read(tmp_path / "a.md", max_bytes=4) == b"a\r\n\xff"
+    assert read(tmp_path / "a.md", max_bytes=4)[0] == b"a\r\n\xff"
 
 
 def test_reads_no_more_than_the_limit(tmp_path: Path) -> None:
