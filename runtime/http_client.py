@@ -33,7 +33,6 @@ UNREAD_LIMIT_BYTES = 256 * 1024  # received and not yet read: over this limit th
 # stayed open this long after a reply (a load balancer that restarts closes connections soon after a reply, too).
 _SOON_S = 0.5
 UPLOAD_PIECE_BYTES = 64 * 1024  # a longer request body goes out in pieces, as fast as the upstream takes them
-CAN_POLL = hasattr(select, "poll")  # not on Windows
 Headers = Sequence[tuple[bytes, bytes]]
 Resolve = Callable[[str, int], Awaitable[list[str]]]  # host and port -> the addresses to connect to, best first
 
@@ -247,9 +246,8 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request must not wait for the last ACK
-        if CAN_POLL:
-            self._poll = select.poll()
-            self._poll.register(sock.fileno(), select.POLLIN)
+        self._poll = select.poll()
+        self._poll.register(sock.fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         parser = self._parser

@@ -84,7 +84,7 @@ async def bridged(
         except _Broken:
             return
         except _LacksHints as error:
-            for name in error.names:
+            for name in error.args:
                 unsupported.learn(target, name, "the member is left out", model=target.model)
             exchange.error = ""
         finally:
@@ -133,11 +133,7 @@ class _Broken(Exception):
 
 
 class _LacksHints(Exception):
-    """The upstream refused the request for hints; nothing was sent to the client yet."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__()
-        self.names = names
+    """The upstream refused the request for these hints; nothing was sent to the client yet."""
 
 
 class _Reply:
@@ -249,7 +245,7 @@ class _Reply:
         """Raises ApiError 502, _LacksHints."""
         named = [name for name in self._hints if name.encode() in body] if self._status in (400, 422) else []
         if named and not _WRONG_VALUE.search(body):
-            raise _LacksHints(named)
+            raise _LacksHints(*named)
         if self._status < 400 and self._status != 200:  # no error, and no answer: such as a redirect
             words = f"The upstream answered with status {self._status} and no chat completion. Check its address."
             raise upstream_error(502, words, "upstream_bad_reply")

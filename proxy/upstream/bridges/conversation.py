@@ -10,9 +10,6 @@ from typing import Any
 
 from proxy.upstream.bridges.members import Json
 
-_IN_NEXT_MESSAGE = {"image_url": "[The picture is in the next message.]"}
-_FILE_IN_NEXT_MESSAGE = "[The file is in the next message.]"
-
 
 def arranged(messages: Iterable[Json]) -> list[Json]:
     """The messages, each result after the call; what stood between comes after the results."""
@@ -44,7 +41,8 @@ def _readable(group: list[Json]) -> Iterator[Json]:
 
 
 def _note(part: Json) -> Json:
-    return {"type": "text", "text": _IN_NEXT_MESSAGE.get(part["type"], _FILE_IN_NEXT_MESSAGE)}
+    kind = "picture" if part["type"] == "image_url" else "file"
+    return {"type": "text", "text": f"[The {kind} is in the next message.]"}
 
 
 def _plain(content: Any) -> Any:

@@ -100,13 +100,10 @@ class NoSuchPathError(Exception):
 class FirstLook:
     """Sends the answer to a request of the path on; holds back an answer that may say that the path is missing."""
 
-    __slots__ = ("_held", "_passed", "_path", "_size", "_to", "well")
-
     def __init__(self, path: str, to: Send) -> None:
         self._path = path
         self._to = to
         self._held: list[Message] = []
-        self._size = 0
         self._passed = False
         self.well = False  # the answer is a success
 
@@ -123,8 +120,7 @@ class FirstLook:
 
     async def _look(self, message: Message) -> None:
         self._held.append(message)
-        self._size += len(message.get("body", b""))
-        if self._size <= _MOST_ERROR_BYTES:
+        if sum(len(each.get("body", b"")) for each in self._held) <= _MOST_ERROR_BYTES:
             if message["type"] == "http.response.start" or message.get("more_body", False):
                 return
             if self._is_about_path(self._held[0]["status"]):
