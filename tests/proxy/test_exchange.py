@@ -1,6 +1,7 @@
 """The record that travels: its steps, and the durations that `Server-Timing`, metrics and usage read from the steps."""
 
 import time
+from dataclasses import fields
 
 from proxy.agent.action_trace import ActionTrace, ModelRound
 from proxy.exchange import Exchange, durations_ms
@@ -46,3 +47,7 @@ def test_steps_form_a_tree_of_rounds_and_calls() -> None:
     exchange.ended_step("upstream", time.perf_counter())
     assert [step.within for step in exchange.steps] == [trace.rounds[0], call, None]
     assert (call.within, trace.round_of(call), trace.round_of(waited)) == (trace.rounds[0], 1, 0)
+
+
+def test_no_field_is_a_function_but_the_listeners_of_the_end() -> None:
+    assert [one.name for one in fields(Exchange) if "Callable" in str(one.type)] == ["after_reply"]
