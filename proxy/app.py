@@ -18,10 +18,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
+from config.sections import Settings
 from proxy.access.auth import Guard, must_be_no_page, origin_refused
 from proxy.access.keys import Keyring, secret_of
 from proxy.access.ledger import Ledger
-from proxy.access.metering import Metering, Record
+from proxy.access.metering import Metering
 from proxy.api import admin, mcp
 from proxy.api.admin import Admin
 from proxy.api.advice import Advice
@@ -76,16 +77,13 @@ class Parts:
     metrics: Metrics
     keyring: Keyring
     ledger: Ledger
-    record: Record
-    open: bool
-    cors_origins: tuple[str, ...]
-    any_type_paths: tuple[str, ...]
+    settings: Settings
     actions: "Actions | None" = None  # None: no API is configured
 
 
 def application(parts: Parts) -> App:
     """The gateway as an ASGI app."""
-    listed = parts.any_type_paths
+    settings, listed = parts.settings, tuple(parts.settings.upstream.paths)
     relayed = {
         path for path in (stores.PATH, files.PATH, admin.USAGE, ACTIONS) if any(covers(each, path) for each in listed)
     }
@@ -118,10 +116,11 @@ def application(parts: Parts) -> App:
     calls: dict[str, ModelRoute] = {path: chat for path in BY_PATH if path not in listed}
     if not {MESSAGES.path, COUNT_PATH} & set(listed):
         calls[COUNT_PATH] = count
-    app: App = Metering(_Routes(calls, ours, others), parts.ledger, parts.record, relayed=listed)
-    app = Guard(app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins)
+    app: App = Metering(_Routes(calls, ours, others), parts.ledger, settings.usage.record, relayed=listed)
+    origins = settings.server.cors_origins
+    app = Guard(app, keyring=parts.keyring, open=settings.auth.open, origins=origins)
     app = Observe(app, parts.metrics)
-    return CanonicalPaths(_cors(app, parts.cors_origins) if parts.cors_origins else app)
+    return CanonicalPaths(_cors(app, origins) if origins else app)
 
 
 class CanonicalPaths:

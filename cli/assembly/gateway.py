@@ -6,13 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.assembly.chats import (
-    augment,
-    rewriter,
-    shadow_comparison,
-    template,
-    versions,
-)
+from cli.assembly.chats import augment, rewriter, shadow_comparison, template, versions
 from cli.assembly.models import Upstreams, upstreams
 from cli.assembly.stores import accounts, key_credentials, ledger_of, record_store
 from cli.assembly.targets import targets, upstream_names
@@ -31,6 +25,7 @@ from proxy.asgi import App
 from proxy.augment.history import Histories
 from proxy.augment.middleware import Augment
 from proxy.augment.passages import Passages, already
+from proxy.augment.rewrite import Rewriter
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Receipts
@@ -55,8 +50,12 @@ class Gateway:
     receipts: Receipts
     histories: Histories
     shadow: ShadowComparison
-    writers: Sequence[Ledger | WriteBehindQueue[Any]]  # `run` until `stop`
     actions: "Actions | None"  # None: no API is configured
+
+    @property
+    def writers(self) -> Sequence[Ledger | WriteBehindQueue[Any]]:
+        """What runs from `run` to `stop`."""
+        return [self.ledger, self.receipts, self.histories, self.shadow.keeper]
 
 
 def gateway(
@@ -72,7 +71,6 @@ def gateway(
     """The gateway for these settings.
 
     begun: awaited before a search. metrics: shared with other workers.
-
     Raises SettingsError; RetrievalError where the keys cannot be read.
     """
     ways, routes = upstreams(settings, environ)
@@ -84,16 +82,8 @@ def gateway(
     credentials = key_credentials(keys, environ)
     actions = _actions(settings, knowledge, credentials, metrics, environ)
     mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=settings.server.max_body_bytes)
-    passages = Passages(
-        knowledge,
-        template(settings),
-        settings.retrieval,
-        settings.inject,
-        rewriter(settings, ModelCalls(ways.app, ledger, settings.usage.record), routes),
-        None if ways.translated is None else ways.translated.window_tokens,
-        traced=settings.receipts.keep_hours > 0,
-        begun=begun,
-    )
+    models = ModelCalls(ways.app, ledger, settings.usage.record)
+    passages = _passages(settings, knowledge, ways, rewriter(settings, models, routes), begun)
     chat = augment(settings, ways, routes, passages, receipts, histories, shadow)
     if actions is not None:
         from proxy.answer.offers import Offers  # as in `_actions`
@@ -114,14 +104,30 @@ def gateway(
         metrics=metrics,
         keyring=keyring,
         ledger=ledger,
-        record=settings.usage.record,
-        open=settings.auth.open,
-        cors_origins=settings.server.cors_origins,
-        any_type_paths=tuple(settings.upstream.paths),
+        settings=settings,
         actions=actions,
     )
-    app, writers = application(parts), (ledger, receipts, histories, shadow.keeper)
-    return Gateway(app, ways, keyring, mcp, ledger, receipts, histories, shadow, writers, actions)
+    return Gateway(application(parts), ways, keyring, mcp, ledger, receipts, histories, shadow, actions)
+
+
+def _passages(
+    settings: Settings,
+    knowledge: Knowledge,
+    ways: Upstreams,
+    rewriter: Rewriter | None,
+    begun: Callable[[], Awaitable[None]],
+) -> Passages:
+    """The passages of chats. Raises SettingsError."""
+    return Passages(
+        knowledge,
+        template(settings),
+        settings.retrieval,
+        settings.inject,
+        rewriter,
+        None if ways.translated is None else ways.translated.window_tokens,
+        traced=settings.receipts.keep_hours > 0,
+        begun=begun,
+    )
 
 
 def _actions(

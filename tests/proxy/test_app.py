@@ -54,6 +54,8 @@ def _admin() -> Admin:
 
 def _app(listed: tuple[str, ...] = ()) -> App:
     refusing, routes = _Refusing(), Routes({})
+    paths = {"upstream.paths": dict.fromkeys(listed, "gpt")}
+    flags = {"server.cors_origins": [PAGE.decode()], "usage.record": "never", **paths}
     relay = Passthrough(refusing, routes=routes, paths=dict.fromkeys(listed, "gpt"), max_body_bytes=1000)
     return application(
         Parts(
@@ -70,11 +72,8 @@ def _app(listed: tuple[str, ...] = ()) -> App:
             metrics=Metrics(),
             keyring=_KEYRING,
             admin=_admin(),
-            record="never",
             ledger=Ledger(SqlUsageStore(_ACCOUNTS, keep_days=1), count=Metrics().usage_rows),
-            open=False,
-            cors_origins=(PAGE.decode(),),
-            any_type_paths=listed,
+            settings=load(environ={}, flags=flags),
         )
     )
 
