@@ -130,7 +130,7 @@ def _framed(values: bytes) -> Iterator[bytes]:
 
 async def compared(recording: Recording, port: int, script: Upstream) -> Result:
     """The recording, sent through the gateway at this port."""
-    body = JsonBody.parse(recording.request).with_model(_MODEL)
+    body = JsonBody.parse(recording.request).edited(model=_MODEL)
     if recording.streamed:
         played = Script(recording.pieces, headers=EVENTS, framing="chunked", marks=recording.pieces)
     else:

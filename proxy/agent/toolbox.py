@@ -18,6 +18,7 @@ from proxy.agent.conversation import NEW, Conversation, edits_of
 from proxy.agent.text_calls.spelled_calls import typed
 from proxy.agent.tools.result_store import ResultStore
 from proxy.apis.call import CallLimits
+from proxy.apis.openapi.operation import Effect
 from proxy.apis.results import cut_middle
 from proxy.apis.schema_check import problems
 from proxy.dialects.base import ModelRequest
@@ -31,7 +32,6 @@ PREFIX = "act_"  # of the name of an operation
 _MOST_NAME_CHARS = 64  # OpenAI's limit
 _LEAST_CHARS = 400  # of a result: enough for the shape of a list
 _LEAST_BYTES = 1 << 16  # of a response
-Effect = Literal["reads", "changes"]
 Owner = Literal["gateway", "client", "nobody"]  # nobody: the gateway answers that there is no such tool
 
 
