@@ -75,8 +75,8 @@ class BadReply(UpstreamError):
 class Connection(asyncio.Protocol):
     """A socket with at most one exchange at a time. Not for two tasks at once.
 
-    `httptools` (llhttp, strict) reads the heads and removes the transfer-encoding; the body stays as received. Bytes of
-    several socket reads are returned as one chunk: a call of `read` costs one wake-up, for any number of bytes.
+    `httptools` (llhttp, strict unless `lenient`) reads the heads and removes the transfer-encoding; the body stays as
+    received. Bytes of several socket reads are returned as one chunk: a call of `read` costs one wake-up.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._loop = loop
         self._lenient = lenient
+        self._most_head_bytes = HEAD_LIMIT_BYTES * (2 if lenient else 1)
         self._first_byte_timeout_s = first_byte_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._transport: asyncio.Transport | None = None
@@ -115,9 +116,17 @@ class Connection(asyncio.Protocol):
     # --- called by `Client` ----------------------------------------------------------------------------------------
 
     async def exchange(
-        self, head: bytes, body: bytes, *, head_only: bool, sent: Callable[[], object] | None = None
+        self,
+        head: bytes,
+        body: bytes,
+        *,
+        head_only: bool,
+        sent: Callable[[], object] | None = None,
+        begun: Callable[[], object] | None = None,
     ) -> None:
-        """Send a request and return when the reply's head is in `status` and `headers`. sent: called after sending.
+        """Send a request and return when the reply's head is in `status` and `headers`.
+
+        begun, sent: called before the first byte and after the last.
 
         Raises FirstByteTimeout, Cut, BadReply. On any exception, cancellation too, the caller aborts the connection.
         """
@@ -125,10 +134,15 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         if self._lenient:
             self._parser.set_dangerous_leniencies(
-                lenient_chunked_length=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+                lenient_headers=True,
+                lenient_chunked_length=True,
+                lenient_optional_cr_before_lf=True,
+                lenient_spaces_after_chunk_size=True,
             )
         self._last_s = self._loop.time()
         self._look_by(self._last_s + self._first_byte_timeout_s)
+        if begun is not None and self._transport is not None and not self.dead:
+            begun()
         if self._transport is None or self.dead:
             self._fail(Cut("the connection was closed before the request was sent"))
         elif len(body) <= UPLOAD_PIECE_BYTES:
@@ -265,8 +279,9 @@ class Connection(asyncio.Protocol):
         self._framing_bytes = 0 if len(self._parts) > parts_before else self._framing_bytes + len(data)
         if self._complete:
             self._over()
-        elif self._framing_bytes > HEAD_LIMIT_BYTES:
-            self._fail(self._protocol_error(f"more than {HEAD_LIMIT_BYTES} bytes of head or framing without body"))
+        elif self._framing_bytes > self._most_head_bytes:
+            words = f"more than {self._most_head_bytes} bytes of head or framing without body"
+            self._fail(self._protocol_error(words))
         elif self._head_done:
             self._last_s = self._loop.time()
             if not head_was_done:
@@ -391,14 +406,14 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         parser = cast(httptools.HttpResponseParser, self._parser)
         self.status = parser.get_status_code()
-        large = self._framing_bytes + self._fed_bytes > HEAD_LIMIT_BYTES
-        if large and sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT_BYTES:
-            raise BadReply(f"a head of more than {HEAD_LIMIT_BYTES} bytes")
-        if self.status == 101 or not 100 <= self.status < 600:
+        large = self._framing_bytes + self._fed_bytes > self._most_head_bytes
+        if large and sum(len(name) + len(value) for name, value in self.headers) > self._most_head_bytes:
+            raise BadReply(f"a head of more than {self._most_head_bytes} bytes")
+        if self.status == 101 or not 100 <= self.status < (1000 if self._lenient else 600):
             raise BadReply(f"status {self.status}")
         if self.status < 200:
             return  # interim (100 Continue, 103 Early Hints): the reply follows
-        if parser.get_http_version() not in ("1.1", "1.0"):
+        if not self._lenient and parser.get_http_version() not in ("1.1", "1.0"):
             raise BadReply(f"HTTP version {parser.get_http_version()}")
         self._until_eof = self._ends_at_eof()
         self._keep_alive = parser.should_keep_alive()
@@ -526,6 +541,7 @@ class Client:
         self._max_idle = max_idle
         self._resolve = resolve
         self._lenient = lenient
+        self._most_head_bytes = HEAD_LIMIT_BYTES * (2 if lenient else 1)
         self._pools: dict[Address, Pool] = {}
         self._open: set[Connection] = set()
         self._reaper: asyncio.TimerHandle | None = None
@@ -533,11 +549,18 @@ class Client:
         self._closed = False
 
     async def request(
-        self, method: bytes, url: str | Place, headers: Headers, body: bytes, sent: Callable[[], object] | None = None
+        self,
+        method: bytes,
+        url: str | Place,
+        headers: Headers,
+        body: bytes,
+        sent: Callable[[], object] | None = None,
+        *,
+        begun: Callable[[], object] | None = None,
     ) -> Response:
         """Send one request and return when the head of the reply is received. Raises any UpstreamError but IdleTimeout.
 
-        sent: called after the last byte; nothing holds the body then.
+        sent: called after the last byte; nothing holds the body then. begun: called before the first byte.
         `headers` must not hold host, content-length, transfer-encoding or connection. ValueError: a header, method
         or url with a line break, a NUL or a space.
         """
@@ -559,7 +582,7 @@ class Client:
         try:
             self._must_be_open()  # `close` may have been called during the wait
             connection = self._idle(pool) or await self._connect(address, tls, deadline_s)
-            exchanged = connection.exchange(head, body, head_only=method == b"HEAD", sent=sent)
+            exchanged = connection.exchange(head, body, head_only=method == b"HEAD", sent=sent, begun=begun)
             del body
             await exchanged
         except BaseException as exc:

@@ -178,7 +178,7 @@ class CheckedTransport(httpx.AsyncBaseTransport):
     """The gateway's HTTP client as a transport of httpx: checked addresses, and no proxies of the environment.
 
     Extensions of a request: `lane`, for connections of the same lane only: what an API sends behind a response reaches
-    no request with other credentials; `sent`, called after the request was sent.
+    no request with other credentials; `begun`, called before the first byte of the request.
     """
 
     def __init__(self, allowed: Sequence[IPNetwork], *, api: str = "NAME") -> None:
@@ -204,10 +204,10 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         address = Address(url.scheme, url.raw_host.decode("ascii"), port, request.extensions.get("lane"))
         headers = [row for row in request.headers.raw if row[0].lower() not in (b"host", b"content-length")]
         place = address, request.headers["host"].encode("ascii"), url.raw_path
-        sent = request.extensions.get("sent")
+        begun = request.extensions.get("begun")
         try:
             method = request.method.encode("ascii")
-            response = await self._client.request(method, place, headers, request.content, sent)
+            response = await self._client.request(method, place, headers, request.content, begun=begun)
         except ValueError as error:  # a line break in a header
             raise httpx.LocalProtocolError(str(error)) from error
         return httpx.Response(response.status, headers=response.headers, stream=_Body(response))

@@ -327,7 +327,7 @@ async def _response(api: Api, given: ApiRequest, url: httpx.URL, sending: _Sendi
         while True:
             request.extensions = {"lane": api._lane}
             if request is first:  # not the request for a token
-                request.extensions["sent"] = sending.sent
+                request.extensions["begun"] = sending.sent
             async with contextlib.aclosing(await api.transport.handle_async_request(request)) as response:
                 with contextlib.suppress(StopAsyncIteration):
                     request = await tries.asend(response)

@@ -406,8 +406,21 @@ async def test_bytes_that_come_before_the_next_call_are_not_the_response() -> No
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2   \r\n{}\r\n0  \r\n\r\n",
         b"HTTP/1.1 200\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nX-A: b\r\n c\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nX-A: a\x01b\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nX-A: %b\r\nContent-Length: 2\r\n\r\n{}" % (b"a" * 70_000),
     ],
-    ids=["LF", "a length beside chunks", "padded sizes of chunks", "until the end of the connection"],
+    ids=[
+        "LF",
+        "a length beside chunks",
+        "padded sizes of chunks",
+        "until the end of the connection",
+        "a folded header",
+        "a control character",
+        "another version",
+        "a large head",
+    ],
 )
 async def test_the_framing_of_old_servers_is_read(raw: bytes) -> None:
     async with served_api(replies(Reply(raw=raw))) as (_, api):
