@@ -29,6 +29,8 @@ from retrieval.records.search import ALL, ScoredId, View
 from retrieval.stores.base import Store
 from retrieval.stores.schema import best
 
+_MOST_VIEWS = 32  # of readers and filters, before all are forgotten
+
 
 class OkapiIndex:
     """The documents and counts of each word, with rank-bm25's statistics.
@@ -42,6 +44,7 @@ class OkapiIndex:
     ) -> None:
         """documents, passages: the words and the passage of each id; passages decide what a view shows."""
         self._ids, self._passages = ids, passages
+        self._views: dict[View, NDArray[np.bool_]] = {}
         self._postings: dict[str, tuple[array[int], array[int]]] = {}  # word -> rows of documents, counts
         for row, document in enumerate(documents):
             for word, count in Counter(document).items():
@@ -65,12 +68,20 @@ class OkapiIndex:
         scores = np.bincount(rows, np.concatenate([weight * self._scores(word) for word, weight in known]))
         found = np.flatnonzero(np.bincount(rows))
         if view != ALL:
-            found = found[np.asarray([_shows(view, self._passages[row]) for row in found.tolist()], bool)]
+            found = found[self._shown(view)[found]]
         if len(found) > k:
             found = found[scores[found] >= np.partition(scores[found], -k)[-k]]
         return [
             ScoredId(self._ids[row], score) for row, score in zip(found.tolist(), scores[found].tolist(), strict=True)
         ]
+
+    def _shown(self, view: View) -> NDArray[np.bool_]:
+        """Whether a view shows each document."""
+        if (shown := self._views.get(view)) is None:
+            if len(self._views) >= _MOST_VIEWS:
+                self._views.clear()
+            shown = self._views[view] = np.asarray([_shows(view, one) for one in self._passages], bool)
+        return shown
 
     def _scores(self, word: str) -> NDArray[np.float64]:
         """rank-bm25's score of a word in each document that holds the word, with rank-bm25's rounding."""
