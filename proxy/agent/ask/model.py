@@ -119,6 +119,7 @@ class ChatModel:
             await (asking if first and not self._toolbox.structured_output else client.kept_alive(asking))
             if not turn.refuses_protocol:
                 await self._end(turn, client)
+                turn.failed = not turn.ended  # broken off after [DONE]: no call is made
         except ApiError as error:
             exchange.error = error.log_text
             if first and not client.started:

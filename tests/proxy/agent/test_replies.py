@@ -46,7 +46,7 @@ class Chat:
         exchange, toolbox = Exchange(target=Target("m", "relay", "http://model.example/v1", "")), offer(*taken)
         self.sent = bytearray()
         self.client = ClientReply(self._send, request, "x")
-        self._body, self._size, self._media = b"", 1, b""
+        self._body, self._size, self._media, self._breaks = b"", 1, b"", False
         transcript = Transcript(request, toolbox, memory, "", dict, accepts_fields=True)
         api = ModelApi(self._answer, lambda *_: b"", unlimited)
         self._model = ChatModel(
@@ -62,11 +62,14 @@ class Chat:
             part = self._body[at : at + self._size]
             await send({"type": "http.response.body", "body": part, "more_body": True})
         self.sent_before_the_end = bytes(self.sent)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        if not self._breaks:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def answered(self, body: bytes, size: int = 10_000, *, streamed: bool = True) -> ModelTurn:
-        """One round, whose reply comes in pieces of this size."""
-        self._body, self._size = body, size
+    async def answered(
+        self, body: bytes, size: int = 10_000, *, streamed: bool = True, breaks: bool = False
+    ) -> ModelTurn:
+        """One round, whose reply comes in pieces of this size. breaks: the connection, before the body's end."""
+        self._body, self._size, self._breaks = body, size, breaks
         self._media = b"text/event-stream" if streamed else b"application/json"
         return await self._model.ask({}, nobody, self.client, last=False)
 
@@ -282,6 +285,12 @@ async def test_the_client_has_the_end_although_the_upstream_ends_the_body_later(
     assert chat.sent_before_the_end == body
     assert b"[DONE]" not in memory.sent[0], "the gateway remembers before the end"
     assert (bytes(chat.sent), len(memory.sent), turn.goes_on) == (body, 1, False)
+
+
+async def test_no_call_of_a_reply_that_broke_off_is_made() -> None:
+    called = [chunk({"role": "assistant", "content": "Hm."}), chunk(piece("act_a", "{}")), chunk({}, "tool_calls")]
+    assert (await Chat().answered(stream(*called))).goes_on
+    assert not (await Chat().answered(stream(*called), breaks=True)).goes_on
 
 
 async def test_thoughts_in_a_member_of_the_providers_own_pass_as_they_come() -> None:
