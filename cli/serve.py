@@ -166,7 +166,10 @@ async def _end(settings: Settings, front: Workers, index: IndexProcess | None, s
     if index is not None:
         patience_s = min(_INDEX_STOP_S, max(_SOON_S, until_s + _SOON_S - clock()))
         ends.append(asyncio.ensure_future(index.stop(patience_s)))
-    await ends_first(asyncio.gather(*ends), hurry)
+    ended = asyncio.gather(*ends, return_exceptions=True)  # a failure of one leaves the other its time
+    if await ends_first(ended, hurry):
+        for end in ends:
+            end.result()
 
 
 class _Warnings:

@@ -1,4 +1,5 @@
-"""A caller as values: the rights, the limits, and how a header carries a key. Rights not granted are denied.
+"""A caller as values: the rights, the limits, and how a header carries a key. Rights not granted are denied, but all
+operations are granted at present: no key can name operations yet.
 
 The rights name collections to read and to write, groups, models and operations to call.
 """

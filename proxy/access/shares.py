@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 LEASE_S = 10.0
 _FORGET_EVERY_S = 3600.0
+_MOST_AT_ONCE = 5_000  # sums: each takes three variables of a statement, and SQLite may have 32,766
 _OVER_S = 120  # keeps the sum after the end of a window, because other clocks may be late
 
 
@@ -102,7 +103,10 @@ def _spend(sql: "Connection", used: Mapping[_Place, tuple[int, int]], now_s: flo
     sums = {_Place(row.key, row.measure, int(row.starts_s)): int(row.amount) for row in sql.execute(select(spent))}
     sums |= {at: sums.get(at, 0) + amount for at, (amount, _) in used.items()}
     if used:
-        sql.execute(spent.delete().where(tuple_(one.key, one.measure, one.starts_s).in_(used)))
+        places = list(used)
+        for at in range(0, len(places), _MOST_AT_ONCE):
+            some = tuple_(one.key, one.measure, one.starts_s).in_(places[at : at + _MOST_AT_ONCE])
+            sql.execute(spent.delete().where(some))
         rows = [at._asdict() | {"ends_s": ends_s, "amount": sums[at]} for at, (_, ends_s) in used.items()]
         sql.execute(spent.insert(), rows)
     return sums

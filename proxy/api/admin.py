@@ -296,10 +296,14 @@ class Admin(Rules):
 
     async def _change(self, work: Callable[[], _T]) -> _T:
         """Change the accounts and refresh this process; other processes refresh within seconds."""
-        done = await self._do(work)
-        with contextlib.suppress(RetrievalError):  # the change is done, and the answer must carry the secret
-            await self._do(self.keyring.refresh)
-        return done
+
+        def changed() -> _T:  # in one piece, also if the client leaves
+            done = work()
+            with contextlib.suppress(RetrievalError):  # the change is done, and the answer must carry the secret
+                self.keyring.refresh()
+            return done
+
+        return await self._do(changed)
 
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
         if scope["path"] != USAGE:
