@@ -36,7 +36,8 @@ _STATUS: Mapping[str, Status] = {  # of a document or a job; any other state: co
     "failed": "failed",
     "cancelled": "cancelled",
 }
-Chunking = Annotated[dict[str, Any] | None, doc("Only auto")]
+_SETTINGS_CUT = must("left out: the gateway's settings decide how documents are cut")
+Chunking = Annotated[Annotated[dict[str, Any], _SETTINGS_CUT] | None, doc("Only auto")]
 
 
 class TextPart(Open, frozen=True):

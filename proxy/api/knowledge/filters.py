@@ -18,7 +18,10 @@ Groups = Annotated[
     list[Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]],
     Meta(max_length=32),
     named("Groups"),
-    must("a list of at most 32 names of letters, digits, '.', '_', '@' and '-', each of at most 64 characters"),
+    must(
+        "a list of at most 32 names of letters, digits, '.', '_', '@' and '-', "
+        "each of at most 64 characters, beginning with a letter or digit"
+    ),
 ]
 ComparedTexts = Annotated[list[str], Meta(min_length=1, max_length=100), named("ComparedTexts")]
 ComparedNumbers = Annotated[list[float], Meta(min_length=1, max_length=100), named("ComparedNumbers")]
