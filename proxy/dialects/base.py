@@ -1,7 +1,7 @@
-"""A *dialect*: the object that knows a client API. All other parts of the gateway ask the dialect.
+"""A *dialect*: the object that knows a client API, so that the rest of the gateway need not.
 
-A dialect reads a request (`ModelRequest`), inserts a text, reads a reply (`ReplyReader`) and writes errors. A dialect
-has no state, so one object serves all requests.
+It reads requests (`ModelRequest`), inserts text, reads replies (`ReplyReader`) and writes errors. It has no state, so
+one object serves all requests.
 """
 
 from abc import ABC, abstractmethod
@@ -14,13 +14,13 @@ from proxy.dialects.json_body import Edit, JsonBody, kind_of
 from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens
 
-# Where the passages go. lead: before the whole conversation. merge: at the end of the client's own instructions.
-# tail: at the end of the newest user message.
+# Where passages go. lead: before the whole conversation. merge: after the client's own instructions. tail: at the end
+# of the newest user message.
 Position = Literal["lead", "merge", "tail"]
 
 
-# Elements of text that a coding agent adds to a user's message: Claude Code adds reminders to most messages (notes on
-# files, tasks and settings, of any length), Codex and Cline add the environment. A search for this text finds nothing.
+# Elements that coding agents add to user messages: Claude Code adds reminders to most messages (notes on files, tasks
+# and settings, of any length), Codex and Cline describe their environment. Searching for such text finds nothing.
 _PROGRAM_ELEMENTS = ("system-reminder", "environment_context", "environment_details")
 
 INSTRUCTIONS = ("system", "developer")  # roles
@@ -31,15 +31,15 @@ PERSON_HEADER = b"x-rag-user"
 
 
 class ConversationMessage(NamedTuple):
-    """A message of a conversation, in a form for all dialects."""
+    """One message, in a form that all dialects share."""
 
-    role: str  # system, developer, user, assistant, tool, or the client's own word
-    text: str  # all text parts, joined by line feeds; "" where a message has no text
-    calls: Any = None  # the tool calls as JSON; None: no call
+    role: str  # system, developer, user, assistant, tool, or a client's own word
+    text: str  # all text parts, joined by line feeds; "" if there is none
+    calls: Any = None  # tool calls as JSON; None: no call
 
 
 def text_of(content: Any, types: Sequence[str] = ("text",)) -> str:
-    """The text of a content: a string, or the text parts of a list, of these types; "" if there is none."""
+    """The text in `content`: a string, or a list's text parts of these types; "" if there is none."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -49,7 +49,7 @@ def text_of(content: Any, types: Sequence[str] = ("text",)) -> str:
 
 
 def without_program_text(text: str) -> str:
-    """The text without elements that a coding agent adds. An element without an end stays."""
+    """Remove what a coding agent added. An element that is never closed stays."""
     for name in _PROGRAM_ELEMENTS:
         opening, closing = f"<{name}>", f"</{name}>"
         if opening in text:
@@ -60,17 +60,17 @@ def without_program_text(text: str) -> str:
 
 
 def index_of_question(users: Sequence[tuple[int, str]]) -> int:
-    """The index of the newest user message with text that no program added, else of the newest; -1: no message.
+    """Index of the newest user message that a person wrote, else of the newest at all; -1: no message.
 
-    users: index and text of each user message. Claude Code ends a message of tool results with text of its own: the
-    question is an older message, and every round of a tool conversation has the same question.
+    users: index and text of each user message. Claude Code appends its own text to tool results: the question is then
+    an older message, and stays the same in every round of a tool conversation.
     """
     asking = [index for index, text in users if without_program_text(text).strip()]
     return max(asking or [index for index, _ in users], default=-1)
 
 
 def checked_messages(fields: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
-    """The member `messages`: at least one message, each with a role. Raises ApiError 400."""
+    """`messages`: at least one, each with a role. Raises ApiError 400."""
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages:
         found = "none" if not messages else kind_of(messages)
@@ -84,45 +84,45 @@ def checked_messages(fields: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
 
 
 class ModelRequest(JsonBody, ABC):
-    """A client's request to a model: the conversation as values, and the bytes with a text inserted."""
+    """A client's request to a model: its conversation as values, and its bytes with a text inserted."""
 
     __slots__ = ()
 
-    BESIDE: ClassVar[tuple[str, ...]]  # members that the model reads beside the messages: tools, the form of the answer
-    ANSWER_LIMITS: ClassVar[tuple[str, ...]]  # members that limit the answer; the first that is set counts
+    BESIDE: ClassVar[tuple[str, ...]]  # members that a model reads beside messages: tools, answer format
+    ANSWER_LIMITS: ClassVar[tuple[str, ...]]  # members that limit an answer; the first one set counts
 
     @abstractmethod
     def messages(self) -> Sequence[ConversationMessage]:
-        """The conversation, oldest message first, instructions included. Raises ApiError 400.
+        """The conversation, oldest message first, with its instructions. Raises ApiError 400.
 
-        A user message that holds only results of tools has the role tool: the question is an older message.
+        A user message that holds only tool results gets the role tool: the question came earlier.
         """
 
     def beside_messages(self) -> Sequence[Any]:
-        """The JSON values of `BESIDE`; None where absent."""
+        """JSON values of the `BESIDE` members; None if absent."""
         return [self.fields.get(name) for name in self.BESIDE]
 
     def answer_tokens(self) -> int:
-        """The longest answer that the client allows; 0: the client sets no limit."""
+        """The longest answer that the client allows; 0: no limit set."""
         limit = next(filter(None, map(self.fields.get, self.ANSWER_LIMITS)), None)
         return limit if isinstance(limit, int) and limit > 0 else 0
 
     def person(self, headers: Iterable[tuple[bytes, bytes]] = ()) -> str:
-        """The client's id of the person who asks, by a header or by the body; "": not said. Nobody has checked it."""
+        """Who asks, as the client says by header or body; "": not said. Nobody has checked it."""
         by_header = next((value.decode("latin-1") for name, value in headers if name == PERSON_HEADER), "")
         return by_header or next((one for one in self._persons() if isinstance(one, str)), "")
 
     def _persons(self) -> Sequence[Any]:
-        """The members that name the person, the best first."""
+        """Members that name the person, best first."""
         return [self.fields.get("safety_identifier"), self.fields.get("user")]
 
     @abstractmethod
     def wants_only_text(self) -> bool:
-        """Whether the client asks for a single answer, in text, by the model alone: no tools, sound or web search."""
+        """Whether the client wants a single text answer by the model alone: no tools, sound or web search."""
 
     @abstractmethod
     def insertion(self, text: str, position: Position) -> Sequence[Edit]:
-        """The edits that insert the text. The caller has called `messages` before."""
+        """Edits that insert the text. Call `messages` first."""
 
     @property
     def streamed(self) -> bool:
@@ -130,17 +130,17 @@ class ModelRequest(JsonBody, ABC):
 
     @property
     def stored(self) -> bool:
-        """Whether the provider stores the reply, so that a later request can continue the reply by id."""
+        """Whether the provider stores the reply, so that a later request can continue it by id."""
         return False
 
     @property
     def previous_reply(self) -> str:
-        """The id of the stored reply that the request continues; "": none."""
+        """Id of the stored reply that this request continues; "": none."""
         return ""
 
     @property
     def conversation(self) -> str:
-        """The id of the stored conversation that the request continues; "": none."""
+        """Id of the stored conversation that this request continues; "": none."""
         return ""
 
     def edited(
@@ -152,7 +152,7 @@ class ModelRequest(JsonBody, ABC):
         context: str = "",
         position: Position = "lead",
     ) -> bytes:
-        """The bytes with the context at a position, another model name, without `rag`. No edit: `raw` itself."""
+        """The bytes with context at a position, another model name, and no `rag`. Without an edit, `raw` itself."""
         if context:
             edits = [*edits, *self.insertion(context, position)]
         return super().edited(model=model, without_rag=without_rag, edits=edits)
@@ -160,17 +160,17 @@ class ModelRequest(JsonBody, ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    path: str  # of the requests, below the gateway's root
-    key_header: KeyHeader  # for the key of an upstream
+    path: str  # of its requests, below the gateway's root
+    key_header: KeyHeader  # carries an upstream's key
     reader: type[ReplyReader]
-    parse: Callable[[bytes], ModelRequest]  # a request's body; raises ApiError 400, as `JsonBody.parse`
-    # The tokens that a reply reports, from its first and last bytes, which overlap in a short reply; None: no report.
-    # The tap on live traffic (`UsageTap`) reads the usage of whole replies in this way.
+    parse: Callable[[bytes], ModelRequest]  # reads a body; raises ApiError 400, like `JsonBody.parse`
+    # Tokens that a reply reports, from its first and last bytes, which overlap in a short reply; None: no report.
+    # `UsageTap` reads live traffic in this way.
     usage_in: Callable[[bytes, bytes], Tokens | None]
-    # Replies by the gateway itself with a text: whole; and streamed, a frame for each text, and the stream's end.
+    # The gateway's own replies: whole, or streamed as a frame for each text and an end.
     reply: Callable[[ModelRequest, str, Tokens], bytes]
     reply_frames: Callable[[ModelRequest, Iterable[str], Tokens], Iterator[bytes]]
-    # The body of an error answer, and the last frame of a stream that cannot be completed: no client takes the reply
-    # for a whole reply. Both take the request's id, for an API that names it in errors.
+    # An error answer's body, and the last frame of a stream that broke off: no client may take that for a whole reply.
+    # Both take the request id, for APIs that name it in errors.
     error_body: Callable[[ApiError, str], bytes]
     error_frame: Callable[[ApiError, str], bytes]

@@ -37,7 +37,7 @@ class ChatRequest(ModelRequest):
         ]
 
     def wants_only_text(self) -> bool:
-        if self.fields.get("web_search_options") is not None:  # a search with no option is {}
+        if self.fields.get("web_search_options") is not None:  # a search without options is {}
             return False
         return self.fields.get("n") in (None, 1) and not any(self.fields.get(name) for name in _MORE_THAN_TEXT)
 
@@ -59,7 +59,7 @@ class ChatRequest(ModelRequest):
 
 
 def _index_for(position: Position, messages: Sequence[Any]) -> int:
-    """Index of the message whose content takes the text; -1: the text becomes the first message."""
+    """Index of the message that takes the text; -1: the text becomes a first message of its own."""
     if position == "lead":
         return -1
     roles = INSTRUCTIONS if position == "merge" else ("user",)
@@ -72,7 +72,7 @@ def _index_for(position: Position, messages: Sequence[Any]) -> int:
 
 
 def usage_in(_start: bytes, end: bytes) -> Tokens | None:
-    """The last usage in the end of a reply: an upstream reports usage there, in a stream only if asked to."""
+    """The last usage near a reply's end, where upstreams report it; in a stream only if asked to."""
     tokens = next((found for usage in usages_in(end) if (found := reported_tokens(usage)) is not None), None)
     return None if tokens is None else replace(tokens, tier=tokens.tier or tier_in(end))
 

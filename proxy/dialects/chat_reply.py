@@ -13,13 +13,13 @@ from proxy.dialects.token_counts import Tokens, reported_tokens
 
 
 class ChatReplyReader(ReplyReader):
-    """Reads the first choice of a chat completion, streamed or whole; of further choices, only the end."""
+    """Reads a chat completion's first choice, streamed or whole; of further choices, only how they end."""
 
     def __init__(self, *, streamed: bool, **options: Any) -> None:
         super().__init__(streamed=streamed, **options)
-        self.finished: dict[int, bool] = {}  # index of a choice -> whether the choice has a finish reason
-        self.call_numbers: list[int] = []  # of the latest event: for each piece, the number of the call; -1: none
-        self._by_index: dict[int, int] = {}  # index of a call, as written -> the number of the newest call
+        self.finished: dict[int, bool] = {}  # index of a choice -> whether it has a finish reason
+        self.call_numbers: list[int] = []  # in the latest event: each piece's call number; -1: none
+        self._by_index: dict[int, int] = {}  # index as written -> number of the newest call
         self._by_id: dict[str, int] = {}
 
     def _read_event(self, event: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ class ChatReplyReader(ReplyReader):
             self.finish_reason = choice["finish_reason"]
 
     def _read_call(self, call: Mapping[str, Any], place: int) -> None:
-        """A tool call of a whole reply, or a piece of a call: in most replies, only the first piece has id and name."""
+        """A whole tool call, or a piece of one: in most streams, only the first piece has id and name."""
         called = called_tool(call)
         if called is None:
             self.call_numbers.append(-1)
@@ -72,12 +72,12 @@ class ChatReplyReader(ReplyReader):
             self._by_id.setdefault(pieces.id, number)
 
     def _number_of(self, index: object, place: int, id: object, *, begins: bool, full: bool) -> int:
-        """The number of a piece's call. begins: the piece has a name. full: the piece has arguments.
+        """Which call a piece belongs to. begins: the piece has a name. full: it has arguments.
 
-        Some servers write the index 0 for every call, no index, or indexes from 1. So a name with another id begins the
-        next call, and so does a name with arguments after a call without id whose arguments came in one piece.
+        Some servers write index 0 for every call, no index, or indexes from 1. So a name with another id begins a new
+        call. So does a name with arguments, if the call before has no id and got its arguments in one piece.
         """
-        if not self._streamed:  # each call of a whole reply is whole, also a call with the id of another call
+        if not self._streamed:  # each call in a whole reply is whole, even if two share an id
             index = place
         elif not isinstance(index, int):
             if isinstance(id, str) and id in self._by_id:
@@ -94,10 +94,10 @@ class ChatReplyReader(ReplyReader):
 
 
 def _bytes_of(choice: Mapping[str, Any]) -> int:
-    """The bytes of the texts and calls of a choice, or of a piece; some providers write thoughts in two members."""
+    """Bytes of texts and calls in a choice or a piece. Some providers write thoughts twice, in two members."""
     message = choice.get("delta") or choice.get("message")
     if not isinstance(message, dict):
-        return text_bytes_of(choice.get("text"))  # of a plain completion
+        return text_bytes_of(choice.get("text"))  # a plain completion
     thoughts = max(text_bytes_of(message.get(name)) for name in ("reasoning_content", "reasoning"))
     calls = message.get("tool_calls")
     called = [message.get("function_call"), *(map(called_tool, calls) if isinstance(calls, list) else ())]
@@ -106,7 +106,7 @@ def _bytes_of(choice: Mapping[str, Any]) -> int:
 
 
 def completion(request: JsonBody, text: str, tokens: Tokens) -> bytes:
-    """A whole reply to a request, `n` times the same choice."""
+    """A whole reply: `n` times the same choice."""
     message = {"role": "assistant", "content": text, "refusal": None}
     choices = [
         {"index": index, "message": message, "logprobs": None, "finish_reason": "stop"}
@@ -116,12 +116,12 @@ def completion(request: JsonBody, text: str, tokens: Tokens) -> bytes:
 
 
 def completion_frames(request: JsonBody, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
-    """A streamed reply: the role, the texts, the finish, each for every choice; usage where asked for; [DONE]."""
+    """A streamed reply: role, texts and finish, each for every choice; usage if asked for; [DONE]."""
     fields = request.fields
     options = fields.get("stream_options") or {}
     envelope = _envelope(fields, "chat.completion.chunk")
     if options.get("include_usage"):
-        envelope["usage"] = None  # in every chunk but the last, as OpenAI sends usage
+        envelope["usage"] = None  # in every chunk but the last, like OpenAI
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": "", "refusal": None}, None)]
     deltas += [({"content": text}, None) for text in texts]
     deltas.append(({}, "stop"))

@@ -1,7 +1,7 @@
-"""Request bodies with a content-encoding: gzip, deflate, zstd or br, unpacked within a limit.
+"""Unpacks request bodies with a content-encoding (gzip, deflate, zstd or br), within a limit.
 
-300 bytes can unpack to 200 MB, so each unpacker stops at the limit. Calls in C unpack the body, in a thread, and leave
-the interpreter to other threads: the event loop goes on.
+300 bytes can unpack to 200 MB, so each unpacker stops at the limit. C code unpacks in a thread and releases the
+interpreter, so the event loop goes on.
 """
 
 import functools
@@ -13,10 +13,10 @@ from typing import Any
 from proxy.dialects.errors import ApiError, Headers
 
 Unpacker = Callable[[bytes, int], tuple[bytes, bool]]
-# Content-encoding -> the window bits of zlib. "deflate" is zlib's format (RFC 9110 §8.4.1.2).
+# Content-encoding -> zlib's window bits. "deflate" is zlib's format (RFC 9110 §8.4.1.2).
 WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"x-gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
-_ZSTD_WINDOW_BITS = 23  # 8 MB, the most that HTTP allows (RFC 9659)
-_MOST_MEMBERS = 10_000  # of gzip, frames of zstd: programs that pack in parallel write one for 64 to 1,024 KB
+_ZSTD_WINDOW_BITS = 23  # 8 MB, HTTP's maximum (RFC 9659)
+_MOST_MEMBERS = 10_000  # gzip members or zstd frames: parallel packers write one for 64 to 1,024 KB
 _PIECE_BYTES = 1 << 16
 # Text packs 3 to 20 times. 161 bytes of br unpack to 19 MB.
 _MOST_RATIO, _MOST_FREE_BYTES = 100, 1 << 20
@@ -24,11 +24,11 @@ _KNOWN = ("gzip", "deflate", "zstd", "br")
 
 
 class Damaged(Exception):
-    """The bytes are not in the format of the encoding."""
+    """The bytes do not match their encoding."""
 
 
 def content_encoding(headers: Headers) -> bytes:
-    """The encoding of a request's body, in lower case; b"" for a plain body. Raises ApiError 415."""
+    """A request body's encoding, in lower case; b"" for a plain body. Raises ApiError 415."""
     named = b",".join(value for name, value in headers if name == b"content-encoding")
     encodings = [encoding for part in named.lower().split(b",") if (encoding := part.strip()) not in (b"", b"identity")]
     if not encodings:
@@ -44,7 +44,7 @@ def content_encoding(headers: Headers) -> bytes:
 
 
 def unpacked(raw: bytes, encoding: bytes, most_bytes: int) -> bytes:
-    """The content of a body, cut after most_bytes. encoding: of `content_encoding`.
+    """The unpacked body, cut after most_bytes. encoding: from `content_encoding`.
 
     Raises ApiError 400, and 413 for more than `most_unpacked`: few bytes must not take much memory.
     """
@@ -68,17 +68,17 @@ def unpacked(raw: bytes, encoding: bytes, most_bytes: int) -> bytes:
 
 
 def most_unpacked(packed_bytes: int) -> int:
-    """The most bytes that so many packed bytes may unpack to."""
+    """How many bytes this many packed bytes may become."""
     return max(_MOST_FREE_BYTES, _MOST_RATIO * packed_bytes)
 
 
 def unpacked_start(raw: bytes, encoding: bytes, most_bytes: int) -> bytes:
-    """The first bytes of a content, from the first bytes of the body; b"" for damaged bytes or an unknown encoding."""
+    """The start of the content, from the start of a body; b"" if it is damaged or its encoding unknown."""
     if encoding in (b"", b"identity"):
         return raw[:most_bytes]
     try:
         return _UNPACKERS[encoding](raw, most_bytes)[0][:most_bytes] if encoding in _UNPACKERS else b""
-    except (Damaged, ImportError):  # an environment from before zstd and br lacks their libraries
+    except (Damaged, ImportError):  # older environments lack the libraries for zstd and br
         return b""
 
 
@@ -105,9 +105,9 @@ def _zstd(raw: bytes, most_bytes: int) -> tuple[bytes, bool]:
 
 
 def _joined(made: Callable[[], Any], raw: bytes, most_bytes: int, most_members: int) -> tuple[bytes, bool]:
-    """The content of one member after the other: RFC 1952 §2.2 and RFC 8878 §3 allow several."""
+    """Unpack one member after another: RFC 1952 §2.2 and RFC 8878 §3 allow several."""
     content, unpacker, members = bytearray(), made(), 1
-    for start in range(0, len(raw), _PIECE_BYTES):  # `unused_data` copies what is left of a piece
+    for start in range(0, len(raw), _PIECE_BYTES):  # `unused_data` copies the rest of a piece
         piece = raw[start : start + _PIECE_BYTES]
         while piece and len(content) < most_bytes:
             if unpacker.eof:
@@ -132,7 +132,7 @@ def _brotli(raw: bytes, most_bytes: int) -> tuple[bytes, bool]:
     return content, unpacker.is_finished()
 
 
-# An unpacker returns the content, cut at about the limit, and whether the bytes are exactly one whole stream.
+# An unpacker returns the content, cut near the limit, and whether the bytes were exactly one whole stream.
 _UNPACKERS: Mapping[bytes, Unpacker] = {
     **{name: _inflater(bits, 1 if name == b"deflate" else _MOST_MEMBERS) for name, bits in WINDOW_BITS.items()},
     b"zstd": _zstd,

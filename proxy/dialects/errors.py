@@ -1,6 +1,6 @@
-"""Errors of the gateway, as clients see errors: a status, and OpenAI's error body.
+"""The gateway's errors as clients see them: a status, and OpenAI's error body.
 
-The relay passes the bytes of an upstream's error on unchanged.
+The relay passes upstream errors on unchanged, byte for byte.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ Headers = list[tuple[bytes, bytes]]
 
 @dataclass(eq=False, repr=False)
 class ApiError(Exception):
-    """An error answer of the gateway: the fault, the expected value, the remedy."""
+    """An error answer: it names the fault, the expected value and the remedy."""
 
     status: int
     message: str
@@ -23,10 +23,10 @@ class ApiError(Exception):
     type: str = "invalid_request_error"
     param: str | None = None
     headers: Headers = field(default_factory=list)  # besides content-type and content-length
-    # For the log, if the code is the upstream's, which may quote a key or a text. Or the code, a colon, and what only
-    # the operator should read: an address, the id of a key.
+    # For the log, if `code` comes from an upstream and may quote a key or a text. Or the code, a colon, and what only
+    # operators should read: an address, a key's id.
     log_text: str = ""
-    details: Mapping[str, Any] = field(default_factory=dict, init=False)  # for programs, in errors of messages alone
+    details: Mapping[str, Any] = field(default_factory=dict, init=False)  # for programs, in Messages API errors only
 
     def __post_init__(self) -> None:
         super().__init__(self.message)
@@ -38,7 +38,7 @@ class ApiError(Exception):
 
 
 def encodable(text: str) -> str:
-    """The text, with escapes in place of lone surrogates, which UTF-8 cannot encode."""
+    """Escape lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -49,11 +49,11 @@ def method_not_allowed(method: str, path: str, allowed: Sequence[str]) -> ApiErr
 
 
 def forbidden(message: str, param: str | None = None) -> ApiError:
-    """The 403 for a key without a right."""
+    """A 403: the key lacks a right."""
     return ApiError(403, message, code="forbidden", type="permission_error", param=param)
 
 
 def upstream_error(status: int, message: str, code: str, *, cause: str = "") -> ApiError:
-    """A failure of the upstream: 502 unreachable or broken off, 504 too slow. cause: address and reason, logged."""
+    """An upstream failed: 502 unreachable or broken off, 504 too slow. cause: address and reason, logged."""
     log_text = f"{code}: {cause}" if cause else code
     return ApiError(status, message, code=code, type="upstream_error", log_text=log_text)

@@ -1,10 +1,10 @@
-"""A request body in JSON, read and edited as bytes: a byte that no edit names stays as the client sent the byte.
+"""A JSON request body, read and edited as bytes: what no edit touches stays as the client sent it.
 
-Key order, spelling of numbers, escapes, unknown members and white space are the client's. An edit replaces a span of
-bytes. Spans are looked up only for an edit: a request that is only read is parsed once, in C.
+Key order, number spelling, escapes, unknown members and white space are kept. An edit replaces a span of bytes. Spans
+are looked up only for edits: a request that is only read is parsed once, in C.
 
-No body keeps other threads waiting for long: a body with very many values is refused before parsing, and a large body
-is searched in steps. So the event loop goes on while a thread reads the body (`by_size`).
+No body keeps other threads waiting for long: one with very many values is refused before parsing, and a large one is
+searched in steps. So the event loop goes on while a thread reads it (`by_size`).
 """
 
 import asyncio
@@ -21,8 +21,8 @@ import orjson
 
 from proxy.dialects.errors import ApiError
 
-LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")  # of an answer, in all dialects
-# Every member that the gateway reads in some dialect: the next reader must read the same value.
+LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")  # answer limits, in all dialects
+# Every member that we read in some dialect: whoever reads it next must see the same value.
 _READ = frozenset(
     (
         *("model", "messages", "rag", "stream", "stream_options", "n", "best_of"),
@@ -30,22 +30,21 @@ _READ = frozenset(
         *("prompt", "input", "instructions", "system", "tools", "functions", "response_format"),
     )
 )
-LARGE_BYTES = 1 << 18  # of a body; the worst smaller body is read within 20 ms
+LARGE_BYTES = 1 << 18  # even the worst smaller body is read within 20 ms
 _STEP_BYTES = 1 << 20  # searched in one call
-# Parsing holds the interpreter: some 0.2 µs for each list, object and member, 0.1 µs for each text, 0.02 µs for each
-# other item, and 1 to 2 ms for each MB. The worst body of 20 MB found takes 45 to 50 ms on a busy machine: one text of
-# ASCII with a "€".
-_MOST_MEMBERS = 50_000  # lists, objects and members of objects
-_LONGEST_NAME = 40  # characters; every name in _READ is shorter, and so are other spellings of the name
+# Parsing holds the interpreter: some 0.2 µs per list, object and member, 0.1 µs per text, 0.02 µs per other item, and 1
+# to 2 ms per MB. The worst 20 MB body found takes 45 to 50 ms on a busy machine: one ASCII text with a "€".
+_MOST_MEMBERS = 50_000  # lists, objects and their members
+_LONGEST_NAME = 40  # characters; all names in _READ are shorter, however spelled
 _MOST_VALUES = 500_000  # commas: token numbers for `/v1/embeddings` are many
-_MOST_TEXTS = 50_000  # names of members included
-# A text with a character above U+FFFF takes 4 bytes for each character: 3.5 ms for each MB of ASCII with an emoji, so
-# 70 ms for 20 MB on a busy machine, most of the time for new memory pages.
-_MOST_WIDE_BYTES = 8 << 20  # of texts with such a character; no model reads as much
+_MOST_TEXTS = 50_000  # including member names
+# A text with a character above U+FFFF takes 4 bytes per character: 3.5 ms per MB of ASCII with an emoji, so 70 ms for
+# 20 MB on a busy machine, mostly for new memory pages.
+_MOST_WIDE_BYTES = 8 << 20  # in texts with such a character; no model reads that much
 _WIDE = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", rb"\ud", rb"\uD")  # how such a character begins, or is escaped
 _MOST_VALUES_FOR_PYTHON = 20_000  # Python's parser takes 0.5 µs for a long fraction
 MAX_MODEL_CHARS = 1000
-# A letter or "_" of a member's name spelled as an escape. Without an escape, the name stands between quotes as it is.
+# A letter or "_" in a member's name, spelled as an escape. Without escapes, a name stands between quotes as it is.
 _ESCAPE = rb"\u00"
 _ESCAPED_LETTER = re.compile(rb"\\u00[5-7]")
 _LONG_NUMBER = re.compile(rb"[0-9]{40}|[eE][+-]?[0-9]{4}")
@@ -54,8 +53,8 @@ _NUMBER_OR_WORD = re.compile(rb"[^\s,\]}]*")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _KEY = re.compile(_STRING.pattern + rb"\s*:\s*")
 _COLON = re.compile(rb"\s*:\s*")
-# A string, and the next bracket outside of strings, where no quote is escaped (`unescaped`): eight times faster through
-# long texts.
+# A string, and the next bracket outside strings, if no quote is escaped (`unescaped`): eight times faster in long
+# texts.
 _PLAIN_STRING = re.compile(rb'"[^"]*+"')
 _PLAIN_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"[^"]*+")*+([\[\]{}])')
 
@@ -63,7 +62,7 @@ _T = TypeVar("_T")
 
 
 class Edit(NamedTuple):
-    """New bytes in place of the bytes from start to end; an insertion where start is end."""
+    """New bytes for the span from start to end; an insertion if start is end."""
 
     start: int
     end: int
@@ -71,16 +70,15 @@ class Edit(NamedTuple):
 
 
 class JsonBody:
-    """A JSON object as bytes, as values, and with the places of the members that the gateway may edit."""
+    """A JSON object: its bytes, its values, and where the members are that we may edit."""
 
     __slots__ = ("fields", "members", "raw")
 
-    # Members with a known place. The gateway refuses a body that repeats a member of these names: two readers of the
-    # body could take different values.
+    # Members with a known place. A body that repeats one is refused: two readers could take different values.
     NAMES: ClassVar[tuple[str, ...]] = ("model", "messages", "rag")
 
     def __init__(self, raw: bytes, fields: dict[str, Any], members: Mapping[str, int]) -> None:
-        """members: name of each member of NAMES in the body -> where the key begins."""
+        """members: name of each member of NAMES that is present -> where its key begins."""
         self.raw = raw
         self.fields = fields
         self.members = members
@@ -89,8 +87,8 @@ class JsonBody:
     def parse(cls, raw: bytes) -> Self:
         """Read a request body.
 
-        Raises ApiError 400: no JSON, no object, too many values, or a member of NAMES that is repeated or spelled in
-        another way.
+        Raises ApiError 400: not JSON, not an object, too many values, or a member of NAMES that is repeated, or spelled
+        in another way.
         """
         if len(raw) > LARGE_BYTES:
             check_size(raw)
@@ -105,7 +103,7 @@ class JsonBody:
         return cls(raw, fields, _members_by_scan(raw, cls.NAMES) if members is None else members)
 
     def model(self) -> str:
-        """The `model` that the client names. Raises ApiError 400."""
+        """The client's `model`. Raises ApiError 400."""
         model = self.fields.get("model")
         if not isinstance(model, str) or not model:
             message = "You must provide a 'model': the name of a model, as text."
@@ -116,7 +114,7 @@ class JsonBody:
         return model
 
     def edited(self, *, model: str | None = None, without_rag: bool = False, edits: Sequence[Edit] = ()) -> bytes:
-        """The bytes with another model name, without `rag`, and with further edits. No edit: `raw` itself."""
+        """The bytes with another model name, without `rag`, and with further edits; without any, `raw` itself."""
         edits = list(edits)
         if model is not None and model != self.fields.get("model"):
             edits.append(self._model_edit(json.dumps(model).encode()))  # orjson refuses half a surrogate pair
@@ -131,7 +129,7 @@ class JsonBody:
         return b"".join([*pieces, self.raw[done:]])
 
     def _model_edit(self, new: bytes) -> Edit:
-        """The model in place of the client's value, or as the first member."""
+        """Put the model in place of the client's value, or add it as first member."""
         if "model" not in self.members:
             start = self.raw.index(b"{") + 1
             return Edit(start, start, b'"model":' + new + (b"," if self.fields else b""))
@@ -140,7 +138,7 @@ class JsonBody:
         return Edit(start, _after(_STRING, self.raw, start) if is_text else end_of(unescaped(self.raw), start), new)
 
     def _span_with_comma(self, start: int) -> tuple[int, int]:
-        """The member that begins at `start`, with the comma after the member, else with the comma before."""
+        """The span of a member that begins at `start`, with its comma: the one after it, else before."""
         end = end_of(unescaped(self.raw), value_at(self.raw, start))
         after = _after_spaces(self.raw, end)
         if self.raw[after] == ord(","):
@@ -150,14 +148,14 @@ class JsonBody:
 
 
 async def by_size(raw: bytes, work: Callable[[], _T]) -> _T:
-    """The result of the work; the work on a large body is done in a thread."""
+    """Do the work and return its result; for a large body, in a thread."""
     return await asyncio.to_thread(work) if len(raw) > LARGE_BYTES else work()
 
 
 def check_size(raw: bytes) -> None:
-    """Raises ApiError 400 where a body holds so many values, or so wide texts, that parsing would take long."""
+    """Raises ApiError 400 if a body has so many values, or such wide texts, that parsing would take long."""
     steps = (raw[start : start + _STEP_BYTES] for start in range(0, len(raw), _STEP_BYTES))
-    if not _within(steps) and not _within(_outside_texts(raw)):  # commas and brackets within texts do not count
+    if not _within(steps) and not _within(_outside_texts(raw)):  # commas and brackets in texts do not count
         raise _too_many(_MOST_VALUES)
     if len(raw) > _MOST_WIDE_BYTES and _wide_bytes(raw) > _MOST_WIDE_BYTES:
         message = (
@@ -168,20 +166,20 @@ def check_size(raw: bytes) -> None:
 
 
 def _is_wide(text: bytes) -> bool:
-    """Whether a piece of a text holds a character above U+FFFF."""
+    """Whether a piece of text has a character above U+FFFF."""
     return any(begin in text for begin in _WIDE)
 
 
 def _wide_bytes(raw: bytes) -> int:
-    """The bytes of all texts with a character above U+FFFF; of any bytes, JSON or not."""
+    """Total bytes of texts with a character above U+FFFF. The input may be anything, JSON or not."""
     if not any(_is_wide(raw[start:end]) for start, end in _overlapping(raw)):
         return 0
     total_bytes = text_bytes = 0
     inside = wide = False
-    tail = b""  # of the step before, which may end within an escape
+    tail = b""  # from the step before, which may end within an escape
     for step in _steps(raw):
         for number, piece in enumerate(unescaped(step).split(b'"')):
-            if number:  # a quote stands before the piece
+            if number:  # a quote precedes this piece
                 total_bytes += text_bytes if wide else 0
                 text_bytes, wide, inside, tail = 0, False, not inside, b""
             if inside:
@@ -204,14 +202,14 @@ def _within(steps: Iterable[bytes], most_values: int = _MOST_VALUES) -> bool:
     for step in steps:
         members += step.count(b"[") + step.count(b"{") + step.count(b":")
         values += step.count(b",")
-        texts += step.count(b'"')  # in a whole body, two for each text
+        texts += step.count(b'"')  # in a whole body, two per text
         if members > _MOST_MEMBERS or values > most_values or texts > _MOST_TEXTS:
             return False
     return True
 
 
 def _outside_texts(raw: bytes) -> Iterator[bytes]:
-    """The bytes outside of strings, with a quote for each string, step by step; of any bytes, JSON or not."""
+    """The bytes outside strings, with one quote per string, step by step. The input may be anything, JSON or not."""
     inside = False
     for step in _steps(raw):
         pieces = unescaped(step).split(b'"')
@@ -220,7 +218,7 @@ def _outside_texts(raw: bytes) -> Iterator[bytes]:
 
 
 def _steps(raw: bytes) -> Iterator[bytes]:
-    """The bytes in pieces; no cut goes through an escape."""
+    """The bytes in pieces that split no escape."""
     start = 0
     while start < len(raw):
         step = raw[start : start + _STEP_BYTES]
@@ -231,7 +229,7 @@ def _steps(raw: bytes) -> Iterator[bytes]:
 
 
 def _check_spellings(fields: Mapping[str, Any]) -> None:
-    """Refuse a name that another reader may take for a member of _READ. Raises ApiError 400.
+    """Refuse names that another reader may take for a member of _READ. Raises ApiError 400.
 
     Readers in Go find "Model" for `model`, and "ſtream" for `stream`.
     """
@@ -245,10 +243,10 @@ def _check_spellings(fields: Mapping[str, Any]) -> None:
 
 
 def _members_named_once(raw: bytes, fields: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, int] | None:
-    """The places of the named members where a search for the names finds all places, else None.
+    """Where the named members are, if searching for their names is enough; else None.
 
-    A name between quotes that occurs in the bytes once is the member itself: inside a text the quotes would be
-    escaped. So most bodies need no scan of the structure.
+    A quoted name that occurs only once is the member itself: inside a text, quotes would be escaped. So most bodies
+    need no structural scan.
     """
     if _find(raw, _ESCAPE, 0) >= 0 and any(_ESCAPED_LETTER.search(raw, start, end) for start, end in _overlapping(raw)):
         return None
@@ -263,9 +261,9 @@ def _members_named_once(raw: bytes, fields: Mapping[str, Any], names: tuple[str,
 
 
 def values_of(raw: bytes, fields: Mapping[str, Any], names: tuple[str, ...]) -> Sequence[Any]:
-    """The values of the members with these names. Of a repeated member all values: upstreams differ in which they take.
+    """Values of the members with these names. If one is repeated, all its values: upstreams differ in which they take.
 
-    fields: the parsed body. Of repeated members, lists and objects are left out.
+    fields: the parsed body. For repeated members, lists and objects are left out.
     """
     if _members_named_once(raw, fields, names) is not None:
         return [fields.get(name) for name in names]
@@ -273,7 +271,7 @@ def values_of(raw: bytes, fields: Mapping[str, Any], names: tuple[str, ...]) -> 
     places = [value for key, _, value in _members(raw, plain, plain.index(b"{")) if key in names]
     values: list[Any] = []
     for place in places:
-        with contextlib.suppress(orjson.JSONDecodeError):  # a text with half a surrogate pair
+        with contextlib.suppress(orjson.JSONDecodeError):  # half a surrogate pair
             values += [] if plain[place] in b"[{" else [orjson.loads(raw[place : end_of(plain, place)])]
     return values
 
@@ -284,19 +282,19 @@ def _quoted(names: tuple[str, ...]) -> Sequence[tuple[str, bytes]]:
 
 
 def _find(raw: bytes, name: bytes, start: int) -> int:
-    if len(raw) <= _STEP_BYTES:  # most bodies: a generator takes longer than the search
+    if len(raw) <= _STEP_BYTES:  # most bodies: a generator would cost more than the search
         return raw.find(name, start)
     found = (raw.find(name, first, last) for first, last in _overlapping(raw, start))
     return next((place for place in found if place >= 0), -1)
 
 
 def _overlapping(raw: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
-    """Begin and end of pieces of the bytes; pieces overlap, so a short name is whole in some piece."""
+    """Begin and end of pieces that overlap, so that a short name is whole in one of them."""
     return ((at, at + _STEP_BYTES + _LONGEST_NAME) for at in range(start, len(raw), _STEP_BYTES))
 
 
 def _members_by_scan(raw: bytes, names: Sequence[str]) -> Mapping[str, int]:
-    """The places of the named members by a scan of the object. Raises ApiError 400 where a name is repeated."""
+    """Where the named members are, by scanning the object. Raises ApiError 400 if one is repeated."""
     members: dict[str, int] = {}
     plain = unescaped(raw)
     for key, start, _ in _members(raw, plain, plain.index(b"{")):
@@ -309,12 +307,12 @@ def _members_by_scan(raw: bytes, names: Sequence[str]) -> Mapping[str, int]:
 
 
 def _with_lone_surrogates(raw: bytes, error: Exception) -> Any:
-    """The values of JSON that orjson refuses: cut-off texts hold an escaped half of a surrogate pair."""
+    """Read JSON that orjson refuses: cut-off texts hold an escaped half of a surrogate pair."""
     if not _within(_outside_texts(raw), _MOST_VALUES_FOR_PYTHON):
         raise _too_many(_MOST_VALUES_FOR_PYTHON)
     try:
         if any(_LONG_NUMBER.search(structure) for structure in _outside_texts(raw)):
-            raise ValueError("a number has too many digits")  # Python reads 4,000 of them in 0.1 ms
+            raise ValueError("a number has too many digits")  # Python reads 4,000 digits in 0.1 ms
         return json.loads(raw.decode("utf-8"), parse_constant=_not_json)
     except (ValueError, RecursionError):
         message = f"The request body is not valid JSON: {error}."
@@ -329,7 +327,7 @@ def _not_json(constant: str) -> NoReturn:
 
 
 def unescaped(raw: bytes) -> bytes:
-    """Bytes of the same length and places, but without escaped quotes: a string ends at the next quote."""
+    """The same bytes, every place kept, but without escaped quotes: a string ends at the next quote."""
     if b"\\" not in raw:
         return raw
     if len(raw) > 2 * _STEP_BYTES:
@@ -338,7 +336,7 @@ def unescaped(raw: bytes) -> bytes:
 
 
 def _members(raw: bytes, plain: bytes, opening: int) -> Iterator[tuple[str, int, int]]:
-    """Every member of the object that begins at `opening`: the key, and where key and value begin."""
+    """Each member of an object that begins at `opening`: its key, and where key and value begin."""
     at = _after_spaces(plain, opening + 1)
     while plain[at] == ord('"'):
         end = plain.index(b'"', at + 1) + 1
@@ -350,7 +348,7 @@ def _members(raw: bytes, plain: bytes, opening: int) -> Iterator[tuple[str, int,
 
 
 def items(plain: bytes, opening: int) -> Iterator[int]:
-    """Where each item of the list that begins at `opening` begins; the list is not empty."""
+    """Where each item of a list at `opening` begins; the list is not empty."""
     at = opening
     while plain[at] != ord("]"):
         at = _after_spaces(plain, at + 1)
@@ -359,21 +357,21 @@ def items(plain: bytes, opening: int) -> Iterator[int]:
 
 
 def nth_item(plain: bytes, opening: int, index: int) -> int:
-    """Where item `index` of the list that begins at `opening` begins; the list is longer than `index`."""
+    """Where item `index` of a list at `opening` begins; the list must be longer."""
     return next(itertools.islice(items(plain, opening), index, None))
 
 
 def member_span(raw: bytes, plain: bytes, opening: int, name: str) -> tuple[int, int]:
-    """Begin and end of a member's value in the object that begins at `opening`; of a repeated member, the last value.
+    """Begin and end of a member's value, in an object at `opening`; of a repeated member, the last value.
 
-    Parsers take the last value, too. The object has the member.
+    Parsers take the last one, too. The member must exist.
     """
     value = [value for key, _, value in _members(raw, plain, opening) if key == name][-1]
     return value, end_of(plain, value)
 
 
 def end_of(plain: bytes, value: int) -> int:
-    """Where the value that begins at `value` ends."""
+    """Where a value that begins at `value` ends."""
     first = plain[value : value + 1]
     if first not in b"[{":
         return _after(_PLAIN_STRING if first == b'"' else _NUMBER_OR_WORD, plain, value)
@@ -386,7 +384,7 @@ def end_of(plain: bytes, value: int) -> int:
 
 
 def value_at(raw: bytes, start: int) -> int:
-    """Where the value of the member begins whose key begins at `start`."""
+    """Where the value begins, for a key at `start`."""
     return _after(_KEY, raw, start)
 
 
@@ -395,14 +393,14 @@ def _after_spaces(raw: bytes, at: int) -> int:
 
 
 def _after(pattern: re.Pattern[bytes], raw: bytes, start: int) -> int:
-    """Where the match ends that begins at `start`."""
+    """Where a match that begins at `start` ends."""
     found = pattern.match(raw, start)
     assert found is not None, "in valid JSON every text ends, and every key has a value"
     return found.end()
 
 
 def _text_of_key(key: bytes) -> str:
-    """The name; "" for a name longer than every name in _READ with all letters as escapes."""
+    """The name; "" if it is longer than any name in _READ, even one written in escapes only."""
     if len(key) > 6 * _LONGEST_NAME:
         return ""
     if b"\\" not in key:
@@ -412,6 +410,6 @@ def _text_of_key(key: bytes) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a JSON value, in words for an error message."""
+    """A JSON value's kind, in words for an error message."""
     names = {list: "a list", dict: "an object", str: "a text", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

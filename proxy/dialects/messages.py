@@ -24,7 +24,7 @@ from proxy.dialects.token_counts import Tokens, cumulative_tokens, usages_in
 
 COUNT_PATH = "/v1/messages/count_tokens"
 _MORE_THAN_TEXT = ("tools", "mcp_servers", "container")
-# Anthropic's types of errors: https://docs.claude.com/en/api/errors.
+# Anthropic's error types: https://docs.claude.com/en/api/errors.
 _ERROR_TYPES = {
     401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large",
     429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error",
@@ -32,7 +32,7 @@ _ERROR_TYPES = {
 
 
 class MessagesRequest(ModelRequest):
-    """The body of a request for a message, or for a count of the tokens of such a request."""
+    """A request for a message, or for a token count of such a request."""
 
     __slots__ = ()
     NAMES = ("model", "messages", "system", "rag")
@@ -40,7 +40,7 @@ class MessagesRequest(ModelRequest):
     ANSWER_LIMITS = ("max_tokens",)
 
     def messages(self) -> Sequence[ConversationMessage]:
-        """At least one message. Raises ApiError 400: no list, a message without a role, or an unreadable `system`."""
+        """At least one. Raises ApiError 400: not a list, a message without a role, or an unreadable `system`."""
         system = self.fields.get("system")
         if not isinstance(system, str | list | None):
             text = f"'system' must be a text or a list of text blocks, got {kind_of(system)}."
@@ -56,11 +56,11 @@ class MessagesRequest(ModelRequest):
         return not any(self.fields.get(name) for name in _MORE_THAN_TEXT)
 
     def insertion(self, text: str, position: Position) -> Sequence[Edit]:
-        """A text block at the end of `system`, so after every `cache_control` block of `system`: the cache stays valid.
+        """A text block at the end of `system`, after all its `cache_control` blocks: the cache stays valid.
 
-        For tail, at the end of the newest user message that asks something, after all tool results of the message. A
-        message of tool results alone gets no text: a model then answers with an empty message. And every round of a
-        tool conversation has the same bytes up to the tool results, so a cache of these bytes stays valid, too.
+        For tail, the newest user message that asks something, after its tool results. A message of tool results alone
+        gets no text: models then answer with an empty message. And every round of a tool conversation keeps the same
+        bytes up to its tool results, so that cache stays valid, too.
         """
         if position == "tail":
             return _at_end(*self._question(), text)
@@ -75,7 +75,7 @@ class MessagesRequest(ModelRequest):
         return _at_end(start, end, system, text)
 
     def _question(self) -> tuple[int, int, Any]:
-        """The content of the newest message that asks something: place and value. The request has a question."""
+        """Place and value of the newest content that asks something. The request must have a question."""
         messages, plain = self.fields["messages"], unescaped(self.raw)
         read = [(index, _read(message)) for index, message in enumerate(messages)]
         index = index_of_question([(index, message.text) for index, message in read if message.role == "user"])
@@ -85,9 +85,9 @@ class MessagesRequest(ModelRequest):
 
 
 def _at_end(start: int, end: int, content: Any, text: str) -> Sequence[Edit]:
-    """The text as a block at the end of a content, which is a text or a list of blocks. start, end: in the body.
+    """Append the text as a block to a content: a text or a list of blocks. start, end: its place in the body.
 
-    Claude Code sends a question as a block at first, as a text later: the blocks before the passages stay the same.
+    Claude Code sends a question first as a block, later as a text: the blocks before our passages stay the same.
     """
     if isinstance(content, str) and content.strip():
         return [Edit(start, start, b'[{"type":"text","text":'), Edit(end, end, b"}," + _block(text) + b"]")]
@@ -101,7 +101,7 @@ def _block(text: str) -> bytes:
 
 
 def _read(message: dict[str, Any]) -> ConversationMessage:
-    """A message of the conversation. A user message that holds only results of tools has the role tool."""
+    """Read one message. A user message that holds only tool results gets the role tool."""
     role, content = message["role"], message.get("content")
     if isinstance(content, str):
         return ConversationMessage(role, content)
@@ -113,9 +113,11 @@ def _read(message: dict[str, Any]) -> ConversationMessage:
 
 
 def _usage_in(start: bytes, end: bytes) -> Tokens | None:
-    """A stream reports the prompt in the first event and the answer near the end; a whole message near its end."""
+    """A stream reports its prompt in the first event and its answer near the end; a whole message, both near the
+    end.
+    """
     usages = [*islice(usages_in(end), 1)]
-    if start.lstrip()[:1] != b"{":  # in a whole message, the content may hold a `usage` of a tool's own
+    if start.lstrip()[:1] != b"{":  # a whole message may hold a tool's own `usage`
         usages += usages_in(start)
     return cumulative_tokens(usages)
 

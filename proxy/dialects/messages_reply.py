@@ -9,7 +9,7 @@ from proxy.dialects.json_body import JsonBody
 from proxy.dialects.replies import ReplyReader, ToolCallPieces, error_text, json_bytes, text_bytes_of
 from proxy.dialects.token_counts import Tokens, cumulative_tokens
 
-# Anthropic's stop reason -> the finish reason of a chat completion; another reason stays.
+# Anthropic's stop reason -> a chat completion's finish reason; any other reason stays.
 _FINISH_REASONS = {
     "end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "model_context_window_exceeded": "length",
     "tool_use": "tool_calls", "refusal": "content_filter",
@@ -17,12 +17,12 @@ _FINISH_REASONS = {
 
 
 class MessageReader(ReplyReader):
-    """Reads a message: the event stream, or the whole object."""
+    """Reads a message, streamed or whole."""
 
     def __init__(self, *, streamed: bool, **options: Any) -> None:
         super().__init__(streamed=streamed, **options)
         self._usages: list[Mapping[str, Any]] = []
-        self._call: ToolCallPieces | None = None  # of the arriving block
+        self._call: ToolCallPieces | None = None  # in the arriving block
 
     def _read_event(self, event: Mapping[str, Any]) -> None:
         kind = event.get("type")
@@ -54,13 +54,13 @@ class MessageReader(ReplyReader):
         self.ended = True
 
     def _begin_block(self, block: Mapping[str, Any]) -> None:
-        """Only blocks of the type `tool_use` are calls for the client; other tools run at the provider."""
+        """Only `tool_use` blocks are calls for the client; other tools run at the provider."""
         self._add(self._answer, block.get("text"))
         self._add(self._reasoning, block.get("thinking"))
         self.text_bytes += text_bytes_of(block.get("text"), block.get("thinking"), block.get("input"))
         self._call = self._tool_call(len(self._calls)) if block.get("type") == "tool_use" else None
         if self._call is not None:
-            given = block.get("input")  # in a stream {}: deltas bring the arguments
+            given = block.get("input")  # in a stream {}: arguments come as deltas
             arguments = json_bytes(given).decode() if isinstance(given, dict) and given else ""
             self._call.add(id=block.get("id"), name=block.get("name"), arguments=arguments)
 
@@ -91,13 +91,13 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def whole_message(request: JsonBody, text: str, tokens: Tokens) -> bytes:
-    """A whole message, with one block of text."""
+    """A whole message, with one text block."""
     message = begun_message(request.fields, usage_of_message(tokens))
     return json_bytes({**message, "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"})
 
 
 def message_frames(request: JsonBody, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
-    """The events of a streamed message, with one block of text."""
+    """A streamed message's events, with one text block."""
     usage = usage_of_message(tokens)
     yield _event("message_start", message=begun_message(request.fields, {**usage, "output_tokens": 1}))
     yield _event("content_block_start", index=0, content_block={"type": "text", "text": ""})
@@ -114,13 +114,13 @@ def _event(kind: str, **members: Any) -> bytes:
 
 
 def begun_message(fields: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, Any]:
-    """A message in progress. fields: the members of the request."""
+    """A message in progress. fields: the request's members."""
     head = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant", "model": fields.get("model")}
     return {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
 
 
 def usage_of_message(tokens: Tokens) -> dict[str, int]:
-    """The `usage` of a message: `input_tokens` leaves out the tokens of the provider's cache."""
+    """A message's `usage`: `input_tokens` leaves out what the provider's cache wrote or read."""
     cached = {"cache_creation_input_tokens": tokens.cache_writes, "cache_read_input_tokens": tokens.cached}
     new = tokens.prompt - tokens.cached - tokens.cache_writes
     return {"input_tokens": new, **cached, "output_tokens": tokens.completion}

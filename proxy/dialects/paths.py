@@ -1,4 +1,4 @@
-"""The dialect of each path. A new dialect is a new entry of the table."""
+"""Which dialect each path speaks. A new dialect is a new entry here."""
 
 from collections.abc import Mapping
 

@@ -1,40 +1,40 @@
 """Provider fields: everything in a model's message beyond its text and the id, name and arguments of each call.
 
-Providers put thoughts and signatures into members of their own, and want the members back with the calls of a round:
-`thinking_blocks` (Claude, through litellm), `extra_content` of a call (Gemini), `reasoning_content` (DeepSeek, Kimi,
-GLM, Qwen), `reasoning` (vLLM, Groq, Cerebras), `reasoning_details` (MiniMax, OpenRouter). DeepSeek, Gemini 3 and
-Anthropic answer 400 without; other models answer worse. So each member goes back under the name and with the value that
-the model sent, also an empty text: DeepSeek refuses a call without `reasoning_content`. Some servers refuse a member
-that they sent (Groq, `reasoning`): `strip_provider_fields` is for them.
+Providers put thoughts and signatures into members of their own, and want them back with a round's calls:
+`thinking_blocks` (Claude, through litellm), `extra_content` in a call (Gemini), `reasoning_content` (DeepSeek, Kimi,
+GLM, Qwen), `reasoning` (vLLM, Groq, Cerebras), `reasoning_details` (MiniMax, OpenRouter). Without them, DeepSeek,
+Gemini 3 and Anthropic answer 400, and other models answer worse. So each member goes back exactly as the model sent it,
+even an empty text: DeepSeek refuses a call without `reasoning_content`. Some servers refuse what they sent themselves
+(Groq, `reasoning`): `strip_provider_fields` is for them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-# Left out: members that the gateway writes, and members that a request does not have. `function_call` repeats a call;
-# OpenAI takes only the id of `audio`; the others (`executed_tools` is Groq's) are for people to read.
+# Left out: members that we write, and members that requests do not have. `function_call` repeats a call; OpenAI takes
+# only an id for `audio`; the others (`executed_tools` is Groq's) are for people to read.
 _NOT_SENT = {"role", "content", "refusal", "tool_calls"} | {
     "function_call", "audio", "annotations", "citations", "images", "executed_tools",
 }  # fmt: skip
 _NOT_SENT_OF_CALL = {"index", "id", "type"}
 _NOT_SENT_OF_FUNCTION = {"name", "arguments", "input"}
-# Texts in which two equal pieces are two pieces. Another text that comes again with the same value counts once.
+# Texts that stream: two equal pieces are two pieces. Any other text that comes again unchanged counts once.
 _STREAMED = {"reasoning_content", "reasoning", "thinking", "text", "summary"}
-_ENDS = {"signature", "data"}  # members that end an item: a further piece begins the next item
-_MOST_LEVELS = 50  # of a value; orjson writes 254
+_ENDS = {"signature", "data"}  # these end an item: a further piece begins the next
+_MOST_LEVELS = 50  # of nesting; orjson writes 254
 
 Json = dict[str, Any]
 
 
 class ProviderFields:
-    """Collects the provider fields of one message, from stream pieces or from the whole message."""
+    """Collects one message's provider fields, from stream pieces or from the whole message."""
 
     def __init__(self) -> None:
         self._message: Json = {}
         self._calls: dict[int, Json] = {}
 
     def read(self, message: Mapping[str, Any], numbers: Sequence[int]) -> None:
-        """Read a piece of the message. numbers: of the call of each piece in `tool_calls`; -1: none."""
+        """Read a piece of the message. numbers: which call each piece in `tool_calls` belongs to; -1: none."""
         _add_members(self._message, _without(message, _NOT_SENT), 0)
         for number, call in numbered_calls(message, numbers):
             fields = _without(call, _NOT_SENT_OF_CALL)
@@ -50,20 +50,20 @@ class ProviderFields:
         return members
 
     def call(self, number: int) -> Json:
-        """The provider fields of a call; `function` has those of its function."""
+        """A call's provider fields; those of its function are in `function`."""
         members: Json = _joined(self._calls.get(number, {}))
         return members
 
 
 def numbered_calls(message: Mapping[str, Any], numbers: Sequence[int]) -> Iterator[tuple[int, Json]]:
-    """The number and the piece of each call in a piece of a message. numbers: as the reader counts; -1: none."""
+    """Number and piece of each call in a message piece. numbers: as the reader counts; -1: none."""
     calls = message.get("tool_calls")
     pieces = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     return zip(numbers, pieces, strict=False)
 
 
 def provider_field_names(message: Mapping[str, Any]) -> set[str]:
-    """The names of the provider fields of a message and its calls."""
+    """Names of the provider fields in a message and its calls."""
     calls = message.get("tool_calls") or ()
     inner = (one for call in calls for name in ("function", "custom") for one in call.get(name, ()))
     names = {*message, *(name for call in calls for name in call), *inner}
@@ -71,7 +71,7 @@ def provider_field_names(message: Mapping[str, Any]) -> set[str]:
 
 
 def strip_provider_fields(message: Mapping[str, Any]) -> Json:
-    """The message with the text and the calls alone."""
+    """The message with nothing but its text and calls."""
     names = provider_field_names(message)
     kept = {name: value for name, value in message.items() if name not in names}
     if "tool_calls" in kept:
@@ -101,7 +101,7 @@ def _add_members(known: Json, piece: Mapping[str, Any], level: int) -> None:
 
 
 def _added(known: Any, piece: Any, level: int, *, streamed: bool = False) -> Any:
-    """The value so far with one more piece. A piece of another type replaces the value."""
+    """Add a piece to the value so far. A piece of another type replaces it."""
     if isinstance(piece, str):
         if not isinstance(known, _Text):
             return _Text([piece])
@@ -120,9 +120,9 @@ def _added(known: Any, piece: Any, level: int, *, streamed: bool = False) -> Any
 
 
 def _add_items(known: list[Any], pieces: Sequence[Any], level: int) -> None:
-    """Add the items of a list: a piece with the `index`, `type` and `id` of an item continues the item.
+    """Add list items: a piece with an item's `index`, `type` and `id` continues it.
 
-    Without an index, the first piece continues the last item, if the item is an open text of the same type.
+    Without an index, the first piece continues the last item, if that is an open text of the same type.
     """
     count = len(known)
     for number, piece in enumerate(pieces):
@@ -144,7 +144,7 @@ def _is_open(item: Any) -> bool:
 
 
 def _same(item: Any, piece: Json, names: Sequence[str]) -> bool:
-    """Whether the members that both have are equal."""
+    """Whether members that both have are equal."""
     if not isinstance(item, dict):
         return False
     shared = [name for name in names if item.get(name) is not None and piece.get(name) is not None]

@@ -1,8 +1,8 @@
-"""Text of a document to text that is safe to quote to a model, without invisible characters, delimiters and tokens.
+"""Makes document text safe to quote to a model: no invisible characters, delimiters or tokens.
 
-Quoted text cannot close the delimiters of the block that `inject` makes, begin another passage, or pose as another
-speaker by a chat template's token ("<|im_start|>") or a transcript's line ("Human:"). One space breaks a look-alike, so
-people and models still read the look-alike; all other text keeps every byte. Quoting quoted text makes no change.
+Quoted text cannot close the block that `inject` makes, begin another passage, or pose as another speaker with a chat
+template's token ("<|im_start|>") or a transcript's line ("Human:"). One space breaks a look-alike, so people and models
+can still read it; all other text keeps every byte. Quoting twice changes nothing.
 """
 
 import re
@@ -13,8 +13,8 @@ from itertools import accumulate
 from typing import Protocol
 
 # Control characters except line feed and tab; format characters, also bidirectional; surrogates; private use;
-# noncharacters; and invisible characters of other categories (default-ignorable in Unicode's
-# DerivedCoreProperties.txt): the Tag block, variation selectors, fillers of Hangul, Khmer and Mongolian.
+# noncharacters; and invisible characters in other categories (default-ignorable in Unicode's
+# DerivedCoreProperties.txt): the Tag block, variation selectors, Hangul, Khmer and Mongolian fillers.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
     "\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ue000-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0e"
@@ -26,16 +26,16 @@ _INVISIBLE_ABOVE = re.compile(
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0xF0000, 0x10000))
     + "]"
 )
-# Invisible where they join or part nothing: the joiners, and the sign that shows a character as an emoji.
+# Invisible if they join or part nothing: joiners, and the sign that shows a character as an emoji.
 _JOINING = re.compile("[\u200c\u200d\ufe0f]")
 _EMOJI_SIGN = "\ufe0f"
 # Scripts that write with joiners: Arabic to Mandaic, those of India, Tibetan, Myanmar, Khmer, Mongolian and others.
 _WITH_JOINERS = re.compile(
     "[\u0600-\u0dff\u0f00-\u109f\u1780-\u18af\u1b00-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00011000-\U00011fff]"
 )
-_VIRAMA = 9  # the canonical combining class of a sign after which a joiner shapes the letter before
+_VIRAMA = 9  # combining class of a sign after which a joiner shapes the letter before
 # Twins: characters that NFKC writes in printable ASCII: full-width, small, raised, circled and mathematical forms,
-# ligatures. _PLAIN maps each twin to the ASCII characters.
+# ligatures. _PLAIN maps each twin to ASCII.
 _PLAIN = {
     code: plain
     for first, last in (
@@ -68,13 +68,13 @@ _PLAIN |= {
 _TWINS, _TWINS_ABOVE = (
     re.compile("[" + "".join(chr(code) for code in _PLAIN if (code > 0xFFFF) is above) + "]") for above in (False, True)
 )
-_ABOVE = re.compile("[\U00010000-\U0010ffff]")  # apart from the basic plane: one class for both is twenty times slower
+_ABOVE = re.compile("[\U00010000-\U0010ffff]")  # not with the basic plane: one class for both is twenty times slower
 # Invisible characters that `str.isprintable` counts as printable.
 _PRINTABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _OTHER_LINE_FEEDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 
-# Tokens of the chat templates of common model families, and the line that ends a passage. A token's name that is also
-# an ordinary word counts only in capital letters.
+# Chat template tokens of common model families, and the line that ends a passage. A token's name that is also an
+# ordinary word counts only in capital letters.
 _TOKENS = re.compile(
     r"""
     < (?=
@@ -108,8 +108,8 @@ _TOKENS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-# The beginning of another speaker's line in a transcript: "Human:", "### System:", "**Assistant**:". The pattern begins
-# with the line feed, which a search finds fast.
+# How another speaker's line begins in a transcript: "Human:", "### System:", "**Assistant**:". The pattern begins with
+# a line feed, which a search finds fast.
 _SPEAKERS = re.compile(
     r"""
     \n [ ]{0,3} (?: [>*_]{1,3} [ \t]* ){0,3}
@@ -119,14 +119,14 @@ _SPEAKERS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-# A line that looks like the first line of a passage.
+# A line that looks like a passage's first line.
 _BEGINNINGS = re.compile(r"\n[^\S\n]*\[(?=\d+\][^\n]*\(source:)", re.IGNORECASE)
 _PLAIN_LABEL = re.compile(r"[\w ./-]*", re.ASCII)
 _SOURCES = re.compile(r"\((?=source\s*:)", re.IGNORECASE)
 
 
 def quoted(text: str) -> str:
-    """The text, safe between the delimiters of a passage."""
+    """The text, safe between a passage's delimiters."""
     text = "\n" + _visible(text)
     for structure in (_TOKENS, _SPEAKERS, _BEGINNINGS):
         text = _broken(structure, text)
@@ -134,16 +134,16 @@ def quoted(text: str) -> str:
 
 
 def _broken(structure: re.Pattern[str], text: str) -> str:
-    """The text with a space after each match, also if the text spells the match with twins, as "＜" for "<".
+    """Put a space after each match, even one spelled with twins, as "＜" for "<".
 
-    A tokenizer that normalises text (NFKC, as SentencePiece does) reads a twin as the ASCII character.
+    A tokenizer that normalises text (NFKC, as SentencePiece does) reads a twin as ASCII.
     """
     if not _has_twins(text):
         return structure.sub(r"\g<0> ", text)
     plain = text.translate(_PLAIN)
     if structure.search(plain) is None:
         return text
-    ends = list(accumulate(len(_PLAIN.get(ord(char), char)) for char in text))  # the end of each character in `plain`
+    ends = list(accumulate(len(_PLAIN.get(ord(char), char)) for char in text))  # where each character ends in `plain`
     pieces, done = [], 0
     for match in structure.finditer(plain):
         end = bisect_left(ends, match.end()) + 1
@@ -159,7 +159,7 @@ def _has_twins(text: str) -> bool:
 
 
 def quoted_label(text: str) -> str:
-    """The text on one line, safe within the first line of a passage."""
+    """The text on one line, safe within a passage's first line."""
     if _PLAIN_LABEL.fullmatch(text):
         return text
     return _broken(_SOURCES, quoted(" ".join(_visible(text).split())))
@@ -177,7 +177,7 @@ class Quotable(Protocol):
 
 
 def quoted_passages(passages: Sequence[Quotable]) -> str:
-    """The passages with titles and sources, for the result of a tool."""
+    """Passages with titles and sources, for a tool result."""
     return "\n\n".join(f"[{i}] {label}\n{text}" for i, (label, text) in enumerate(shown_passages(passages), 1))
 
 
@@ -191,7 +191,7 @@ def _label(passage: Quotable) -> str:
 
 
 def _visible(text: str) -> str:
-    """The text without invisible characters, and with a line feed for every kind of line end."""
+    """Remove invisible characters, and write every kind of line end as a line feed."""
     line = text.replace("\n", "").replace("\t", "")
     if line.isprintable() and (line.isascii() or _PRINTABLE.search(line) is None):
         return text
@@ -201,11 +201,11 @@ def _visible(text: str) -> str:
 
 
 def _joiner(match: re.Match[str]) -> str:
-    """The sign where a script or an emoji needs it; "" elsewhere, as within a token of a chat template."""
+    """The sign if a script or an emoji needs it; "" elsewhere, as within a chat template's token."""
     text, at, sign = match.string, match.start(), match[0]
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if sign == _EMOJI_SIGN:
-        return sign if _is_emoji(before) or after == "\u20e3" else ""  # U+20E3: the frame of a key
+        return sign if _is_emoji(before) or after == "\u20e3" else ""  # U+20E3: a key's frame
     if sign == "\u200d" and _is_emoji(text[at - 2 : at - 1] if before == _EMOJI_SIGN else before) and _is_emoji(after):
         return sign
     if not _WITH_JOINERS.match(before):

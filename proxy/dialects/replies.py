@@ -1,6 +1,6 @@
-"""A reply's bytes, as they arrive, to text, tool calls, usage, end and error: the base of every dialect's reader.
+"""Turns a reply's bytes, as they arrive, into text, tool calls, usage, end and error: the base of all readers.
 
-The base finds the events in the bytes; a dialect's reader knows the meaning of an event.
+It finds the events; a dialect's reader knows what they mean.
 """
 
 import json
@@ -17,40 +17,40 @@ from proxy.dialects.token_counts import Tokens, tokens_of_reply
 
 MAX_REPLY_BYTES = 64 * 2**20
 _MOST_ERROR_CHARS = 500
-_MOST_FAULTS = 20  # of one error
-_WORDS = ("message", "msg", "detail", "error", "errors")  # members with the words of an error
+_MOST_FAULTS = 20  # in one error
+_WORDS = ("message", "msg", "detail", "error", "errors")  # members that hold an error's words
 _NO_JSON = re.compile("NaN|Infinity")
-_DONE = b"[DONE]"  # ends a stream of OpenAI's; in no dialect is the word the data of another event
+_DONE = b"[DONE]"  # ends OpenAI's streams; means nothing else in any dialect
 
 
 class ReplyTooLong(ValueError):
-    """A reply longer than the reader's limit."""
+    """The reply is longer than its reader's limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     id: str
     name: str
-    arguments: str  # as the model wrote the arguments: JSON, or text for a custom tool; cut off with the reply
-    custom: bool = False  # of a custom tool of chat completions
+    arguments: str  # as the model wrote them: JSON, or text for a custom tool; cut off with the reply
+    custom: bool = False  # a chat completion's custom tool
 
 
 def called_tool(row: Any) -> dict[str, Any] | None:
-    """The member with the name: of a call of a tool, of a piece of a call, or of an entry of `tools`.
+    """The member that holds the name, in a tool call, a piece of one, or an entry of `tools`.
 
-    Empty if the row has no such member; None if the member is not an object.
+    Empty if there is none; None if it is not an object.
     """
     called = (row.get("function") or row.get("custom") or {}) if isinstance(row, dict) else None
     return called if isinstance(called, dict) else None
 
 
 def tool_name(row: Any) -> str:
-    """The name in an entry of `tools`, in a call of a tool, or in a piece of a call; "": no name."""
+    """The name in an entry of `tools`, a tool call or a piece of one; "": no name."""
     return str((called_tool(row) or {}).get("name") or "")
 
 
 def content_text(content: object) -> str:
-    """The text of the content of a reply; some providers send a list of parts."""
+    """A reply's content as text; some providers send a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else ()
@@ -58,12 +58,12 @@ def content_text(content: object) -> str:
 
 
 def arguments_text(arguments: object) -> str:
-    """The arguments of a call, or a piece, as text. Some servers write the arguments as a JSON object."""
+    """A call's arguments, or a piece of them, as text. Some servers write them as a JSON object."""
     return json_bytes(arguments).decode() if isinstance(arguments, dict) else _text(arguments)
 
 
 class ToolCallPieces:
-    """A tool call that arrives in pieces: the first id and name, and the joined arguments."""
+    """A tool call that arrives in pieces: its first id and name, and its joined arguments."""
 
     def __init__(self) -> None:
         self.id = self.name = ""
@@ -71,9 +71,9 @@ class ToolCallPieces:
         self._arguments: list[str] = []
 
     def add(self, *, id: object = "", name: object = "", arguments: object = "", custom: bool = False) -> None:
-        """Add a piece; another value than a text adds nothing."""
+        """Add a piece; values that are not texts add nothing."""
         self.id = self.id or _text(id)
-        if not any(self._arguments):  # some servers write the name in pieces, others the whole name in each piece
+        if not any(self._arguments):  # some servers split the name, others repeat it in each piece
             piece = _text(name)
             self.name = piece if piece.startswith(self.name) else self.name + piece
         self._custom = self._custom or custom
@@ -81,7 +81,7 @@ class ToolCallPieces:
 
     @property
     def came_whole(self) -> bool:
-        """Whether the first piece with arguments had all arguments."""
+        """Whether the first piece with arguments had them all."""
         first = next(filter(None, self._arguments), "")
         return first.startswith("{") and isinstance(json_of(first.encode("utf-8", "replace")), dict)
 
@@ -100,22 +100,22 @@ class ToolCallPieces:
 class ReplyReader(ABC):
     """The state of one reply: readable at any time, complete after `close`.
 
-    Time is linear in the bytes, however the bytes are cut. A stream takes the memory of the texts and of one frame.
+    Time is linear in the bytes, however they are cut. A stream takes memory for its texts and one frame.
     """
 
     def __init__(self, *, streamed: bool, max_bytes: int = MAX_REPLY_BYTES, keep_text: bool = True) -> None:
-        """streamed: the reply is an event stream, else a JSON value.
+        """streamed: whether to expect an event stream; else a JSON value.
 
-        keep_text: False where only the usage and the end matter; the reader then has no texts and no tool calls.
+        keep_text: False if only usage and end matter; the reader then has neither texts nor tool calls.
         """
-        self.id = ""  # by which a later request continues the reply, where the dialect has such ids
+        self.id = ""  # for a later request to continue from, if the dialect has such ids
         self.finish_reason: str | None = None
         self.usage: Tokens | None = None  # as reported so far
-        self.text_bytes = 0  # of all texts and calls, in all answers, without the marks of JSON
-        self.error = ""  # an error that the reply reports, on one line
-        self.has_text = False  # whether the answer is a text; an empty text counts
-        self.first_text_ms: float | None = None  # of the answer or of reasoning
-        self.ended = False  # by the reply's own mark
+        self.text_bytes = 0  # texts and calls, in all answers, without JSON's own marks
+        self.error = ""  # as reported in the reply, on one line
+        self.has_text = False  # whether the answer is text, even an empty one
+        self.first_text_ms: float | None = None  # answer or reasoning
+        self.ended = False  # by its own mark
         self._streamed = streamed
         self._max_bytes = max_bytes
         self._keep_text = keep_text
@@ -127,10 +127,10 @@ class ReplyReader(ABC):
         self._reasoning: list[str] = []
         self._calls: list[ToolCallPieces] = []
         self._now_ms = 0.0
-        self._reported_bytes = 0  # `text_bytes` when the usage was reported last
+        self._reported_bytes = 0  # `text_bytes` when usage was last reported
 
     def feed(self, received: bytes, at_ms: float = 0.0) -> None:
-        """Read the next bytes of the body, which arrived at `at_ms`. Raises ReplyTooLong."""
+        """Read the body's next bytes, which arrived at `at_ms`. Raises ReplyTooLong."""
         self._size += len(received)
         if self._size > self._max_bytes:
             raise ReplyTooLong(f"the reply is longer than {_size_text(self._max_bytes)}")
@@ -142,23 +142,23 @@ class ReplyReader(ABC):
             self.read_frame(frame)
 
     def close(self, at_ms: float = 0.0) -> None:
-        """Read the rest, at the end of the body."""
+        """Read what is left when the body has ended."""
         self._now_ms = at_ms
         self._read_data(sse.data_of(self._frames.rest()) if self._streamed else b"".join(self._pieces))
 
     @property
     def answer(self) -> str | None:
-        """The text of the first answer, or of the refusal in place of an answer; None: neither."""
+        """The first answer's text, or the refusal in its place; None: neither."""
         return _joined(self._answer) or _joined(self._refusal) or None
 
     @property
     def refused(self) -> bool:
-        """Whether the reply marks the answer as a refusal."""
+        """Whether the answer is marked as a refusal."""
         return not _joined(self._answer) and bool(_joined(self._refusal))
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The tool calls of the first answer, in order."""
+        """Tool calls in the first answer, in order."""
         return [pieces.call() for pieces in self._calls]
 
     @property
@@ -166,7 +166,7 @@ class ReplyReader(ABC):
         return self.ended or self.finish_reason is not None
 
     def tokens(self, request: bytes) -> Tokens:
-        """The tokens of the reply, as `tokens_of_reply`. request: the body, for an estimate."""
+        """The reply's tokens, as `tokens_of_reply` counts. request: its body, for an estimate."""
         final = self.whole and self._reported_bytes == self.text_bytes
         return tokens_of_reply(self.usage, self.text_bytes, request, final=final)
 
@@ -174,7 +174,7 @@ class ReplyReader(ABC):
         self._read_data(sse.data_of(frame))
 
     def read_event(self, event: Mapping[str, Any]) -> None:
-        """Read an event of the stream, or the whole reply."""
+        """Read one streamed event, or the whole reply."""
         before = self.usage
         self._read_event(event)
         if self.usage is not before:
@@ -182,7 +182,7 @@ class ReplyReader(ABC):
 
     @abstractmethod
     def _read_event(self, event: Mapping[str, Any]) -> None:
-        """Read the event; count the bytes of its texts and calls in `text_bytes`."""
+        """Read the event; add its texts and calls to `text_bytes`."""
 
     def _read_data(self, data: bytes | None) -> None:
         if data is None:
@@ -195,7 +195,7 @@ class ReplyReader(ABC):
             self.read_event(event)
 
     def _add(self, texts: list[str], text: object) -> None:
-        """Add a piece of text, and note the time of the first piece."""
+        """Add a piece of text, and note when the first one came."""
         if isinstance(text, str) and texts is self._answer:
             self.has_text = True
         if isinstance(text, str) and text:
@@ -205,7 +205,7 @@ class ReplyReader(ABC):
                 self.first_text_ms = self._now_ms
 
     def _tool_call(self, index: int) -> ToolCallPieces | None:
-        """The pieces of tool call `index`, the next one included; None for an index beyond, or without texts."""
+        """The pieces of tool call `index`, which may be the next one; None beyond that, or without texts."""
         if not self._keep_text or not 0 <= index <= len(self._calls):
             return None
         if index == len(self._calls):
@@ -214,7 +214,7 @@ class ReplyReader(ABC):
 
 
 def text_bytes_of(*texts: object) -> int:
-    """The bytes of texts: of strings, of JSON objects, and of the texts of lists of parts."""
+    """How many bytes texts have: strings, JSON objects, and texts in lists of parts."""
     return sum(
         len(text.encode("utf-8", "replace")) if isinstance(text, str) else len(json_bytes(text)) if text else 0
         for text in (content_text(each) if isinstance(each, list) else each for each in texts)
@@ -223,13 +223,13 @@ def text_bytes_of(*texts: object) -> int:
 
 
 def error_text(error: object) -> str:
-    """The words of an error, in OpenAI's shape or another shape, on one line; "" for an error without words."""
+    """An error's words, in OpenAI's shape or another, on one line; "" if it has none."""
     text = " ".join(_words_of(error).split())
     return text if len(text) <= _MOST_ERROR_CHARS else text[:_MOST_ERROR_CHARS] + "…"
 
 
 def _words_of(error: object) -> str:
-    """FastAPI and pydantic write a list of faults, each with the place (`loc`) and the words (`msg`)."""
+    """FastAPI and pydantic write a list of faults, each with a place (`loc`) and words (`msg`)."""
     if isinstance(error, str):
         return error
     if isinstance(error, list):
@@ -243,7 +243,7 @@ def _words_of(error: object) -> str:
 
 
 def read_error(body: bytes) -> tuple[str, str]:
-    """The words and the code of an error answer's body, whatever the shape; "" where the body has no code."""
+    """An error body's words and code, whatever its shape; "" if it has no code."""
     row = json_of(body)
     error = row.get("error", row) if isinstance(row, dict) else body.decode("utf-8", "replace")
     code = error.get("code") if isinstance(error, dict) else ""
@@ -251,7 +251,7 @@ def read_error(body: bytes) -> tuple[str, str]:
 
 
 def json_of(data: bytes) -> Any:
-    """The JSON value, half a surrogate pair allowed; None if the data is not JSON."""
+    """Read JSON, allowing half a surrogate pair; None if the data is not JSON."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -262,12 +262,12 @@ def json_of(data: bytes) -> Any:
 
 
 def json_bytes(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
-    """The value as JSON. Half a surrogate pair, of a cut-off text, is escaped, as the client sent the half."""
+    """The value as JSON. Half a surrogate pair, from a cut-off text, is escaped, as the client sent it."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
         text = json.dumps(value)
-    if _NO_JSON.search(text):  # as orjson writes the infinities
+    if _NO_JSON.search(text):  # as orjson writes infinities
         text = json.dumps(json.loads(text, parse_constant=lambda _: None))
     return text.encode("ascii")
 
@@ -277,7 +277,7 @@ def _text(value: object) -> str:
 
 
 def _joined(texts: list[str]) -> str:
-    return "".join(texts).encode("utf-8", "replace").decode()  # no half of a surrogate pair
+    return "".join(texts).encode("utf-8", "replace").decode()  # no half surrogate pairs
 
 
 def _size_text(size: int) -> str:

@@ -30,13 +30,13 @@ _DELETED = re.compile(r"/v1/(?:responses|conversations)/([\w-]+)")
 
 
 def stored_id(path: str) -> str:
-    """The id of the stored response or conversation of a path; "" for another path."""
+    """The stored response or conversation that a path names; "" for other paths."""
     found = _DELETED.fullmatch(path)
     return "" if found is None else found[1]
 
 
 def stored_methods(path: str) -> Sequence[str]:
-    """The methods for a path of a stored response; () for another path."""
+    """Methods allowed on a stored response's path; () for other paths."""
     found = _STORED.fullmatch(path)
     return () if found is None else _STORED_METHODS[found[1]]
 
@@ -50,7 +50,7 @@ class ResponsesRequest(ModelRequest):
     def messages(self) -> Sequence[ConversationMessage]:
         """Empty without `instructions` and `input`. Raises ApiError 400: `input` is neither a text nor a list.
 
-        An item without a role counts as a call or as the result of a tool.
+        An item without a role counts as a tool call or a tool result.
         """
         read = []
         if isinstance(instructions := self.fields.get("instructions"), str):
@@ -73,12 +73,12 @@ class ResponsesRequest(ModelRequest):
         return read
 
     def wants_only_text(self) -> bool:
-        """A response that the provider stores counts as more: a second request would store a second response."""
+        """A stored response counts as more: a second request would store a second one."""
         return self.fields.get("store") is False and not any(self.fields.get(name) for name in _MORE_THAN_TEXT)
 
     @property
     def stored(self) -> bool:
-        """OpenAI stores a response by default."""
+        """OpenAI stores responses by default."""
         return self.fields.get("store") is not False
 
     @property
@@ -93,8 +93,8 @@ class ResponsesRequest(ModelRequest):
     def insertion(self, text: str, position: Position) -> Sequence[Edit]:
         """At the end of `instructions`; for tail, a developer item before the newest question.
 
-        A stored prompt may have instructions of its own, which `instructions` would replace: with `prompt` alone, the
-        text goes into a developer item, too.
+        A stored prompt may have its own instructions, which `instructions` would replace: with `prompt` alone, the text
+        goes into a developer item, too.
         """
         instructions = self.fields.get("instructions")
         for_item = position == "tail" or not isinstance(instructions, str | None)
@@ -110,9 +110,9 @@ class ResponsesRequest(ModelRequest):
         return [Edit(end - 1, end - 1, orjson.dumps("\n\n" + text if instructions else text)[1:-1])]
 
     def _developer_item(self, text: str) -> Sequence[Edit]:
-        """Before the newest question. Without a user item, after the last item: a result of a tool stays next to the
-        call, which the provider has stored. The request has an item: the gateway searches for a user item's text, or
-        for the question that an item of this request continues.
+        """Before the newest question. Without a user item, after the last item: a tool result stays next to its call,
+        which the provider has stored. There is always an item: we search for a user item's text, or for the question
+        that an item here continues.
         """
         given, plain = self.fields["input"], unescaped(self.raw)
         start = value_at(self.raw, self.members["input"])
@@ -134,7 +134,7 @@ def _id_of(given: Any) -> str:
 
 
 def _error_frame(error: ApiError, _request_id: str) -> bytes:
-    """An `error` event with the members of OpenAI's reference, and with `error`, for which the SDKs look."""
+    """An `error` event with the members in OpenAI's reference, plus `error`, which the SDKs look for."""
     row = {"type": "error", "code": error.code, "message": error.message, "param": error.param}
     return b"event: error\n" + sse.frame(orjson.dumps({**row, **orjson.loads(error.body())}))
 
@@ -144,7 +144,7 @@ RESPONSES = Dialect(
     key_header=b"authorization",
     reader=ResponseReader,
     parse=ResponsesRequest.parse,
-    usage_in=usage_in,  # the last event repeats the response, with `usage` near the end
+    usage_in=usage_in,  # the last event repeats the response, `usage` near its end
     reply=response,
     reply_frames=response_frames,
     error_body=lambda error, _: error.body(),

@@ -12,14 +12,14 @@ from proxy.dialects.json_body import JsonBody
 from proxy.dialects.replies import ReplyReader, error_text, json_bytes, text_bytes_of
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
-OWN_ID = "resp_ragway_"  # the beginning of the id of a response that the gateway wrote, and did not store
+OWN_ID = "resp_ragway_"  # begins ids of responses that we wrote and did not store
 _OWN_ITEM = re.compile(r"[a-z]+_(ragway_\w+)_\d+")
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _CALL_PIECES = (
     "response.function_call_arguments.delta",
     "response.custom_tool_call_input.delta",
 )
-# Members of a response that repeat the request, and the values of members missing in the request.
+# Members that repeat the request, with the values to use if it lacks them.
 _REPEATED: Mapping[str, Any] = {
     **dict.fromkeys(("instructions", "max_output_tokens", "previous_response_id", "temperature", "top_p")),
     "metadata": {},
@@ -31,7 +31,7 @@ _REPEATED: Mapping[str, Any] = {
 
 
 class ResponseReader(ReplyReader):
-    """Reads a response: the event stream, or the whole object."""
+    """Reads a response, streamed or whole."""
 
     def _read_event(self, event: Mapping[str, Any]) -> None:
         kind = str(event.get("type", ""))
@@ -61,7 +61,7 @@ class ResponseReader(ReplyReader):
             self.error = error_text(event["error"])
 
     def _read_id(self, answer: object) -> None:
-        """The first event of a stream has the response, with the id."""
+        """A stream's first event has the response, with its id."""
         if isinstance(answer, dict) and isinstance(answer.get("id"), str):
             self.id = answer["id"]
 
@@ -75,9 +75,9 @@ class ResponseReader(ReplyReader):
             self._add(self._reasoning, part.get("text"))
 
     def _begin_call(self, item: Mapping[str, Any]) -> None:
-        """A call for the client, with the arguments in the item so far.
+        """A call for the client, with its arguments so far.
 
-        A tool of the provider's own, as a web search, has no `call_id`.
+        A provider's own tool, such as a web search, has no `call_id`.
         """
         called = str(item.get("type", "")).endswith("_call") and isinstance(item.get("call_id"), str)
         if called and (pieces := self._tool_call(len(self._calls))) is not None:
@@ -85,7 +85,7 @@ class ResponseReader(ReplyReader):
             pieces.add(id=item["call_id"], name=item.get("name"), arguments=arguments)
 
     def _end(self, answer: object) -> None:
-        """The state of a response: the status, the usage, the error."""
+        """A response's status, usage and error."""
         if not isinstance(answer, dict):
             return
         details, usage = answer.get("incomplete_details"), answer.get("usage")
@@ -104,7 +104,7 @@ class ResponseReader(ReplyReader):
 
 
 def _bytes_of_event(kind: str, event: Mapping[str, Any]) -> int:
-    """The bytes of the texts and calls that an event adds; the events that end an item repeat the item."""
+    """How many bytes of text and calls an event adds; events that end an item repeat it."""
     if kind.endswith(".delta"):
         return 0 if ".audio." in kind else text_bytes_of(event.get("delta"))
     return sum(map(_bytes_of, _objects(event.get("output")))) if event.get("object") == "response" else 0
@@ -121,12 +121,12 @@ def _objects(value: object) -> list[Mapping[str, Any]]:
 
 
 def response(request: JsonBody, text: str, tokens: Tokens) -> bytes:
-    """A whole response to a request, with one message."""
+    """A whole response, with one message."""
     return json_bytes(_completed(envelope(request.fields), _message(), text, tokens))
 
 
 def response_frames(request: JsonBody, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
-    """The events of a streamed response, with a single message."""
+    """A streamed response's events, with a single message."""
     begun, message, said = envelope(request.fields), _message(), ""
     place = {"item_id": message["id"], "output_index": 0, "content_index": 0}
 
@@ -166,7 +166,7 @@ def usage_of(tokens: Tokens) -> dict[str, Any]:
 
 
 def envelope(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A response in progress. fields: the members of the request. The gateway stores no response."""
+    """A response in progress. fields: the request's members. We store no response."""
     repeated = {name: fields.get(name, value) for name, value in _REPEATED.items()}
     state: dict[str, Any] = {
         "status": "in_progress",
@@ -180,12 +180,12 @@ def envelope(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def item_id(kind: str, response_id: str, number: int) -> str:
-    """The id of an item of a response of the gateway; the id names the response. kind: msg, fc, ctc or rs."""
+    """An id for an item in one of our responses; it names the response. kind: msg, fc, ctc or rs."""
     return f"{kind}_{response_id.removeprefix('resp_')}_{number}"
 
 
 def response_of_item(id: object) -> str:
-    """The id of the gateway's response that has an item; "" for an item of a provider."""
+    """Which of our responses has this item; "" for a provider's item."""
     found = _OWN_ITEM.fullmatch(id) if isinstance(id, str) else None
     return "" if found is None else f"resp_{found[1]}"
 

@@ -1,6 +1,6 @@
 """Event-stream frames (text/event-stream) built and split; no I/O.
 
-A frame is all bytes up to and including a blank line, as received; the frames and the rest, joined, are the input.
+A frame is all bytes up to and including a blank line, as received: frames and rest, joined, are the input.
 Line ends are LF, CRLF or CR: https://html.spec.whatwg.org/multipage/server-sent-events.html.
 """
 
@@ -9,25 +9,25 @@ from collections.abc import Iterable
 
 DONE = b"data: [DONE]\n\n"
 
-# One line end; a CR at the end of the input does not count yet, because an LF may follow.
+# One line end; a CR at the input's end does not count yet, because an LF may follow.
 _LINE_END = rb"(?:\r\n|\n|\r(?!\n|\Z))"
 _BLANK_LINE = re.compile(_LINE_END + _LINE_END)
 _ANY_LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 def announced_by(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether the headers of a reply announce an event stream."""
+    """Whether reply headers announce an event stream."""
     return dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
 
 
 def frame(data: bytes) -> bytes:
-    """One frame that carries `data`; the data holds no line end."""
+    """One frame with `data`, which holds no line end."""
     return b"data: " + data + b"\n\n"
 
 
 def split(received: bytes) -> tuple[list[bytes], bytes]:
-    """The whole frames of the received bytes, and the rest: the beginning of the next frame."""
-    if b"\r" not in received:  # the usual line end, in a tenth of the time of the regular expression
+    """The whole frames received, and the rest: how the next frame begins."""
+    if b"\r" not in received:  # the usual line end, ten times faster than by regular expression
         *whole, rest = received.split(b"\n\n")
         return [frame + b"\n\n" for frame in whole], rest
     frames, start = [], 0
@@ -38,15 +38,15 @@ def split(received: bytes) -> tuple[list[bytes], bytes]:
 
 
 class FrameSplitter:
-    """Whole frames out of pieces, in time linear in the bytes, however long a frame is."""
+    """Whole frames out of pieces, in linear time, however long a frame is."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []  # of the unfinished frame
-        self._end = b""  # the last bytes, which may belong to a blank line
+        self._end = b""  # last bytes, which may belong to a blank line
         self.rest_bytes = 0
 
     def whole(self, received: bytes) -> list[bytes]:
-        """The frames that the piece completes."""
+        """Frames that this piece completes."""
         seam = self._end + received
         self._parts.append(received)
         if b"\n\n" not in seam and (b"\r" not in seam or _BLANK_LINE.search(seam) is None):
@@ -58,17 +58,17 @@ class FrameSplitter:
         return frames
 
     def last(self, received: bytes) -> list[bytes]:
-        """The frames that the last piece completes, and the rest as a frame."""
+        """Frames that the last piece completes, and what remains as another."""
         frames = self.whole(received)
         return [*frames, rest] if (rest := self.rest()) else frames
 
     def rest(self) -> bytes:
-        """The beginning of the next frame."""
+        """How the next frame begins."""
         return b"".join(self._parts)
 
 
 def data_of(one_frame: bytes) -> bytes | None:
-    """The data of a frame, lines joined by LF; None for a frame without data (a comment, an event alone)."""
+    """A frame's data, lines joined by LF; None if it has none (a comment, an event alone)."""
     lines = []
     text = one_frame.removeprefix(b"\xef\xbb\xbf")
     for line in _ANY_LINE_END.split(text) if b"\r" in text else text.split(b"\n"):

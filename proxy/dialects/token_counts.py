@@ -1,4 +1,4 @@
-"""Tokens of a model call: the count that an upstream reports, and an estimate where the upstream reports no count."""
+"""How many tokens a model call takes: as the upstream reports, or else an estimate."""
 
 import json
 import re
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 BYTES_PER_TOKEN = 4
-ATTACHMENT_TOKENS = 1000  # an image or a sound: the tokens do not follow from the bytes
-# To find base64 in one pass: every sign of base64 becomes the letter x, every other byte a space. A regular expression
-# for runs took 0.5 s for 14 MB of text, and 20 s for 4 MB of words of 1,900 letters.
+ATTACHMENT_TOKENS = 1000  # an image or sound: bytes do not tell its tokens
+# To find base64 in one pass: each base64 character becomes an x, any other byte a space. A regular expression for runs
+# took 0.5 s for 14 MB of text, and 20 s for 4 MB of 1,900-letter words.
 _BASE64 = bytes(
     ord("x" if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "+/=") else " ") for code in range(256)
 )
 _LONG_RUN = b"x" * 2000
-# Within a text the quotes would be escaped, so a match is a member's name.
+# Within a text, quotes would be escaped, so a match is a member's name.
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _TIER = re.compile(rb'"service_tier"\s*:\s*"(\w{1,32})"')
 _DECODER = json.JSONDecoder()
 _MESSAGE_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-_MOST_TOKENS = 10**12  # of one call: no real count is larger, and no column holds the price of a larger count
+_MOST_TOKENS = 10**12  # per call: no real count is larger, and no column could hold its price
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of one model call, or of several calls together."""
+    """Tokens used by one model call, or by several together."""
 
     prompt: int  # injected passages included
     completion: int
@@ -32,9 +32,9 @@ class Tokens:
     reasoning: int = 0  # of the completion
     estimated: bool = False  # the upstream did not report every count
     cache_writes: int = 0  # of the prompt, written to the provider's cache
-    hour_cache_writes: int = 0  # of those, kept for an hour
-    tier: str = field(default="", compare=False)  # of the provider, with a price of its own; "": not named
-    # Of several calls: each call. A price depends on the length of a single prompt.
+    hour_cache_writes: int = 0  # of these, kept for an hour
+    tier: str = field(default="", compare=False)  # the provider's, with its own price; "": not named
+    # Each call, if there are several. Prices depend on the length of a single prompt.
     parts: tuple["Tokens", ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -52,7 +52,7 @@ class Tokens:
 
 
 def estimated_tokens(body: bytes) -> int:
-    """About how many tokens a request's body is: a token for four bytes, a thousand tokens for an attachment."""
+    """A rough estimate for a request body: one token for four bytes, a thousand for an attachment."""
     if len(body) < 4000:
         return -(-len(body) // BYTES_PER_TOKEN)
     signs, size, attachments = body.translate(_BASE64), len(body), 0
@@ -66,15 +66,15 @@ def estimated_tokens(body: bytes) -> int:
 
 
 def holds_attachment(start: bytes) -> bool:
-    """Whether an image or a sound in base64 begins in the first bytes of a JSON body."""
+    """Whether a base64 image or sound begins in a JSON body's first bytes."""
     return _LONG_RUN in start.translate(_BASE64)
 
 
 def tokens_of_reply(reported: Tokens | None, text_bytes: int, request: bytes, *, final: bool) -> Tokens:
-    """The tokens of a reply: as reported, if the report is `final`, else an estimate.
+    """A reply's tokens: as reported, if that is `final`, else an estimate.
 
-    A report is not final if more text came after the report, as a message reports the prompt at the beginning, or if
-    the reply did not come to its end: nobody knows the rest of a reply that the client leaves.
+    A report is not final if more text came after it (a message reports its prompt at the beginning), or if the reply
+    did not reach its end: when a client leaves, nobody knows the rest.
     """
     if reported is not None and final:
         return reported
@@ -84,9 +84,9 @@ def tokens_of_reply(reported: Tokens | None, text_bytes: int, request: bytes, *,
 
 
 def reported_tokens(usage: Mapping[str, Any]) -> Tokens | None:
-    """The counts of OpenAI's `usage`, in the words of chat completions or of responses; None: no count of the prompt.
+    """Counts in OpenAI's `usage`, as chat completions or responses spell them; None: no prompt count.
 
-    Embeddings report the prompt alone.
+    Embeddings report only a prompt.
     """
     prompt = _count(usage, "prompt_tokens", "input_tokens")
     if prompt is None:
@@ -101,11 +101,10 @@ def reported_tokens(usage: Mapping[str, Any]) -> Tokens | None:
 
 
 def cumulative_tokens(usages: Sequence[Mapping[str, Any]]) -> Tokens | None:
-    """The counts of the `usage` objects of one message of Anthropic's API; None: no count.
+    """Counts in the `usage` objects of one Anthropic message; None: no count.
 
-    A later event of a stream repeats or raises the counts of an earlier event, so the largest counts are the counts of
-    the message. Where `iterations` lists all calls of the model, such as a compaction, the sums over the calls count.
-    `input_tokens` leaves out the tokens that the provider's cache wrote or read.
+    Later events repeat or raise earlier counts, so the largest ones hold. If `iterations` lists several model calls,
+    such as a compaction, their sums count. `input_tokens` leaves out what the provider's cache wrote or read.
     """
     totals = [total for usage in usages if (total := _total_of_iterations(usage))] or usages
     most = dict.fromkeys(_MESSAGE_COUNTS, -1)
@@ -139,7 +138,7 @@ def _total_of_iterations(usage: Mapping[str, Any]) -> Mapping[str, int]:
 
 
 def usages_in(end: bytes) -> Iterator[Mapping[str, Any]]:
-    """The `usage` objects in the end of a reply, last object first."""
+    """The `usage` objects near a reply's end, last one first."""
     for found in reversed(list(_USAGE.finditer(end))):
         try:
             usage, _ = _DECODER.raw_decode(end[found.end() - 1 :].decode("utf-8", "replace"))
@@ -149,7 +148,7 @@ def usages_in(end: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def tier_in(end: bytes) -> str:
-    """The service tier that the end of a reply of OpenAI's names last; "": none."""
+    """The service tier named last near the end of an OpenAI reply; "": none."""
     return next((found[1].decode() for found in reversed(list(_TIER.finditer(end)))), "")
 
 
@@ -159,7 +158,7 @@ def _tier(usage: Mapping[str, Any]) -> str:
 
 
 def _count(counts: Mapping[str, Any], *names: str) -> int | None:
-    """The first count among the members; a whole number written as 11.0 is a count, too."""
+    """The first count among these members; a whole number written as 11.0 is one, too."""
     for name in names:
         value = counts.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
