@@ -7,11 +7,11 @@ okapi        rank-bm25 as the lexical arm: the reference and a baseline
 relevance    the units of scores, and the probability of a relevant hit
 fuse         hits of both arms -> one list
 exact_match  candidates that contain the question's exact terms first
-recency      newer documents before older documents of equal fit
-rerank       a cross-encoder reads the first passages with the question and sorts the passages
-pack         hits -> the context within the budget
+recency      newer documents before older ones of equal fit
+rerank       a cross-encoder reads the first passages with the question and sorts them
+pack         hits -> a context within the budget
 copies       whether a passage only repeats another passage
 neighbours   adjacent passages -> one passage
-explain      the trace: the fate of every candidate
-expand       the packed context -> the context shown: neighbours, whole documents, a whole collection
+explain      the trace: what became of every candidate
+expand       packed context -> context shown: neighbours, whole documents, a whole collection
 """

@@ -1,13 +1,13 @@
 """Whether a passage only repeats another passage.
 
-Texts that share nearly all words are not copies: the rules of two years, the sheets of two models and a form that two
-people filled in differ in exactly the fact that somebody asks for. So a copy says the same words in the same order
-under the same title and headings, and each word that differs makes another text: a number, a unit, a name, a "not". A
-model that reads one of six versions takes the version for the only one; a copy too many costs a few hundred tokens.
+Texts that share nearly all words are not copies: two years' rules, two models' data sheets, or one form filled in by
+two people differ in exactly the fact somebody asks for. So a copy says the same words in the same order under the same
+title and headings, and any differing word makes another text: a number, a unit, a name, a "not". A model that reads
+one of six versions takes it for the only one; a copy too many costs a few hundred tokens.
 
-Only differences that say nothing do not count: blanks, line ends, case, markup, punctuation around words, invisible
-characters, hosts of links, and lines at the edges that belong to a web page or a printer (navigation, date of print). A
-word of the question always counts, there and in the path of a file.
+Only meaningless differences are ignored: blanks, line ends, case, markup, punctuation around words, invisible
+characters, link hosts, and lines at the edges that come from a web page or a printer (navigation, print date). A word
+of the question always counts, even there or in a file's path.
 """
 
 import re
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from retrieval.lexical.terms import HAN, KANA, visible
 from retrieval.records.documents import Passage
 
-# The text of a link, and the path. Possessive: an address without an end takes linear time.
+# Link text, and path. Possessive: an address without an end takes linear time.
 _LINK = re.compile(r"\[([^\[\]\n]*)\]\((?:[a-z]{1,9}+:)?+(?://[^()\s/]*+)?+([^()\s]*+)[^()\n]*+\)")
 _LINE_START = re.compile(r"\s*(?:(?:[-*•·]|>(?!\s*\d)|#{1,6})(?:\s+|$))*")  # "+" and "> 5" say something
 _RULE = re.compile(r"[-:=_*~+]{2,}")
@@ -27,11 +27,11 @@ _LENGTH = re.compile(r"[\d.,/]+['\"]")  # feet and inches
 _CASED = re.compile(r"((?<=\d)\s?[a-zA-Zµμ]{1,2}\b|(?<=[\s`]-)[a-zA-Z]\b)")  # mW is not MW, and -f is not -F
 _RAISED = str.maketrans({raised: f"^{digit}" for digit, raised in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})  # 10⁵ is not 105
 _SAME_SIGNS = str.maketrans("‐‑‒–—−’‘ʼ|", "------''' ")
-_AROUND = "([{\"'`*_“”„«»·•"  # the signs before a word that say nothing: not "-5", ".5", "<5", "~5"
+_AROUND = "([{\"'`*_“”„«»·•"  # signs before a word that say nothing: not "-5", ".5", "<5", "~5"
 _AFTER = _AROUND + ")]}.,;:!?。、،؛؟।"
 _INSIDE_HAN = re.compile(rf"(?<=[{HAN}{KANA}])\s+(?=[{HAN}{KANA}])")
 
-# The words around a page's text, in the languages of most pages.
+# Words around a page's text, in the most common languages.
 _NAVIGATION = frozenset(
     """about back contact content cookie cookies docs documentation edit faq footer header help home imprint index legal
     log login logout in main menu navigation next of on out page policy previous print privacy register search share
@@ -54,7 +54,7 @@ _STAMP = re.compile(
 _COPYRIGHT = re.compile(
     r"\W{0,9}(?:copyright|©|\(c\))(?:\W|copyright|\(c\)){0,9}(?:19|20)\d\d\b\D{0,90}(?:(?:19|20)\d\d\b\D{0,90})?"
 )
-# A date, of which the month may be a word, and perhaps a time and a name: not "2023: 110 crowns".
+# A date (its month may be a word), and perhaps a time and a name: not "2023: 110 crowns".
 _YEAR, _MONTH = r"(?:19|20)\d\d", r"[^\W\d]{3,12}\.?"
 _DATE = re.compile(
     rf"(?:{_MONTH},? )?(?:{_YEAR}(?:[./-]\d\d?[./-]\d\d?)?|\d\d?[./-]\d\d?[./-](?:\d\d){{1,2}}|\d\d?/{_YEAR}"
@@ -68,18 +68,18 @@ _SENTENCE_END = ".!?。！？؟।"
 _AFTER_SENTENCE = "\"'”»)*_ \t\r"
 _PROSE = re.compile(r":|[.!?]$")
 _BETWEEN_ITEMS = re.compile(r"\s[|·•]\s|\]\([^()]*\)")
-_COPY_NAMES = frozenset({"copy", "mirror", "kopie", "copie", "copia"})  # a file without a title is named by its file
+_COPY_NAMES = frozenset({"copy", "mirror", "kopie", "copie", "copia"})  # an untitled text goes by its file name
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
     """What a passage says, in comparable words."""
 
-    label: Sequence[str]  # of the title and the headings
+    label: Sequence[str]  # of title and headings
     text: str
-    lines: str  # the same words, each line between line feeds
-    menus: Sequence[frozenset[str]]  # the words of each line of links or names around it
-    words: frozenset[str]  # all words, also the source's and those of lines around the text
+    lines: str  # these words, each line between line feeds
+    menus: Sequence[frozenset[str]]  # words of each line of links or names around it
+    words: frozenset[str]  # all words, also of the source and of lines around the text
 
 
 def said_in(passage: Passage) -> Said:
@@ -101,7 +101,7 @@ def said_in(passage: Passage) -> Said:
 
 
 def repeats(later: Said, earlier: Said, asked: frozenset[str]) -> bool:
-    """Whether the later passage says nothing beyond the earlier one. asked: the question's words."""
+    """Whether the later passage adds nothing to the earlier one. asked: the question's words."""
     if later.label != earlier.label or not (later.text == earlier.text or later.lines in earlier.lines):
         return False
     if (later.words & asked) - earlier.words:
@@ -110,7 +110,7 @@ def repeats(later: Said, earlier: Said, asked: frozenset[str]) -> bool:
 
 
 def said_words(text: str) -> list[str]:
-    """The words of a text, as `Said` has them."""
+    """A text's words, as in `Said`."""
     return [word for line in _comparable(text).split("\n") for word in _words(line)]
 
 
@@ -121,7 +121,7 @@ def _comparable(text: str) -> str:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a line, with the signs that change a word: -5, <5, c++, [ ]."""
+    """A line's words, with signs that change a word: -5, <5, c++, [ ]."""
     if "](" in line:
         line = _LINK.sub(_linked, line)
     if line.lstrip().startswith("|"):
@@ -133,15 +133,16 @@ def _words(line: str) -> list[str]:
 
 
 def _linked(link: re.Match[str]) -> str:
-    """The text of a link, the end of its target, and the parts of its path with a number: a year, a version."""
+    """A link's text, the end of its target, and path segments with a number: a year, a version."""
     *path, end = link[2].split("/")
     return " ".join([link[1], *(part for part in path if any(map(str.isdigit, part))), end])
 
 
 def _around(lines: Sequence[tuple[str, list[str]]]) -> Collection[int]:
-    """The numbers of the lines around the text: from both ends, behind a first heading, too.
+    """Line numbers around the text: from both ends, also below a first heading.
 
-    Below a line that does not end a sentence, navigation may be a list of the text: "The guest may: view, print".
+    After a line that does not end a sentence, apparent navigation may be a list in the text: "The guest may: view,
+    print".
     """
     found: set[int] = set()
     for numbers in (range(len(lines)), range(len(lines) - 1, -1, -1)):
@@ -161,13 +162,13 @@ def _around(lines: Sequence[tuple[str, list[str]]]) -> Collection[int]:
 
 
 def _is_stamp(line: str) -> bool:
-    """Whether a line is the number of a page, a date of print or a copyright."""
+    """Whether a line is a page number, a print date or a copyright."""
     stamp = _STAMP.fullmatch(line)
     return bool((stamp and _DATE.fullmatch(stamp[1])) or _PAGE_NUMBER.fullmatch(line) or _COPYRIGHT.fullmatch(line))
 
 
 def _is_navigation(line: str, words: Sequence[str]) -> bool:
-    """Whether a line has words or items of navigation alone."""
+    """Whether a line has only navigation words or items."""
     if _NAVIGATION.issuperset(words):
         return True
     items = _LINK.sub(r"\1", line)
@@ -176,5 +177,5 @@ def _is_navigation(line: str, words: Sequence[str]) -> bool:
 
 
 def _are_versions(menu: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether two lines are one template with another name in it, as in two paths through one site."""
+    """Whether two lines are one template with different names, as in two paths through one site."""
     return menu != other and 2 * len(menu & other) >= max(len(menu), len(other))

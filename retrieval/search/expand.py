@@ -1,8 +1,8 @@
-"""Expand a packed context: whole documents in place of their chunks, neighbours of chunks, adjacent passages joined.
+"""Expand a packed context: whole documents in place of their chunks, neighbouring chunks, adjacent passages joined.
 
-Also a whole collection if the collection fits the budget. Expansion never exceeds the budget. A search for hits
-(`HitOptions`) adds surroundings to each hit. Texts come from the catalog, read in a thread; neighbours come from the
-store, by ids computed from document and ordinal.
+Also a whole collection if it fits the budget. Expansion never exceeds the budget. A search for hits (`HitOptions`)
+adds surroundings to each hit. Texts come from the catalog, read in a thread; neighbours from the store, by ids
+computed from document and ordinal.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ from retrieval.search.neighbours import (
 )
 from retrieval.stores.base import Store
 
-_MIN_CHUNK_TOKENS = 8  # of a chunk's label alone: skip a collection with too many chunks without reading
-_MAX_CHARS_PER_TOKEN = 8  # a document with more characters cannot be small: skip without reading
-_MAX_JOIN_CHARS = 1_000_000  # read a document up to this place to join two chunks: some 5 ms
+_MIN_CHUNK_TOKENS = 8  # of a chunk's label alone: skip a collection with too many chunks unread
+_MAX_CHARS_PER_TOKEN = 8  # a document with more characters cannot be small: skip it unread
+_MAX_JOIN_CHARS = 1_000_000  # read a document up to here to join two chunks: some 5 ms
 WHOLE_CHARS = 50_000  # a longer document is not shown whole with a hit: some 12,000 tokens
 _CACHED_COLLECTIONS = 100  # cached whole contexts
-_SMALL_CHARS = 100_000  # largest cached document; of a larger document only the piece is read, which takes longer
+_SMALL_CHARS = 100_000  # largest cached document; of a larger one only a piece is read, which takes longer
 _CACHE_CHARS = 8_000_000  # of all cached texts
 Key = tuple[str, int]  # document and revision
 Span = tuple[str, int, int, int]  # document, revision, start, end
 
 
 class Expander:
-    """Expands the chosen passages."""
+    """Expands chosen passages."""
 
     def __init__(self, catalog: Catalog, store: Store, options: SearchOptions) -> None:
         self._catalog = catalog
@@ -53,7 +53,7 @@ class Expander:
     async def expand(
         self, context: Context, hits: Sequence[Hit], tenants: Sequence[str], *, budget_tokens: int
     ) -> Context:
-        """The context expanded as the settings say, at most `budget_tokens` in all. hits: the source of the context."""
+        """The context, expanded as the settings say, at most `budget_tokens` in all. hits: its source."""
         options = self._options
         if options.whole_document_tokens and context.passages:
             context = await self._with_whole_documents(context, budget_tokens)
@@ -63,7 +63,7 @@ class Expander:
         return await self._merge_neighbours(context, budget_tokens) if options.merge_neighbours else context
 
     async def whole_collections(self, sizes: Mapping[str, int], view: View, *, budget_tokens: int) -> Context | None:
-        """All visible passages of these tenants (tenant -> chunks), in a fixed order; None if over the budget."""
+        """All visible passages of these tenants (tenant -> chunks), in a fixed order; None if over budget."""
         if not 0 < sum(sizes.values()) * _MIN_CHUNK_TOKENS <= budget_tokens:
             return None
         key = tuple(sizes), view
@@ -78,10 +78,9 @@ class Expander:
     async def with_surroundings(
         self, hits: Sequence[Hit], tenants: Sequence[str], *, neighbours: int, whole: bool
     ) -> list[Hit]:
-        """The hits with surroundings: the whole document unless long (`whole`), else `neighbours` chunks on each side.
+        """Hits with surroundings: the whole document unless long (`whole`), else `neighbours` chunks on each side.
 
-        The surroundings are of the hit's own revision and document, so every reader of the hit may read the
-        surroundings.
+        Surroundings come from the hit's own revision and document, so whoever may read the hit may read them.
         """
         if not hits or not (neighbours or whole):
             return list(hits)
@@ -102,7 +101,9 @@ class Expander:
         return surrounded
 
     async def _widened(self, hits: Sequence[Hit], tenants: Sequence[str], reach: int) -> dict[str, Passage]:
-        """Hit id -> its passage joined with up to `reach` passages on each side; without hits that cannot be joined."""
+        """Hit id -> its passage joined with up to `reach` passages on each side; hits that cannot be joined are left
+        out.
+        """
         passages = [hit.passage for hit in hits]
         ids = {place_of(hit.passage): hit.id for hit in hits}
         wanted = [id for _, id in _points_around(passages, ids, tenants, reach)]
@@ -128,7 +129,7 @@ class Expander:
         return all(current.get(passage.document) == passage.revision for passage in passages)
 
     async def _merge_neighbours(self, context: Context, budget_tokens: int | None) -> Context:
-        """The same text with adjacent passages joined, each in the place of the best passage."""
+        """The same text with adjacent passages joined, each at its best passage's place."""
         groups = adjacent_runs(context.passages)
         if len(groups) == len(context.passages):
             return context
@@ -140,7 +141,7 @@ class Expander:
         return replace(context, passages=tuple(passages), tokens=tokens)
 
     async def _join_runs(self, groups: Sequence[list[Passage]]) -> list[list[Passage]]:
-        """Each run of passages as one passage; a run stays unchanged if the texts are not spans of the document."""
+        """Each run of passages as one passage; a run stays unchanged if its texts are not spans of the document."""
         texts = [stitch(group) for group in groups]
         unread = [i for i, group in enumerate(groups) if texts[i] is None and group[-1].end <= _MAX_JOIN_CHARS]
         spans = [(groups[i][0].document, groups[i][0].revision, groups[i][0].start, groups[i][-1].end) for i in unread]
@@ -153,7 +154,7 @@ class Expander:
         ]
 
     async def _with_whole_documents(self, context: Context, budget_tokens: int) -> Context:
-        """Small documents in place of their chunks, the best document first."""
+        """Small documents in place of their chunks, best document first."""
         most = self._options.whole_document_tokens
         documents = list(dict.fromkeys(passage.document for passage in context.passages))
         texts = await asyncio.to_thread(self._catalog.short_texts, documents, max_chars=most * _MAX_CHARS_PER_TOKEN)
@@ -175,7 +176,7 @@ class Expander:
     async def _with_neighbours(
         self, context: Context, ids: Mapping[Place, str], tenants: Sequence[str], budget_tokens: int
     ) -> Context:
-        """The context with the chunks around the found chunks, without gaps, as far as the budget allows."""
+        """The context with chunks around those found, without gaps, as far as the budget allows."""
         # A whole document has no neighbours.
         chunks = [passage for passage in context.passages if place_of(passage) in ids]
         wanted = _points_around(chunks, ids, tenants, self._options.neighbours)
@@ -204,10 +205,10 @@ class Expander:
 
 
 class Texts:
-    """Reads pieces of documents' stored texts, with a cache of small documents.
+    """Reads pieces of stored document texts, with a cache of small documents.
 
     Reading a piece from SQL takes .1 ms of CPU, but in a thread, and on a busy machine a thread waits for the
-    processor: 15 ms for half of the questions with twenty processes on two cores. Most documents are small and read
+    processor: 15 ms for half of all questions with twenty processes on two cores. Most documents are small and read
     again. A revision's text never changes, so the cache never becomes stale.
     """
 
@@ -218,7 +219,7 @@ class Texts:
         self._chars = 0
 
     async def spans(self, wanted: Sequence[Span]) -> list[str]:
-        """The text of each span, of current revisions; "" for a text that no longer exists."""
+        """The text of each span, from current revisions; "" if it no longer exists."""
         texts = {span[:2]: self._cache[span[:2]] for span in wanted if span[:2] in self._cache}
         unknown = [span for span in wanted if span[:2] not in texts]
         pieces: Mapping[Span, str] = {}
@@ -229,13 +230,13 @@ class Texts:
         return [texts[span[:2]][span[2] : span[3]] if span[:2] in texts else pieces[span] for span in wanted]
 
     def _read(self, spans: Sequence[Span]) -> tuple[dict[Key, str], dict[Span, str]]:
-        """Small documents' texts, and pieces of the others."""
+        """Texts of small documents, and pieces of the others."""
         short = self._catalog.short_texts([document for document, *_ in spans], max_chars=_SMALL_CHARS)
         large = [span for span in spans if span[:2] not in short]
         return short, dict(zip(large, self._catalog.spans(large), strict=True))
 
     def _remember(self, texts: Mapping[Key, str]) -> None:
-        """Add texts to the cache as most recently used; drop the least recently used texts over the limit."""
+        """Add texts to the cache as most recently used; drop the least recently used over the limit."""
         for key, text in texts.items():
             self._chars += len(text) - len(self._cache.pop(key, ""))
             self._cache[key] = text
@@ -246,7 +247,7 @@ class Texts:
 def _points_around(
     passages: Sequence[Passage], ids: Mapping[Place, str], tenants: Sequence[str], reach: int
 ) -> list[tuple[Passage, str]]:
-    """The points up to `reach` before and after each passage, each with that passage. ids: place -> passage id."""
+    """Points up to `reach` before and after each passage, each with that passage. ids: place -> passage id."""
     tenant_of = {
         place: next(tenant for tenant in tenants if point_id(tenant, *place) == ids[place])
         for place in map(place_of, passages)

@@ -1,4 +1,4 @@
-"""The trace of a search: each candidate, with the reason why the candidate is or is not in the context."""
+"""The trace of a search: each candidate, and why it is or is not in the context."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -20,8 +20,8 @@ def explain(
 ) -> Trace:
     """The trace of one search.
 
-    requested: the candidates whose passages were requested; hits: those that still exist; fates: of the hits after
-    packing; context: after expansion.
+    requested: candidates whose passages were requested; hits: those that still exist; fates: of hits after packing;
+    context: after expansion.
     """
     used, existing = {candidate.id for candidate in relevant.candidates}, {hit.id for hit in hits}
     final: dict[str, Fate] = {candidate.id: "gone" for candidate in requested if candidate.id not in existing}
@@ -40,7 +40,7 @@ def explain(
 
 
 def merge_traces(parts: Sequence[Retrieved], context: Context) -> Trace | None:
-    """The traces of several searches as one, after their contexts were merged into `context`; None without traces."""
+    """Several searches' traces as one, after their contexts were merged into `context`; None without traces."""
     traces = [part.trace for part in parts if part.trace is not None]
     if not traces:
         return None
@@ -70,7 +70,7 @@ def merge_traces(parts: Sequence[Retrieved], context: Context) -> Trace | None:
 
 
 def _final_fates(hits: Sequence[Hit], fates: Mapping[str, Fate], context: Context) -> dict[str, Fate]:
-    """The fates of hits in the final context: expansion may have added text around the hits, or the budget cut hits."""
+    """Fates of hits in the final context: expansion may have added text around them, or the budget cut them."""
     spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for passage in context.passages:
         spans.setdefault((passage.document, passage.revision), []).append((passage.start, passage.end))

@@ -1,7 +1,7 @@
-"""Join adjacent passages of a document into one passage, with one label and without repeated overlap.
+"""Join a document's adjacent passages into one, with one label and without repeated overlap.
 
-A chunk's text is a span of the document's text, and at most blanks separate two adjacent chunks. So a joined passage is
-one span of the stored text. Passages of another kind (generated texts, not spans of the document) stay separate.
+A chunk's text is a span of its document's text, and at most blanks separate two adjacent chunks. So a joined passage
+is one span of stored text. Passages of another kind (generated texts, not spans of the document) stay separate.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +18,9 @@ def place_of(passage: Passage) -> Place:
 
 
 def adjacent_runs(passages: Sequence[Passage]) -> list[list[Passage]]:
-    """The passages in groups without gaps, each group in the document's order.
+    """Passages in groups without gaps, each in document order.
 
-    The groups are sorted by their best passage, the first of the group in `passages`.
+    Groups are sorted by their best passage, the first of each in `passages`.
     """
     rank = {place_of(passage): index for index, passage in enumerate(passages)}
     groups: list[list[Passage]] = []
@@ -33,7 +33,7 @@ def adjacent_runs(passages: Sequence[Passage]) -> list[list[Passage]]:
 
 
 def stitch(run: Sequence[Passage]) -> str | None:
-    """The text of a run whose passages overlap or touch; None if blanks, which no passage has, separate them."""
+    """The text of a run whose passages overlap or touch; None if they are separated by blanks, which no passage has."""
     text = run[0].text
     for before, after in pairwise(run):
         overlap = before.end - after.start
@@ -44,10 +44,10 @@ def stitch(run: Sequence[Passage]) -> str | None:
 
 
 def join(run: Sequence[Passage], text: str) -> list[Passage]:
-    """A run as one passage; text: the document's text from the start of the first to the end of the last passage.
+    """A run as one passage; text: document text from the start of its first to the end of its last passage.
 
-    Returns the run unchanged if the passages are not spans of `text`. The headings are the first passage's headings:
-    the heading of a later section stands in the text.
+    Returns the run unchanged if its passages are not spans of `text`. Headings are the first passage's: a later
+    section's heading stands in the text.
     """
     first, last = run[0], run[-1]
     if any(text[piece.start - first.start : piece.end - first.start] != piece.text for piece in run):
@@ -56,7 +56,7 @@ def join(run: Sequence[Passage], text: str) -> list[Passage]:
 
 
 def tokens_of(passages: Iterable[Passage]) -> int:
-    """The tokens of the passages after joining adjacent passages (in this order)."""
+    """How many tokens these passages have after adjacent ones are joined (in this order)."""
     listed = list(passages)
     return sum(passage.tokens for passage in listed) - sum(
         _saved_by_joining(*pair) for pair in pairwise(listed) if follows(*pair)
@@ -64,7 +64,7 @@ def tokens_of(passages: Iterable[Passage]) -> int:
 
 
 def tokens_saved(passage: Passage, chosen: Mapping[Place, Passage]) -> int:
-    """The tokens saved for `passage` by joining with adjacent passages among the chosen passages."""
+    """How many tokens `passage` saves by joining adjacent chosen passages."""
     document, revision, ordinal = place_of(passage)
     before = chosen.get((document, revision, ordinal - 1))
     after = chosen.get((document, revision, ordinal + 1))
@@ -84,9 +84,9 @@ def follows(first: Passage, second: Passage) -> bool:
 
 
 def ordinals_around(passages: Sequence[Passage], reach: int) -> list[tuple[Passage, int]]:
-    """The other ordinals up to `reach` before and after each passage, each with that passage.
+    """Other ordinals up to `reach` before and after each passage, each with that passage.
 
-    The nearest ordinals come first, and at equal distance those of the best passage.
+    Nearest ordinals come first; at equal distance, the best passage's do.
     """
     taken = {place_of(passage) for passage in passages}
     ordinals = []
@@ -101,7 +101,7 @@ def ordinals_around(passages: Sequence[Passage], reach: int) -> list[tuple[Passa
 
 
 def run_around(passage: Passage, known: Mapping[Place, Passage], reach: int) -> list[Passage]:
-    """The passage with up to `reach` known passages on each side, without gaps."""
+    """A passage with up to `reach` known passages on each side, without gaps."""
     run = [passage]
     for step in (-1, 1):
         for distance in range(1, reach + 1):
@@ -113,10 +113,10 @@ def run_around(passage: Passage, known: Mapping[Place, Passage], reach: int) -> 
 
 
 def _saved_by_joining(first: Passage, second: Passage) -> int:
-    """About the tokens saved by joining two passages: the second passage's label, and the shared text.
+    """About how many tokens joining two passages saves: the second one's label, and shared text.
 
-    Estimated by the share of the second passage's characters: counting the tokens of a text takes longer than packing
-    the context.
+    Estimated from the second passage's share of characters: counting a text's tokens takes longer than packing the
+    context.
     """
     shown = len(shown_text(second.source, second.title, second.headings, second.text))
     repeated = shown - len(second.text) + max(0, first.end - second.start)

@@ -1,11 +1,11 @@
-"""A second lexical arm: rank-bm25's BM25Okapi over the current chunks of each collection.
+"""A second lexical arm: rank-bm25's BM25Okapi over each collection's current chunks.
 
-rank-bm25 is the published reference for the default arm, and a baseline in evaluations. The index is in memory. A
+rank-bm25 is the published reference for the default arm, and a baseline in evaluations. Its index is in memory. A
 collection's first search after a change builds the whole index, in a thread: docs/use/scaling.md has the cost.
 
-rank-bm25 gives a small or negative weight to a word in most passages, and no weight to a word in half of the
-passages: in a collection of 1 passage every score is negative, in one of 2 every score is zero. A hit here is a
-passage that holds a query word, whatever the score.
+rank-bm25 gives a word in most passages a small or negative weight, and a word in half of them none: in a collection of
+1 passage every score is negative, in one of 2 zero. A hit here is a passage that holds a query word, whatever the
+score.
 """
 
 import asyncio
@@ -29,20 +29,20 @@ from retrieval.records.search import ALL, ScoredId, View
 from retrieval.stores.base import Store
 from retrieval.stores.schema import best
 
-_MOST_VIEWS = 32  # of readers and filters, before all are forgotten
+_MOST_VIEWS = 32  # sets of readers and filters, before all are forgotten
 
 
 class OkapiIndex:
-    """The documents and counts of each word, with rank-bm25's statistics.
+    """Each word's documents and counts, with rank-bm25's statistics.
 
-    `BM25Okapi.get_scores` reads every document for every query word. `search` computes the same scores to the last bit
-    from the documents that hold a query word.
+    `BM25Okapi.get_scores` reads every document for every query word. `search` computes the same scores, to the last
+    bit, from only those that hold a query word.
     """
 
     def __init__(
         self, ids: Sequence[str], documents: Sequence[Sequence[str]], passages: Sequence[Passage] = ()
     ) -> None:
-        """documents, passages: the words and the passage of each id; passages decide what a view shows."""
+        """documents, passages: words and passage of each id; passages decide what a view shows."""
         self._ids, self._passages = ids, passages
         self._views: dict[View, NDArray[np.bool_]] = {}
         self._postings: dict[str, tuple[array[int], array[int]]] = {}  # word -> rows of documents, counts
@@ -57,9 +57,9 @@ class OkapiIndex:
             self._norms = bm25.k1 * (1 - bm25.b + bm25.b * np.asarray(bm25.doc_len) / bm25.avgdl)
 
     def search(self, query: Sequence[tuple[str, float]], k: int, view: View = ALL) -> list[ScoredId]:
-        """Return at least the k best documents that hold a query word, with all ties of the last, in no order.
+        """Return at least the k best documents that hold a query word, and all ties with the last, unordered.
 
-        A document's score is the sum over (word, weight) of weight times rank-bm25's score of the word.
+        A document's score sums weight times rank-bm25's score of the word over all (word, weight).
         """
         known = [(word, weight) for word, weight in query if word in self._postings]
         if not known:
@@ -84,7 +84,7 @@ class OkapiIndex:
         return shown
 
     def _scores(self, word: str) -> NDArray[np.float64]:
-        """rank-bm25's score of a word in each document that holds the word, with rank-bm25's rounding."""
+        """rank-bm25's score of a word in each document that holds it, with the same rounding."""
         rows, counts = (np.asarray(part) for part in self._postings[word])
         return np.asarray(self._idf[word] * (counts * (self._k1 + 1) / (counts + self._norms[rows])))
 
@@ -95,13 +95,13 @@ class OkapiArm:
     def __init__(self, catalog: Catalog, store: Store) -> None:
         self._catalog = catalog
         self._store = store
-        self._indexes: dict[str, tuple[float, OkapiIndex]] = {}  # tenant -> time of the last change, and the index
+        self._indexes: dict[str, tuple[float, OkapiIndex]] = {}  # tenant -> time of last change, and index
         self._building: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def search(
         self, tenants: Sequence[str], terms: Sequence[tuple[str, float]], *, k: int, view: View
     ) -> list[ScoredId]:
-        """Return the best `k` points in the view, as `Store.search` does; word rarity is measured among all points."""
+        """Return the view's best `k` points, as `Store.search` does; word rarity is measured among all points."""
         queries = query_vectors(list(dict.fromkeys(tenants)), terms)
         return best([await self._best(tenant, sparse, k, view) for tenant, sparse in queries.items()], k)
 

@@ -9,7 +9,7 @@ from retrieval.records.traces import Fate
 from retrieval.search.copies import Said, repeats, said_in, said_words
 from retrieval.search.neighbours import Place, place_of, tokens_saved
 
-_SHARED_WORDS = 0.5  # of the shorter passage: with fewer, the slower comparison is not needed
+_SHARED_WORDS = 0.5  # of the shorter passage: with fewer, no slower comparison is needed
 _WORD = re.compile(r"\w+")
 _GAPS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 
@@ -17,9 +17,9 @@ _GAPS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 def pack(hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False, question: str = "") -> Context:
     """The first passages of `hits` (best first) that fit: at most `k` passages and `budget_tokens` tokens in all.
 
-    A passage over the budget is skipped; a later, shorter passage may still fit. merge: count adjacent passages as
-    joined (`neighbours`). question: a passage with a word of the question that a better passage lacks is not a copy.
-    `dropped` counts the hits left out.
+    A passage over budget is skipped; a later, shorter one may still fit. merge: count adjacent passages as joined
+    (`neighbours`). question: a passage with a word of the question that a better passage lacks is not a copy.
+    `dropped` counts hits left out.
     """
     return pack_with_fates(hits, k=k, budget_tokens=budget_tokens, merge=merge, question=question)[0]
 
@@ -27,9 +27,9 @@ def pack(hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False
 def pack_with_fates(
     hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False, question: str = ""
 ) -> tuple[Context, dict[str, Fate]]:
-    """As `pack`, with the fate of each examined hit by id."""
+    """As `pack`, with each examined hit's fate by id."""
     chosen: list[Passage] = []
-    places: dict[Place, Passage] = {}  # of the chosen passages, if adjacent passages are joined
+    places: dict[Place, Passage] = {}  # of chosen passages, if adjacent ones are joined
     copies = _Copies(question)
     fates: dict[str, Fate] = {}
     used = 0
@@ -53,7 +53,7 @@ def pack_with_fates(
 
 
 class _Copies:
-    """The chosen passages, to compare further passages with. Most pairs share few words, which ends the comparison."""
+    """Chosen passages, to compare further ones with. Most pairs share few words, which ends the comparison."""
 
     def __init__(self, question: str) -> None:
         self._asked = frozenset(said_words(question))
@@ -80,7 +80,7 @@ class _Copies:
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text, in lower case."""
+    """A text's words, in lower case."""
     text = text.lower()
-    # Twelve passages by the pattern take .3 ms of each question; splitting ASCII text takes half the time.
+    # Twelve passages by pattern take .3 ms per question; splitting ASCII text takes half that time.
     return frozenset(text.translate(_GAPS).split() if text.isascii() else _WORD.findall(text))

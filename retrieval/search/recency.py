@@ -1,9 +1,9 @@
-"""Newer documents before older documents of equal fit: a bounded decay of the score by half-life.
+"""Newer documents before older ones of equal fit: scores decay by half-life, within a bound.
 
-The score is multiplied by 1 - SHARE * (1 - 0.5 ** (age / half_life)): a new document keeps the whole score, a document
-of one half-life loses half of SHARE, an old document at most SHARE. Under reciprocal rank fusion a quarter is the
-distance between the first rank and about the twentieth, so a new document never overtakes a much better fit. The decay
-applies only to relevant candidates, so recency lifts no irrelevant candidate above a threshold.
+A score is multiplied by 1 - SHARE * (1 - 0.5 ** (age / half_life)): a new document keeps its whole score, one of one
+half-life loses half of SHARE, an old one at most SHARE. Under reciprocal rank fusion a quarter is the distance from
+first to about twentieth rank, so a new document never overtakes a much better fit. Only relevant candidates decay, so
+recency lifts no irrelevant one above a threshold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _Scored = TypeVar("_Scored", Candidate, Hit)
 def recent_first(
     ranked: Sequence[_Scored], modified_s: Mapping[str, float], *, now_s: float, half_life_days: float
 ) -> list[_Scored]:
-    """Candidates or hits by decayed score, best first; equal scores keep their order.
+    """Candidates or hits by decayed score, best first; ties keep their order.
 
     modified_s: id -> seconds since the epoch. A missing time (or 0: unknown) counts as an age of one half-life; a
     future time counts as now. Scores must not be negative.
@@ -36,7 +36,7 @@ def recent_first(
 
 
 def recency_weight(modified_s: float, *, now_s: float, half_life_days: float) -> float:
-    """The factor for a document's score: from 1 (modified now) down to 1 - SHARE."""
+    """Factor for a document's score: from 1 (modified now) down to 1 - SHARE."""
     if modified_s <= 0:
         return 1 - SHARE / 2
     age_days = max(0.0, now_s - modified_s) / _DAY_S

@@ -1,22 +1,21 @@
-"""The probability that a search found a relevant passage, from the scores of both arms, calibrated on judged questions.
+"""How probably a search found a relevant passage, from both arms' scores, calibrated on judged questions.
 
 A raw cosine has no fixed meaning (unrelated texts have .05 with one embedder, .7 with another), and a raw BM25 score
-grows with the question and with the collection. So each score is measured in a unit of its own, and the two are added:
+grows with question and collection. So each score gets a unit of its own, and the two are added:
 
     evidence = similarity + 3 * words - expected_max_noise
 
-similarity          standard deviations above the mean cosine of unrelated texts with this embedder (`NullDistribution`)
+similarity          standard deviations above this embedder's mean cosine of unrelated texts (`NullDistribution`)
 words               BM25 score in matches of a word that occurs in only one chunk, divided by the norm of the query's
-                    weights: a question of n words meets chance matches that grow like the root of n
+                    weights: a question of n words has chance matches that grow like the root of n
 expected_max_noise  the largest of n standard normal numbers, about sqrt(2 ln n) for n chunks: in a larger collection
                     the best irrelevant passage looks better
 
-A logistic curve turns the evidence of the best passage into the probability that the collection answers the question,
-assuming that half of all questions have no answer in the collection. docs/why/ranking.md has the measurements on
-judged sets; benchmarks/retrieval/relevance.py made them and also fits the constants below. Without effect: the gap
-between the first and the following candidates, the number of words, the number of the first ten candidates shared by
-both arms. An unmeasured embedder gets the same constants: the constants see no cosine, only the distance from the
-cosines of unrelated texts.
+A logistic curve turns the best passage's evidence into the probability that the collection answers the question,
+assuming that half of all questions have no answer there. docs/why/ranking.md has measurements on judged sets;
+benchmarks/retrieval/relevance.py made them and also fits the constants below. Without effect: the gap between first
+and following candidates, the number of words, how many of their first ten candidates both arms share. An unmeasured
+embedder gets the same constants: they see no cosine, only its distance from cosines of unrelated texts.
 """
 
 import math
@@ -29,10 +28,10 @@ from retrieval.records.search import Candidate
 
 _WORDS = 3.0
 SLOPE, OFFSET = 0.96, -1.86
-# For BM25 alone, where no vectors are searched.
+# For BM25 alone, when no vectors are searched.
 _WORDS_SLOPE, _WORDS_OFFSET = 4.3, -3.15
-# A passage is kept at half the threshold of the question: cutting at the whole threshold drops 2.6 % of the gold
-# passages and 12 % of the irrelevant passages, cutting at half .7 % and 5 %.
+# A passage is kept at half the question's threshold: cutting at the whole threshold drops 2.6 % of gold passages and
+# 12 % of irrelevant ones, cutting at half .7 % and 5 %.
 _PASSAGE_SHARE = 0.5
 # Each question with each of _PASSAGES: 256 unrelated pairs.
 _QUESTIONS = (
@@ -75,7 +74,7 @@ _PASSAGES = (
 
 @dataclass(frozen=True, slots=True)
 class NullDistribution:
-    """The distribution of one embedder's cosine between a question and an unrelated passage."""
+    """How one embedder's cosine between a question and an unrelated passage is distributed."""
 
     mean: float
     deviation: float  # above 0
@@ -92,13 +91,13 @@ class Scale:
 
     @property
     def match(self) -> float:
-        """The unit of BM25 scores: one match of a rarest word, times the query's norm."""
+        """Unit of BM25 scores: one match of a rarest word, times the query's norm."""
         return (self.rarest_idf or 1.0) * self.query_norm or 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RelevantCandidates:
-    """The candidates worth using, in the fused order, and the probability that the best candidate is relevant."""
+    """Candidates worth using, in fused order, and the probability that the best one is relevant."""
 
     candidates: Sequence[Candidate]
     relevance: float
@@ -106,24 +105,24 @@ class RelevantCandidates:
 
 
 def null_distribution(embedder: Embedder) -> NullDistribution:
-    """The null distribution of this embedder. Embeds 32 sentences: 60 ms with the default embedder."""
+    """This embedder's null distribution. Embeds 32 sentences: 60 ms with the default embedder."""
     cosines = embedder.embed_query(_QUESTIONS) @ embedder.embed_documents(_PASSAGES).T
     return NullDistribution(float(cosines.mean()), max(float(cosines.std()), 1e-6))
 
 
 def rarest_idf(chunks: int) -> float:
-    """The IDF of a word that occurs in one chunk of `chunks`: the share of the word's match in a BM25 score.
+    """The IDF of a word that occurs in one chunk of `chunks`: what its match adds to a BM25 score.
 
-    The unit makes BM25 scores comparable between a collection of 5 chunks (1.4) and a collection of 100,000 (11.1).
-    Source: Lucene's BM25 IDF, ln(1 + (N - n + 0.5) / (n + 0.5)) at n = 1, as Qdrant computes the IDF.
+    As a unit, it makes BM25 scores comparable between collections of 5 chunks (1.4) and of 100,000 (11.1). Source:
+    Lucene's BM25 IDF, ln(1 + (N - n + 0.5) / (n + 0.5)) at n = 1, as in Qdrant.
     """
     return math.log(1 + max(chunks - 0.5, 0) / 1.5)
 
 
 def score_scale(null: NullDistribution, sizes: Mapping[str, int], terms: Sequence[tuple[str, float]]) -> Scale:
-    """The scale for one query, with its words in the language of the tenant with most chunks.
+    """The scale for one query, its words in the language of the tenant with most chunks.
 
-    sizes: tenant -> chunks of each searched tenant. terms: the (text, weight) pieces of the query.
+    sizes: searched tenant -> chunks. terms: the query's (text, weight) pieces.
     """
     largest = max(sizes, key=sizes.__getitem__, default="")
     weights = query_vector(terms, language_of(largest)).values
@@ -132,7 +131,7 @@ def score_scale(null: NullDistribution, sizes: Mapping[str, int], terms: Sequenc
 
 
 def keep_relevant(fused: Sequence[Candidate], scale: Scale, *, min_relevance: float) -> RelevantCandidates:
-    """Cut the fused candidates: drop all if the best is below `min_relevance`, else drop the candidates far below."""
+    """Cut fused candidates: drop all if the best is below `min_relevance`, else drop those far below."""
     chances = probabilities(fused, scale)
     best = max(chances, default=0.0)
     if best < min_relevance:
@@ -143,10 +142,10 @@ def keep_relevant(fused: Sequence[Candidate], scale: Scale, *, min_relevance: fl
 
 
 def probabilities(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
-    """For each candidate, the probability of relevance if the candidate were the best.
+    """For each candidate, the probability of relevance if it were the best.
 
-    A candidate not returned by the dense arm counts as similar as the dense arm's last candidate; a candidate not
-    returned by the lexical arm matches no word.
+    A candidate missing from the dense arm counts as similar as that arm's last; one missing from the lexical arm
+    matches no word.
     """
     return [_logistic(evidence) for evidence in _evidence(candidates, scale)]
 

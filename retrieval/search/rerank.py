@@ -1,10 +1,9 @@
-"""Rerank: a cross-encoder reads each of the first passages together with the question; the score replaces the fused
-order.
+"""Rerank: a cross-encoder reads each of the first passages with the question; its scores replace the fused order.
 
-The only door to sentence-transformers' `CrossEncoder`, imported only with a configured model. A pair of 256 tokens
-costs as much as embedding a chunk of 256 tokens, so the number of passages and the time are bounded: past the deadline
-the fused order stays. The model runs in one thread of its own (torch releases the GIL), a few pairs of similar length
-at a time, and checks the clock between batches, so that no work continues for an answered question.
+The only door to sentence-transformers' `CrossEncoder`, imported only if a model is configured. A pair of 256 tokens
+costs as much as embedding a chunk of 256 tokens, so passages and time are bounded: past the deadline the fused order
+stays. The model runs in its own thread (torch releases the GIL), a few pairs of similar length at a time, and checks
+the clock between batches, so that no work continues for an answered question.
 """
 
 import asyncio
@@ -19,11 +18,11 @@ from retrieval.errors import RetrievalError
 from retrieval.records.documents import indexed_text
 from retrieval.records.search import Hit
 
-TOO_LATE = "rerank took too long"  # part of the query's reason when the fused order stays
-RERANK = "rerank"  # the key of the reranker's score in `Hit.scores`
-_MAX_TOKENS = 512  # per pair: the window of most cross-encoders; a longer window makes a long passage slow, not better
+TOO_LATE = "rerank took too long"  # part of the query's reason if the fused order stays
+RERANK = "rerank"  # key of the reranker's score in `Hit.scores`
+_MAX_TOKENS = 512  # per pair: most cross-encoders' window; a longer one makes a long passage slow, not better
 # Pairs per batch; the clock is checked between batches. Twenty pairs of 80 to 270 tokens, six layers of 384: 1.5 s of
-# CPU with batches of one or four, 1.8 s with one batch, which pads more and does not fit the cache.
+# CPU with batches of one or four, 1.8 s with one, which pads more and does not fit the cache.
 _BATCH = 4
 
 
@@ -59,7 +58,7 @@ class CrossEncoderReranker:
     async def scores(self, question: str, texts: Sequence[str], *, deadline_s: float) -> list[float] | None:
         until = time.perf_counter() + deadline_s
         work = asyncio.get_running_loop().run_in_executor(self._thread, self._scores, question, texts, until)
-        # The thread may be busy with other questions, or within a batch: wait for neither past the deadline.
+        # Its thread may be busy with other questions, or within a batch: wait for neither past the deadline.
         done, _ = await asyncio.wait({work}, timeout=deadline_s)
         return work.result() if done else None
 
@@ -118,7 +117,7 @@ def _load(source: str) -> Any:
 async def rerank(
     reranker: Reranker, question: str, hits: Sequence[Hit], *, candidates: int, deadline_s: float
 ) -> list[Hit] | None:
-    """The hits with the first `candidates` sorted by the reranker's score, best first; None past the deadline."""
+    """Hits with the first `candidates` sorted by reranker score, best first; None past the deadline."""
     first = hits[:candidates]
     passages = [hit.passage for hit in first]
     texts = [indexed_text(passage.title, passage.headings, passage.text, passage.context) for passage in passages]

@@ -1,8 +1,8 @@
 """Retriever: conversation -> query -> both arms -> fused -> read and checked against the catalog -> context.
 
-`Retriever.retrieve` runs the stages in order; each stage is a module beside this module: rewrite, (embed, search,)
-fuse, recency, rerank, pack, expand. Every stage after fuse is a setting, off by default except joining
-neighbours. The methods of `Retriever` follow the order of the stages.
+`Retriever.retrieve` runs the stages in order; each stage is a module beside this one: rewrite, (embed, search,) fuse,
+recency, rerank, pack, expand. Every stage after fuse is a setting, off by default except joining neighbours.
+`Retriever`'s methods follow this order.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ _EXACT_PER_K = 2  # candidates read per passage wanted (k) when a question has e
 
 
 class Retriever:
-    """Finds passages for a conversation in collections of one store."""
+    """Finds passages for a conversation in one store's collections."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Retriever:
         reranker: Reranker | None = None,
         okapi: OkapiArm | None = None,
     ) -> None:
-        """probes: the vectors that identify the embedder (`embed.probe`). reranker: used if `options` names a model.
+        """probes: vectors that identify the embedder (`embed.probe`). reranker: used if `options` names a model.
 
         okapi: searches words in place of the store's own lexical arm.
         """
@@ -86,14 +86,14 @@ class Retriever:
         self._expander = Expander(catalog, store, options)
         self._questions = QueryBatcher(embedder)
         self._sizes: dict[tuple[str, Groups], int] = {}  # tenant and reader's groups -> chunks
-        self._null: NullDistribution | None = None  # measured for the first question
+        self._null: NullDistribution | None = None  # measured at the first question
         self._by_options: dict[SearchOptions, Retriever] = {}  # retrievers made for hit options
 
     async def retrieve(self, request: SearchRequest) -> Retrieved:
-        """The best passages in the view for the latest question.
+        """The view's best passages for the latest question.
 
-        With `hit_options` the hits have their surroundings, and the context stays as packed.
-        Raises UnknownCollection, WrongEmbedder, RetrievalError if a collection cannot be searched.
+        With `hit_options`, hits have their surroundings and the context stays as packed. Raises UnknownCollection,
+        WrongEmbedder, RetrievalError if a collection cannot be searched.
         """
         turns, hit_options = request.turns, request.hit_options
         if hit_options is not None and (retriever := self._for_hit_options(hit_options)) is not self:
@@ -140,7 +140,7 @@ class Retriever:
     # --- the options, and the collections to search ------------------------------------------------------------------
 
     def _for_hit_options(self, hit_options: HitOptions) -> "Retriever":
-        """The retriever with these options: self or a cached retriever. Query embeddings are shared."""
+        """A retriever with these options: self or a cached one. Query embeddings are shared."""
         options = self._options
         mode = hit_options.mode or ("hybrid" if options.mode == "whole" else options.mode)  # mode whole returns no hits
         if mode != options.mode:
@@ -169,9 +169,9 @@ class Retriever:
         *,
         okapi: bool | None = None,
     ) -> "Retriever":
-        """A new retriever over the same collections, with empty caches; store: None takes this retriever's store.
+        """A new retriever over the same collections, with empty caches; store: None takes this one's.
 
-        questions: a folder that keeps the vectors of questions. okapi: None takes this retriever's lexical arm.
+        questions: a folder that keeps question vectors. okapi: None takes this retriever's lexical arm.
         """
         arm = OkapiArm(self._catalog, store or self._store) if okapi else None
         embedder = CachedQueryEmbedder(self._embedder, questions) if questions else self._embedder
@@ -186,7 +186,7 @@ class Retriever:
         )
 
     async def _searchable(self, collections: Sequence[str], groups: Groups) -> dict[str, int]:
-        """Tenant -> number of readable chunks of each collection. Raises if a collection cannot be searched."""
+        """Each collection's tenant -> number of readable chunks. Raises if one cannot be searched."""
         sizes = {}
         for name in dict.fromkeys(collections):
             row = self._catalog.collection(name)
@@ -198,9 +198,9 @@ class Retriever:
         return sizes
 
     async def check(self, row: Collection) -> None:
-        """Check once that the index holds the whole collection, embedded by this embedder.
+        """Check once that the index holds a whole collection, embedded by this embedder.
 
-        An index without some points (deleted, restored from an old copy, of another collection) must not pass for an
+        An index that lacks points (deleted, restored from an old copy, of another collection) must not pass for an
         empty collection.
         """
         if row.tenant in self._store.verified:
@@ -221,7 +221,7 @@ class Retriever:
     async def _rewrite_and_search(
         self, turns: Sequence[Turn], scope: "_Scope", clock: "_StageClock"
     ) -> tuple[Query, RelevantCandidates]:
-        """The latest question, rewritten if the setting asks and the question needs history, with its candidates."""
+        """The latest question, rewritten if the setting asks and it needs history, with its candidates."""
         if self._options.rewrite == "off":
             query = verbatim(turns, reason="rewriting is off")
             return query, await self._candidates(query, scope, clock)
@@ -238,7 +238,7 @@ class Retriever:
         return query, await self._candidates(query, scope, clock) if len(query.vectors) > 1 else relevant
 
     async def _candidates(self, query: Query, scope: "_Scope", clock: "_StageClock") -> RelevantCandidates:
-        """Both arms' fused candidates, and the probability that the best one answers the question."""
+        """Both arms' fused candidates, and how probably the best one answers the question."""
         options = self._options
         arms = await self._search(query, scope, clock)
         scale = score_scale(await self._null_distribution(), scope.sizes, query.terms)
@@ -248,7 +248,7 @@ class Retriever:
         return relevant
 
     async def _search(self, query: Query, scope: "_Scope", clock: "_StageClock") -> Mapping[str, Sequence[ScoredId]]:
-        """The points found by each arm, for the query and for each question that the query consists of."""
+        """Points found by each arm, for the query and for each question in it."""
         queries = variants(query)
         vectors = await self._vectors(queries)
         clock.lap("embed")
@@ -258,7 +258,7 @@ class Retriever:
         return arms
 
     async def _vectors(self, queries: Sequence[Query]) -> Sequence[Vector | None]:
-        """The dense query of each query; None where only BM25 searches, or where the embedder knows no word of it."""
+        """Each query's dense query; None if only BM25 searches, or if the embedder knows none of its words."""
         if self._options.arms == "bm25":
             return [None] * len(queries)
         texts = list(dict.fromkeys(text for query in queries for text, _ in query.vectors))
@@ -272,7 +272,7 @@ class Retriever:
     async def _search_arms(
         self, query: Query, vector: Vector | None, scope: "_Scope"
     ) -> Mapping[str, Sequence[ScoredId]]:
-        """Each arm's points; in the mode `sequential` the dense arm sorts the lexical arm's points."""
+        """Each arm's points; in mode `sequential` the dense arm sorts the lexical arm's points."""
         options, tenants = self._options, list(scope.sizes)
         terms = query.terms if options.arms != "dense" else ()
         k, view, sequential = options.candidates, scope.view, options.mode == "sequential"
@@ -287,7 +287,7 @@ class Retriever:
         return arms
 
     async def _null_distribution(self) -> NullDistribution:
-        """The embedder's cosines of unrelated texts, measured once; a constant where only BM25 searches."""
+        """The embedder's cosines of unrelated texts, measured once; a constant if only BM25 searches."""
         if self._null is None:
             if self._options.arms == "bm25":
                 return NullDistribution(0.0, 1.0)
@@ -299,7 +299,7 @@ class Retriever:
     async def _exact_match_first(
         self, query: Query, fused: Sequence[Candidate], reader: "_PassageReader", *, k: int
     ) -> Sequence[Candidate]:
-        """The candidates, first the candidates with the question's exact terms; most questions have no such terms."""
+        """Candidates, those with the question's exact terms first; most questions have no such terms."""
         terms = exact_terms(query.text)
         if not terms or self._options.arms == "dense":
             return fused
@@ -310,7 +310,7 @@ class Retriever:
     async def _in_reading_order(
         self, fused: Sequence[Candidate], reader: "_PassageReader", *, k: int
     ) -> Sequence[Candidate]:
-        """The candidates in reading order: the context's `k` candidates first."""
+        """Candidates in reading order: the context's `k` first."""
         options, sequential = self._options, self._options.mode == "sequential"
         if sequential:
             fused = [replace(candidate, score=max(0.0, candidate.scores.get("dense", 0.0))) for candidate in fused]
@@ -333,7 +333,7 @@ class Retriever:
         k: int,
         budget_tokens: int,
     ) -> "_Packed":
-        """Read, reorder and pack the first candidates; read more candidates only while the context has room."""
+        """Read, reorder and pack the first candidates; read more only while the context has room."""
         options = self._options
         lead = max(k, options.rerank_candidates if self._reranker else 0)
         hits, rest = await self._read_current(candidates[:lead], reader), candidates[lead:]
@@ -349,20 +349,20 @@ class Retriever:
                 if copies := list(fates.values()).count("duplicate"):
                     notes = [*notes, f"{copies} {'copy' if copies == 1 else 'copies'} left out"]
                 return _Packed(hits, context, notes, fates, candidates[: len(candidates) - len(rest)])
-            # Some hits were duplicates, or too long for the budget.
+            # Some hits were copies, or too long for the budget.
             hits += await self._read_current(rest[:k], reader)
             rest = rest[k:]
             clock.lap("search")
 
     async def _read_current(self, candidates: Sequence[Candidate], reader: "_PassageReader") -> list[Hit]:
-        """The candidates with their passages, without revisions in writing and replaced revisions."""
+        """Candidates with their passages, without unfinished and replaced revisions."""
         passages = await reader.passages(candidates)
         documents = [passage.document for passage in passages.values()]
         current = self._catalog.current(documents)
         newer = {
             passage.document for passage in passages.values() if current.get(passage.document, 0) < passage.revision
         }
-        if newer and self._catalog.shared:  # in writing, or just published by another process
+        if newer and self._catalog.shared:  # being written, or just published by another process
             await asyncio.to_thread(self._catalog.reload, sorted(newer))
             current = self._catalog.current(documents)
         return [
@@ -372,7 +372,7 @@ class Retriever:
         ]
 
     async def _reorder(self, query: Query, hits: list[Hit], clock: "_StageClock") -> tuple[list[Hit], list[str]]:
-        """The hits in the order of reranker and recency, and notes for the query's reason."""
+        """Hits as ordered by reranker and recency, and notes for the query's reason."""
         options, notes = self._options, []
         if self._reranker is not None and hits:
             count = options.rerank_candidates
@@ -393,16 +393,16 @@ class Retriever:
     # --- for the owner -----------------------------------------------------------------------------------------------
 
     async def warm(self) -> None:
-        """Prepare the values that every question needs."""
+        """Prepare what every question needs."""
         await self._null_distribution()
 
     async def close(self) -> None:
-        """Close the reranker, also for all retrievers made by `with_options`."""
+        """Close the reranker, also for retrievers made by `with_options`."""
         if self._loaded_reranker is not None:
             await asyncio.to_thread(self._loaded_reranker.close)
 
     def collections_changed(self, collection: str | None = None) -> None:
-        """Forget the counts of one collection, or of all collections. Call after every ingest and rebuild."""
+        """Forget one collection's counts, or all. Call after every ingest and rebuild."""
         verified = self._store.verified
         verified -= {tenant for tenant in verified if collection in (None, collection_of(tenant))}
         self._sizes = {
@@ -415,7 +415,7 @@ class Retriever:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The tenants and documents that a question searches."""
+    """Tenants and documents that a question searches."""
 
     sizes: Mapping[str, int]  # tenant -> readable chunks
     view: View
@@ -423,7 +423,7 @@ class _Scope:
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """A context, and the hits and candidates behind it."""
+    """A context, and its hits and candidates."""
 
     hits: list[Hit]
     context: Context
@@ -433,7 +433,7 @@ class _Packed:
 
 
 class _PassageReader:
-    """The passages of one question's candidates, each read once."""
+    """Passages of one question's candidates, each read once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

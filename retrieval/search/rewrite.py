@@ -1,15 +1,13 @@
 """Rewrite the latest question into a query that stands alone, without a second model.
 
-The query uses the history, but does not concatenate all turns: joining all turns into one query lowers retrieval
-(nDCG@10 .610 to .464 on a judged multi-turn set), because the old words drown the new words. A question that depends on
-history keeps its own words at full weight and carries the earlier turns at a low weight, in the terms and in the
-vector.
+The query uses history, but does not concatenate all turns: that lowers retrieval (nDCG@10 .610 to .464 on a judged
+multi-turn set), because old words drown new ones. A question that depends on history keeps its own words at full
+weight and carries earlier turns at a low weight, in terms and vector.
 
-A question whose own words find a passage that is almost surely relevant stays unchanged: the question names its
-subject. Otherwise two measures decide whether the question depends on history, in any language: the similarity of the
-question to the history (by the embedder), and the length of the question (a short question rarely names its whole
-subject). A question that changes the subject is far from the history and names its own subject, so the search uses the
-question as asked. docs/why/ranking.md has the measurements.
+A question whose own words find an almost surely relevant passage stays unchanged: it names its subject. Otherwise two
+measures decide whether it depends on history, in any language: its similarity to the history (by the embedder), and
+its length (a short question rarely names its whole subject). A question that changes the subject is far from the
+history and names its own, so it is searched as asked. docs/why/ranking.md has the measurements.
 """
 
 import math
@@ -23,32 +21,32 @@ from retrieval.embedding.embed import Matrix
 from retrieval.records.search import Query, Turn
 from retrieval.search.split import SHORT_CHARS, length_chars, split_questions
 
-# Weights relative to the question's weight of 1; measured in docs/why/ranking.md.
+# Relative to the question's weight of 1; measured in docs/why/ranking.md.
 QUESTION_WEIGHT = 1.0
 EARLIER_QUESTION_WEIGHT = 0.3
 EARLIER_ANSWER_WEIGHT = 0.3
 FIRST_QUESTION_WEIGHT = 0.2  # it names the conversation's subject
-# A history text weighs more in the terms than in the vector, and less by the root of its length relative to the
-# question: a vector has unit length for any text, but eighty words of an answer drown a question of five words.
+# A history text weighs more in terms than in the vector, and less by the root of its length relative to the question:
+# a vector has unit length for any text, but an answer of eighty words drowns a question of five.
 _WORDS_PER_VECTOR = 1.5
-# Relevance (module `relevance`) above which a question stays as asked. Of the gap to a person's rewrites on three
-# judged sets, thresholds .94, .96 and .98 close .61, .60 and .55 in nDCG@10 and .83, .85 and .87 in recall@10. Without
-# the threshold .31 and .70: the history leads questions that need no history away from their subject.
+# Relevance (module `relevance`) above which a question stays as asked. Thresholds .94, .96 and .98 close .61, .60 and
+# .55 of the gap to a person's rewrites in nDCG@10, and .83, .85 and .87 in recall@10, on three judged sets. Without a
+# threshold .31 and .70: history leads questions that do not need it away from their subject.
 SURE_RELEVANCE = 0.96
 # A question depends on history if its similarity exceeds SLOPE * ln(length / SHORT_CHARS): almost always up to this
-# length. Fitted to separate the turns of 75 conversations of three judged sets from first questions put into other
+# length. Fitted to separate turns of 75 conversations (three judged sets) from first questions put into other
 # conversations: area under the ROC curve .93 to .98 on the held-out set.
 _SLOPE = 0.22
-# An answer names its subject at its beginning; embedding 75 tokens costs a quarter of embedding 256.
+# An answer names its subject early; embedding 75 tokens costs a quarter of embedding 256.
 _ANSWER_CHARS = 300
-_LONG_CHARS = 2000  # of a message with a pasted log or file: the question stands at the head or at the end
+_LONG_CHARS = 2000  # of a message with a pasted log or file: its question stands at the head or the end
 _SUBJECT_CHARS = 200  # of an earlier question, as shown to people
 _SENTENCE = re.compile(r"(?<=[.?!。？！؟])\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class LatestQuestion:
-    """The latest question, and the (text, weight) pieces of history that the question may depend on, nearest first."""
+    """The latest question, and (text, weight) pieces of history that it may depend on, nearest first."""
 
     question: str
     history: tuple[tuple[str, float], ...]
@@ -56,7 +54,7 @@ class LatestQuestion:
 
 
 def latest_question(turns: Sequence[Turn]) -> LatestQuestion:
-    """The latest question of `turns`. Raises ValueError unless `turns` ends with the user's turn."""
+    """The latest question of `turns`. Raises ValueError unless they end with the user's."""
     if not turns or turns[-1].role != "user":
         raise ValueError("the last turn must be the user's")
     question = _clip(turns[-1].text)
@@ -76,10 +74,10 @@ def latest_question(turns: Sequence[Turn]) -> LatestQuestion:
 
 
 def history_similarity(vectors: Matrix, probes: Matrix) -> float:
-    """Similarity of the question to the history: 0 as for unrelated texts, 1 for the same text.
+    """How similar the question is to its history: 0 as for unrelated texts, 1 for the same text.
 
-    vectors: the question's vector, then the vectors of `LatestQuestion.history`. probes: vectors of unrelated texts,
-    whose cosine differs between embedders from 0 to .8.
+    vectors: of the question, then of `LatestQuestion.history`. probes: vectors of unrelated texts, whose cosine
+    differs between embedders from 0 to .8.
     """
     if len(vectors) < 2:
         return 0.0
@@ -89,12 +87,12 @@ def history_similarity(vectors: Matrix, probes: Matrix) -> float:
 
 
 def depends_on_history(question: str, similarity: float) -> bool:
-    """Whether the question cannot be understood without the history."""
+    """Whether the question cannot be understood without its history."""
     return similarity > _SLOPE * math.log(max(length_chars(question), 1) / SHORT_CHARS)
 
 
 def query_as_asked(latest: LatestQuestion) -> Query:
-    """The query without history. A short question's text shows people the history's subject."""
+    """The query without history. For a short question, its text shows people the history's subject."""
     if not latest.history:
         return _single_text_query(latest.question, "first question", split_questions(latest.question))
     query = _single_text_query(latest.question, "found as asked", split_questions(latest.question))
@@ -126,12 +124,12 @@ def _single_text_query(question: str, reason: str, parts: tuple[str, ...]) -> Qu
 
 
 def _with_subject(latest: LatestQuestion) -> str:
-    """The question as shown to people when the question needs the history."""
+    """The question as shown to people if it needs history."""
     return f"{latest.question.strip()} (after: {latest.subject})"
 
 
 def _subject(previous: str, first: str) -> str:
-    """The earlier question, for people; a short earlier question follows the conversation's first question."""
+    """The earlier question, for people; a short one follows the conversation's first question."""
     subject = _longest_sentence(previous)
     if first != previous and length_chars(subject) < SHORT_CHARS:
         subject = f"{_longest_sentence(first)} {subject}"

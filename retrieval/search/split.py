@@ -1,8 +1,8 @@
-"""Split a message into its questions, search for each question, and interleave the results.
+"""Split a message into its questions, search for each, and interleave the results.
 
-One search for two questions finds passages between the two subjects. On pairs of single questions joined into one
-message (three judged sets), a further search for each question raises the share of gold passages among the first ten
-from .736 to .809, .652 to .859 and .242 to .319. docs/why/ranking.md has the measurement.
+One search for two questions finds passages between their subjects. On pairs of single questions joined into one
+message (three judged sets), a further search for each question raises the share of gold passages in the first ten from
+.736 to .809, .652 to .859 and .242 to .319. docs/why/ranking.md has the measurement.
 """
 
 import re
@@ -12,19 +12,19 @@ from retrieval.records.search import Query, ScoredId
 
 SHORT_CHARS = 27  # a shorter question rarely names its whole subject, see `rewrite`
 _MOST_PARTS = 3
-_LONG_CHARS = 1000  # longer messages carry files or logs, with question marks of their own
+_LONG_CHARS = 1000  # longer messages carry files or logs, with their own question marks
 _MARKS = ("?", "？", "؟")  # the Greek question mark is a semicolon, frequent in code
 _AFTER_MARK = re.compile(r"(?<=[?？؟])(?:\s+|(?<=？))")
 _LETTER = re.compile(r"[^\W\d_]")
 _WIDE = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
-_WIDE_LETTERS = 2.5  # letters that carry as much meaning as a character of Chinese, Japanese or Korean
+_WIDE_LETTERS = 2.5  # letters that mean as much as one Chinese, Japanese or Korean character
 
 
 def split_questions(question: str) -> tuple[str, ...]:
-    """The questions of a message with two or three meaningful questions; else ().
+    """A message's questions if it has two or three meaningful ones; else ().
 
     Text before a question belongs to the question ("What? No. Will it harm my cat?" is one question); text after the
-    last question belongs to the last question.
+    last question belongs to that one.
     """
     if len(question) > _LONG_CHARS:
         return ()
@@ -41,7 +41,7 @@ def split_questions(question: str) -> tuple[str, ...]:
 
 
 def variants(query: Query) -> list[Query]:
-    """The queries to search: the whole query, and one query for each question, with the same history."""
+    """Queries to search: the whole query, and one for each question, with the same history."""
     return [query] + [
         Query(part, ((part, 1.0), *query.terms[1:]), ((part, 1.0), *query.vectors[1:]), query.reason)
         for part in query.parts
@@ -49,9 +49,9 @@ def variants(query: Query) -> list[Query]:
 
 
 def interleave(searches: Sequence[Mapping[str, Sequence[ScoredId]]]) -> Mapping[str, Sequence[ScoredId]]:
-    """The results of several searches as one: per arm the first point of each search, then the second points …
+    """Results of several searches as one: per arm each search's first point, then their second points …
 
-    A point found by several searches takes its best place and its best score.
+    A point found by several searches takes its best place and score.
     """
     if len(searches) == 1:
         return searches[0]
@@ -68,6 +68,6 @@ def interleave(searches: Sequence[Mapping[str, Sequence[ScoredId]]]) -> Mapping[
 
 
 def length_chars(text: str) -> float:
-    """The length of a text in letters; a character of Chinese, Japanese or Korean counts as several letters."""
+    """A text's length in letters; a Chinese, Japanese or Korean character counts as several."""
     text = text.strip()
     return len(text) if text.isascii() else len(text) + (_WIDE_LETTERS - 1) * len(_WIDE.findall(text))
