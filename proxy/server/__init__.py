@@ -1,7 +1,7 @@
-"""Sockets and processes: the way of bytes to the app, and the serving processes.
+"""Sockets and processes: how bytes reach the app, and who serves it.
 
-http1          the HTTP/1.1 server: connections accepted, drained, cut; requests to calls of the app and back
-workers        the worker processes
-index_process  the index process: started, watched, restarted
-child          the end and the replacement of both
+http1          HTTP/1.1: accepts, drains and cuts connections; turns requests into app calls
+workers        worker processes
+index_process  starts, watches and restarts the index process
+child          how both end and are replaced
 """

@@ -14,7 +14,7 @@ _LONGEST_PAUSE_S = 10.0
 
 
 async def ends_first(work: Awaitable[Any], other: Awaitable[Any]) -> bool:
-    """Whether `work` ends no later than `other`; cancels what still runs. Raises the error of a `work` that failed."""
+    """Whether `work` ends no later than `other`; cancels what still runs. Raises what `work` raised."""
     tasks = [asyncio.ensure_future(work), asyncio.ensure_future(other)]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -51,7 +51,7 @@ async def end_of(process: Process, name: str, ping: Callable[[], Awaitable[bool]
 
 
 async def keep_running(end: Callable[[], Awaitable[None]], start: Callable[[], Awaitable[bool]]) -> None:
-    """Start a process again after each end, with growing pauses. start: returns whether the process started."""
+    """Start a process again after each end, with growing pauses. start: returns whether it started."""
     clock, pause_s = asyncio.get_running_loop().time, _FIRST_PAUSE_S
     while True:
         started_s = clock()

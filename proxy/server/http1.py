@@ -1,21 +1,21 @@
-"""The HTTP/1.1 server: from requests to calls of the ASGI app, with limits on the input.
+"""The HTTP/1.1 server: turns requests into calls of an ASGI app, with limits on input.
 
-`Connections` accepts the connections of one process, drains the connections at the end, and cuts the rest;
-`ClientConnection` is one connection and `Request` one request.
+`Connections` accepts one process's connections, drains them at the end, and cuts the rest; `ClientConnection` is one
+connection and `Request` one request.
 
 Written by hand for two promises that the usual servers do not keep:
 
-- Client disconnect cancels the request task immediately, at any await (upload, embedding, connect, first byte, slow
+- A client disconnect cancels the request task immediately, at any await (upload, embedding, connect, first byte, slow
   reader). Handlers never poll for disconnects.
 - A request must arrive in time, within limits and with one meaning: a late, oversized or ambiguous request gets a 4xx
-  in OpenAI's shape, and the server closes the connection.
+  in OpenAI's shape, and its connection is closed.
 
-During the drain the process accepts no connection, running requests may finish, and a new request on a kept-alive
-connection gets a 503: no request starts that might be cut. /healthz, /readyz and /metrics still answer, /readyz with
-"stopping". After the drain time the remaining requests are cancelled, and the server resets their connections.
+While draining, a process accepts no connections, running requests may finish, and new requests on kept-alive
+connections get a 503: nothing starts that might be cut. /healthz, /readyz and /metrics still answer, /readyz with
+"stopping". After that, remaining requests are cancelled and their connections reset.
 
-An app that ends before the reply is complete resets the connection: a cut reply must never look complete. A client that
-shuts down its sending side counts as disconnected: the server cannot distinguish a half-close from a disconnect.
+If the app ends before its reply is complete, the connection is reset: a cut reply must never look complete. A client
+that shuts down its sending side counts as disconnected: we cannot tell a half-close from a disconnect.
 """
 
 import asyncio
@@ -37,27 +37,27 @@ from proxy.dialects.errors import ApiError, Headers
 
 log = logging.getLogger("ragway")
 
-HEAD_LIMIT_BYTES = 64 * 1024  # of a request's head; also of trailers and chunk extensions
+HEAD_LIMIT_BYTES = 64 * 1024  # for a request's head; also for trailers and chunk extensions
 FRAMING_SHARE = 16  # received bytes per body byte: chunks of one byte take 6
 URL_LIMIT_BYTES = 16 * 1024
 HEADER_LIMIT = 256
-BODY_AHEAD_BYTES = 256 * 1024  # of a body not yet read by the app: beyond, the client must wait
+BODY_AHEAD_BYTES = 256 * 1024  # not yet read by the app: beyond, the client must wait
 PIPELINE_LIMIT = 16  # pipelined requests: beyond, the client must wait
-UPLOAD_BYTES_PER_S = 16 * 1024  # an upload may exceed `receive_s` by the time for this rate
-LINGER_S = 2.0  # read on after an early answer: closing with unread bytes would discard the answer
+UPLOAD_BYTES_PER_S = 16 * 1024  # at this rate, an upload may exceed `receive_s`
+LINGER_S = 2.0  # read on after an early answer: closing with unread bytes would discard it
 WATCH_S = 0.1  # interval of disconnect checks while reading is paused
-CLIENT_CLOSED = getattr(select, "POLLRDHUP", 0)  # Linux; elsewhere a disconnect is noticed at the next write
-_TLS_HELLO = b"\x16\x03"  # the first bytes of TLS
+CLIENT_CLOSED = getattr(select, "POLLRDHUP", 0)  # Linux; elsewhere, a disconnect is noticed at the next write
+_TLS_HELLO = b"\x16\x03"  # how TLS begins
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_SERVED_PATHS = ("/healthz", "/readyz", "/metrics")  # also during the drain
+_SERVED_PATHS = ("/healthz", "/readyz", "/metrics")  # even while draining
 _CUT_S = 0.5  # for cancelled requests to clean up
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 seconds: the connection ends by RST
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER for 0 seconds: ends a connection by RST
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %b" % (status, status.phrase.encode()) for status in http.HTTPStatus}
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """In seconds: for a request to arrive, between two requests, and for a reply while the client reads nothing."""
+    """In seconds: for a request to arrive, between requests, and for a reply while its client reads nothing."""
 
     receive_s: float
     keepalive_s: float
@@ -65,7 +65,7 @@ class Timeouts:
 
 
 class ClientConnection(asyncio.Protocol):
-    """One client's connection; the requests run one after the other."""
+    """One client's connection; its requests run one after the other."""
 
     def __init__(self, server: "Connections") -> None:
         self._server = server
@@ -73,21 +73,21 @@ class ClientConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
-        self._arriving: Request | None = None  # the head has arrived, the end has not
+        self._arriving: Request | None = None  # its head has arrived, its end has not
         self._running: Request | None = None  # in the app
         self._queued: deque[Request] = deque()  # pipelined, not started
         self._receiving = False  # a part of a request has arrived
-        self._answered = False  # the first request was answered: the next request may start later
+        self._answered = False  # one request was answered: the next may start later
         self._ignoring_input = False  # input is discarded
         self._left = False  # the client has disconnected
         self._stopping = False  # no further request
         self._read_paused = False
-        self.drained: asyncio.Future[None] | None = None  # set while the client does not keep up with the reply
+        self.drained: asyncio.Future[None] | None = None  # set while the client cannot keep up
         self._timer: asyncio.TimerHandle | None = None
         self._watch_timer: asyncio.TimerHandle | None = None  # set while reading is paused
-        self._since_s = 0.0  # start of the period that `_deadline_s` limits
-        self._read_bytes = 0  # of the arriving request
-        self._reparsing = False  # the parser reads a head for the second time
+        self._since_s = 0.0  # when the period began that `_deadline_s` limits
+        self._read_bytes = 0  # by the arriving request
+        self._reparsing = False  # a head is parsed for the second time
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
 
@@ -107,7 +107,7 @@ class ClientConnection(asyncio.Protocol):
         self._client_left()
 
     def shutdown(self) -> None:
-        """Close after the running reply; immediately without a running reply."""
+        """Close after the running reply, or at once if there is none."""
         self._stopping = True
         self._queued.clear()
         if self._running is None:
@@ -143,9 +143,8 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # A client offers another protocol (Java offers h2c with every request). The parser then assigns all bytes
-            # after the head to the other protocol: we stay with HTTP/1.1, and start a new parser with a head without
-            # the offer.
+            # The client offers another protocol (Java offers h2c with every request), and the parser leaves all bytes
+            # after the head to it. We stay with HTTP/1.1: a new parser gets a head without that offer.
             if self._arriving is None:
                 raise ApiError(400, "Send no upgrade within a request.", code="malformed_http") from upgrade
             framing = [pair for pair in self._headers if pair[0] in (b"content-length", b"transfer-encoding")]
@@ -156,7 +155,7 @@ class ClientConnection(asyncio.Protocol):
                 self._feed(data[upgrade.args[0] :])
 
     def _check_size(self) -> None:
-        """Raise ApiError over a limit of head or framing; pause reading while the client is ahead of the app."""
+        """Raise ApiError if head or framing exceed a limit; pause reading while the client is ahead of the app."""
         request = self._arriving
         if request is None:
             if self._receiving and self._read_bytes > HEAD_LIMIT_BYTES:
@@ -240,7 +239,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             await self._server.answer(request.scope, request.receive, request.send)
         except asyncio.CancelledError:
-            pass  # the client disconnected or the server stops
+            pass  # client disconnected or server stopping
         finally:
             self._ended(request)
 
@@ -252,7 +251,7 @@ class ClientConnection(asyncio.Protocol):
         request.flush()
         if not self._receiving:
             self._since_s = self._loop.time()
-        if request.until_eof and not request.whole and self.open:  # a plain close would mark the end: reset instead
+        if request.until_eof and not request.whole and self.open:  # a plain close would look like the end: reset
             self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         if not request.whole or not request.keep_alive or request is self._arriving or self._stopping:
             self._close()
@@ -263,7 +262,7 @@ class ClientConnection(asyncio.Protocol):
     def _client_left(self) -> None:
         """The client disconnected: cancel the running request, once.
 
-        The end of the input and the end of the connection both say so. A second cancel would end the cleaning up.
+        Both the input's end and the connection's end say so. A second cancel would interrupt the clean-up.
         """
         if self._left:
             return
@@ -278,9 +277,7 @@ class ClientConnection(asyncio.Protocol):
         self.resume_writing()
 
     def _refuse(self, error: ApiError) -> None:
-        """Answer an invalid request with an error; after complete requests, only close the connection after the last
-        reply.
-        """
+        """Answer an invalid request with an error; if complete requests precede it, only close after the last reply."""
         self._ignoring_input = True
         arriving, running = self._arriving, self._running
         if arriving is not None and arriving in self._queued:
@@ -296,12 +293,12 @@ class ClientConnection(asyncio.Protocol):
         interim = _CONTINUE if in_head and _waits_for_continue(self._headers) else b""
         self.transport.write(interim + head_of(error.status, [*headers, (b"connection", b"close")]) + body)
         if running is not None and running.task is not None:
-            running.whole = True  # the error was the reply
+            running.whole = True  # the error was its reply
             running.task.cancel(error.code)
         self._close()
 
     def _close(self) -> None:
-        """Close after sending all data; while a request is still arriving, read on for a moment."""
+        """Close after sending all data; if a request is still arriving, read on for a moment."""
         self._ignoring_input = True
         if self.transport.is_closing():
             return
@@ -318,7 +315,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _check_deadline(self) -> None:
         now_s, deadline_s = self._loop.time(), self._deadline_s()
-        if now_s < deadline_s:  # checked often enough to notice a new period with an earlier deadline
+        if now_s < deadline_s:  # checked often enough to notice an earlier deadline
             self._timer = self._loop.call_at(min(deadline_s, now_s + self._timeouts.receive_s), self._check_deadline)
         elif self.drained is not None:
             self.transport.abort()
@@ -329,12 +326,12 @@ class ClientConnection(asyncio.Protocol):
             self._close()
 
     def _deadline_s(self) -> float:
-        """The time when the server loses patience with the client."""
+        """When the server loses patience with its client."""
         timeouts, running = self._timeouts, self._running
         if self.drained is not None:
             return self._since_s + timeouts.send_s
         if self._read_paused or (running is not None and running is not self._arriving):
-            return self._loop.time() + timeouts.receive_s  # the client waits for the server
+            return self._loop.time() + timeouts.receive_s  # the client waits for us
         if self._receiving:
             return self._since_s + timeouts.receive_s + self._read_bytes / UPLOAD_BYTES_PER_S
         return self._since_s + (timeouts.keepalive_s if self._answered else timeouts.receive_s)
@@ -354,7 +351,7 @@ class ClientConnection(asyncio.Protocol):
                 self._watch_timer = self._loop.call_later(WATCH_S, self._watch)
 
     def _watch(self) -> None:
-        """While reading is paused the event loop does not notice a disconnect: ask the kernel."""
+        """While reading is paused, the event loop notices no disconnect: ask the kernel."""
         self._watch_timer = None
         if not self._read_paused or self.transport.is_closing():
             return
@@ -376,7 +373,7 @@ class ClientConnection(asyncio.Protocol):
 
 
 def _target(method: bytes, url: bytes) -> tuple[str, bytes]:
-    """The path and the query of a request. Raises ApiError 400, 414."""
+    """A request's path and query. Raises ApiError 400, 414."""
     if len(url) > URL_LIMIT_BYTES:
         raise _too_large("The URL", URL_LIMIT_BYTES, 414, code="url_too_long")
     path, _, query = url.partition(b"#")[0].partition(b"?")
@@ -384,13 +381,13 @@ def _target(method: bytes, url: bytes) -> tuple[str, bytes]:
         raise ApiError(
             400, "Request a path that begins with /: this server is not a forward proxy.", code="malformed_http"
         )
-    if b"%00" in path:  # no name contains NUL, and some databases reject a text with NUL
+    if b"%00" in path:  # no name contains NUL, and some databases reject it
         raise ApiError(400, "Request a path without %00.", code="malformed_http")
     return path.decode("ascii"), query
 
 
 def _waits_for_continue(headers: Headers) -> bool:
-    """Whether the client waits for a 100 before sending the body."""
+    """Whether the client waits for a 100 before it sends a body."""
     return any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers)
 
 
@@ -416,7 +413,7 @@ def _too_large(name: str, limit_bytes: int, status: int, *, code: str) -> ApiErr
 
 
 class Request:
-    """The received part of one request, and the sent part of the reply."""
+    """What has been received of one request, and sent of its reply."""
 
     def __init__(self, client: ClientConnection, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         self._client = client
@@ -427,14 +424,14 @@ class Request:
         self._head_only = scope["method"] == "HEAD"
         self._parts: list[bytes] = []
         self.body_bytes = self.unread_bytes = 0  # received; of these, not yet read by the app
-        self._ended = self._end_received = False  # the body is complete; the app has received the end
+        self._ended = self._end_received = False  # body complete; its end received by the app
         self._waiter: asyncio.Future[None] | None = None
-        self.started = self.whole = self.until_eof = self._chunked = False  # the reply: started, complete; framing
-        self._left_bytes = 0  # remaining bytes of a reply with a content-length
-        self._head = b""  # of the reply, held back for the first bytes of the body
+        self.started = self.whole = self.until_eof = self._chunked = False  # reply started, complete; its framing
+        self._left_bytes = 0  # left to send, of the content-length
+        self._head = b""  # of the reply, held back for the body's first bytes
 
     def take(self, body: bytes) -> None:
-        """Add a piece of the body."""
+        """Add a piece of body."""
         self._parts.append(body)
         self.body_bytes += len(body)
         self.unread_bytes += len(body)
@@ -450,16 +447,18 @@ class Request:
             self._waiter.set_result(None)
 
     def _interim(self) -> bytes:
-        """The 100 for a client that waits before sending the body; b"" for all others, and the second time.
+        """A 100 for a client that waits for one before it sends a body; b"" for others, and the second time.
 
-        A refusal follows a 100, too: the `HttpClient` of JDK 17 waits for the 100 without end, past its own timeout
+        Even a refusal follows a 100: JDK 17's `HttpClient` waits for it without end, past its own timeout
         (JDK-8286171). curl reads 100 and refusal together, and sends no body.
         """
         waits, self._expects_continue = self._expects_continue and not (self.body_bytes or self._ended), False
         return _CONTINUE if waits else b""
 
     async def receive(self) -> Message:
-        """The body in pieces. After the end the call never returns: a client disconnect cancels the task."""
+        """The body in pieces. After its end, a call does not return before the reply is complete; a disconnect cancels
+        it.
+        """
         while not self._parts and (self._end_received or not self._ended) and not self.whole:
             if not self.started and (interim := self._interim()):
                 self._client.transport.write(interim)
@@ -475,7 +474,7 @@ class Request:
         return {"type": "http.request", "body": body, "more_body": not self._ended}
 
     async def send(self, message: Message) -> None:
-        """Send one message of the reply. RuntimeError: out of order, or not of the announced length."""
+        """Send one reply message. RuntimeError: out of order, or not the announced length."""
         client = self._client
         if not client.open:
             return
@@ -507,16 +506,16 @@ class Request:
         else:
             self._chunked = True
             framing.append((b"transfer-encoding", b"chunked"))
-        # After an early answer the rest of the body would be in the way.
+        # After an early answer, the rest of the body would be in the way.
         self.keep_alive = self.keep_alive and self._ended and not closes and not self.until_eof
         if not self.keep_alive and not closes:
             framing.append((b"connection", b"close"))
         self._head = self._interim() + head_of(status, [*headers, *framing])
-        # Sent together with the first bytes of the body if already available (one system call less), else at once.
+        # Goes out with the body's first bytes if they are available (one system call less), else at once.
         asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write the head if not yet written: a reply that breaks off right after the head has shown the head."""
+        """Write the head if still held back: a reply that breaks off right after it must have shown it."""
         head, self._head = self._head, b""
         if head and self._client.open:
             self._client.transport.write(head)
@@ -544,8 +543,8 @@ class Request:
 
 
 def head_of(status: int, headers: Headers) -> bytes:
-    """The head of a reply, with the empty line. ValueError: a line break or a NUL in a header, which would start
-    another line.
+    """A reply's head, with its empty line. ValueError: a header holds a NUL, or a line break, which would start another
+    line.
     """
     lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status, *[b"%b: %b" % header for header in headers]]
     head = b"\r\n".join(lines)
@@ -556,7 +555,7 @@ def head_of(status: int, headers: Headers) -> bytes:
 
 
 class Connections:
-    """The connections of one process."""
+    """One process's connections."""
 
     def __init__(self, app: App, timeouts: Timeouts, on_close: Callable[[], None] = lambda: None) -> None:
         """on_close: called for each closed connection."""
@@ -577,7 +576,7 @@ class Connections:
             self._all_closed.set()
 
     def answer(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Answer a request by the app; during the drain, refuse it and close the connection."""
+        """Let the app answer a request; while draining, refuse it and close the connection."""
         return (self._refuse if self._stopping else self._app)(scope, receive, send)
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -590,7 +589,7 @@ class Connections:
             await self._app(scope, receive, send_last)
             return
         while (await receive()).get("more_body", False):
-            pass  # a client that is sending may not read yet
+            pass  # while sending, a client may not read yet
         text = "The gateway is stopping and takes no new requests: send the request again, on a new connection."
         await send_error(send_last, ApiError(503, text, code="stopping", type="server_error"))
 
@@ -600,11 +599,11 @@ class Connections:
         self._listening = await loop.create_server(lambda: ClientConnection(self), sock=listener, backlog=backlog)
 
     async def take(self, accepted: socket.socket) -> None:
-        """Serve a connection accepted by another process. Raises OSError if the connection is already closed."""
+        """Serve a connection accepted by another process. Raises OSError if it is already closed."""
         await asyncio.get_running_loop().connect_accepted_socket(lambda: ClientConnection(self), accepted)
 
     async def drain(self, patience_s: float) -> None:
-        """Let running requests finish; cut requests after `patience_s` or when cancelled. Returns with no connection
+        """Let running requests finish; cut them after `patience_s` or when cancelled. Returns once no connection is
         left.
         """
         self._stopping = True

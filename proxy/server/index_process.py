@@ -1,7 +1,7 @@
-"""The index process: started with a plan, awaited, watched, and restarted after a crash or a hang.
+"""The index process: started with a plan, watched, and restarted after a crash or a hang.
 
-A fault that may pass (an unreachable Qdrant server, a full disk, a crash) is retried, also at the first start, while
-chats continue without context. A wrong setting or a data folder in use ends the first start.
+A fault that may pass (an unreachable Qdrant server, a full disk, a crash) is retried, even at the first start, while
+chats continue without context. A wrong setting or a data folder in use makes that start fail.
 """
 
 import asyncio
@@ -22,11 +22,10 @@ from retrieval.rpc.client import IndexClient, error_of
 from runtime.scheduling import child_command, this_process
 
 log = logging.getLogger("ragway")
-_STOP_S = 5.0  # for the process to close the store before the kill
-_PING_INTERVAL_S = 2.0  # between two pings of a healthy index process
-# The embedder's weights in pages of 2 MB, where the system grants large pages on request (Linux with glibc): a question
-# reads all 42 MB of the weights, and with pages of 4 kB no entry of the TLB survives a question. 4-5 % off a whole
-# question.
+_STOP_S = 5.0  # to close its store before we kill it
+_PING_INTERVAL_S = 2.0  # between pings of a healthy process
+# Put the embedder's weights in 2 MB pages, if the system grants them on request (Linux with glibc): a question reads
+# all 42 MB of weights, and with 4 kB pages no TLB entry survives it. 4-5 % off a whole question.
 _LARGE_PAGES = "glibc.malloc.hugetlb=1"
 _OUT_OF_RESOURCES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -35,8 +34,8 @@ class IndexProcess:
     """Owns the index process. `unavailable_reason` says why passages are unavailable now; "": available."""
 
     def __init__(self, plan: Plan, *, start_s: float, hang_s: float) -> None:
-        """start_s, hang_s: time without a sign of life (during the start) or without an answer (later) before the
-        process is killed.
+        """start_s, hang_s: the process is killed after this long without a sign of life (while starting) or an answer
+        (later).
         """
         self._plan = orjson.dumps(dataclasses.asdict(plan)) + b"\n"
         self._start_s = start_s
@@ -67,11 +66,11 @@ class IndexProcess:
 
     @property
     def pid(self) -> int | None:
-        """The id of the running process; None without a running process."""
+        """Its process id; None if it is not running."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def start(self) -> None:
-        """Start the process, wait until ready, and watch the process from then on.
+        """Start the process, wait until it is ready, and watch it from then on.
 
         A start that fails for a temporary reason is logged and retried. Raises RetrievalError for any other reason.
         """
@@ -83,25 +82,25 @@ class IndexProcess:
         else:
             with contextlib.suppress(RetrievalError):  # the watcher asks again
                 await self._look_for_problems()
-            await self._client.close()  # the watcher's first ping shall find out whether others can connect
+            await self._client.close()  # so that the watcher's first ping shows whether others can connect
         self._watcher = asyncio.create_task(keep_running(self._end, self._start_again))
 
     async def stop_watching(self) -> None:
-        """Stop supervising; the process's exit is now expected."""
+        """Stop supervising: from now on, an exit is expected."""
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.cancel()
             await asyncio.wait({watcher})
 
     async def stop(self, patience_s: float = _STOP_S) -> None:
-        """Stop the process, with `patience_s` to close the store; when cancelled, kill the process."""
+        """Stop the process; kill it after `patience_s`, the time to close its store, or when cancelled."""
         await self.stop_watching()
         await self._client.close()
         process = self._process
         if process is None or process.returncode is not None:
             return
         assert process.stdin is not None
-        process.stdin.close()  # the process ends at the end of the input
+        process.stdin.close()  # it ends with its input
         try:
             await _exit_status(process, patience_s)
         finally:
@@ -110,7 +109,7 @@ class IndexProcess:
 
     async def _launch(self) -> None:
         """Raises IndexDown for a temporary reason, RetrievalError for any other reason."""
-        # Ctrl-C in the terminal is for the gateway, which then stops the index process.
+        # Ctrl-C in a terminal is for the gateway, which then stops this process.
         try:
             process = await asyncio.create_subprocess_exec(
                 *child_command("retrieval.rpc.server", this_process()),
@@ -139,13 +138,13 @@ class IndexProcess:
         if line.startswith("error "):
             _, kind_name, text = [*line.split(" ", 2), ""][:3]
             raise error_of(kind_name, text)
-        # A signal (out of memory, a crash) may strike once; a Python that cannot run the index ends by itself, at every
-        # start.
+        # A signal (out of memory, a crash) may strike once; a Python that cannot run the index exits by itself, every
+        # time.
         kind = IndexDown if not line and code < 0 else RetrievalError
         raise kind(line or f"the index process ended with status {code}")
 
     async def _wait_ready(self, process: asyncio.subprocess.Process) -> str:
-        """The line after the signs of life; "" if the process ends without a line. Raises TimeoutError."""
+        """The line that follows the signs of life; "" if the process ends without one. Raises TimeoutError."""
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -175,7 +174,7 @@ class IndexProcess:
         return True
 
     async def _end(self) -> None:
-        """Return after the process has ended, by itself or killed after a hang."""
+        """Return once the process has ended, by itself or killed for hanging."""
         if self._process is None or self.pid is None:  # the first start failed
             return
         code = await end_of(self._process, "the index process", self._ping, self._hang_s)
@@ -185,7 +184,7 @@ class IndexProcess:
     async def _ping(self) -> bool:
         """Keep `unavailable_reason` current; return whether the process answers.
 
-        An unreachable or slow Qdrant server makes passages unavailable, but is no reason to kill the index process.
+        An unreachable or slow Qdrant server makes passages unavailable, but is no reason to kill this process.
         """
         patience_s = self._hang_s / MISSED_PINGS
         await asyncio.sleep(min(_PING_INTERVAL_S, patience_s))
@@ -194,7 +193,7 @@ class IndexProcess:
         return answers
 
     async def _answers(self, patience_s: float) -> bool:
-        """Whether the process answers a ping. False only after `patience_s`, because a refusal may pass as well."""
+        """Whether the process answers a ping. False only after `patience_s`, since even a refusal may pass."""
         until_s = asyncio.get_running_loop().time() + patience_s
         try:
             async with asyncio.timeout_at(until_s):
@@ -207,7 +206,7 @@ class IndexProcess:
         return True
 
     async def _search_problem(self, patience_s: float) -> str:
-        """Why a search would fail now, as the process reports; "": a search would work."""
+        """Why a search would fail now; "": it would work."""
         try:
             async with asyncio.timeout(patience_s):
                 await self._client.search.check()
@@ -219,7 +218,7 @@ class IndexProcess:
         return ""
 
     async def _look_for_problems(self) -> None:
-        """Log new problems of collections. Raises RetrievalError."""
+        """Log new problems with collections. Raises RetrievalError."""
         problems = await self._client.library.problems()
         for problem in problems:
             if problem not in self.problems:

@@ -1,19 +1,19 @@
-"""Worker processes, from the parent's side: started, handed connections, replaced after an exit, drained.
+"""Worker processes, as their parent sees them: started, handed connections, replaced after an exit, drained.
 
-The parent accepts every connection and passes the descriptor to the worker with the fewest open connections. The kernel
-would not spread a few kept connections: of 16, two workers that accept from one socket get 14 and 2, and four workers
-with SO_REUSEPORT 8, 4, 3 and 1. And a worker that hangs or dies loses only its own connections: connections not yet
-accepted wait for the other workers. The parent pings each worker's event loop, kills a worker that stops answering (no
-other means can end a hung worker), and replaces the worker like a dead worker. So a single worker has a parent, too.
+The parent accepts every connection and passes its descriptor to the worker with the fewest open. The kernel would not
+spread a few kept connections: of 16, two workers that accept from one socket get 14 and 2, and four with SO_REUSEPORT
+8, 4, 3 and 1. And a worker that hangs or dies loses only its own connections: those not yet accepted wait for other
+workers. The parent pings each worker's event loop, kills a worker that stops answering (nothing else can end a hung
+one), and replaces it like a dead one. So a single worker has a parent, too.
 
 A worker is `python -m cli.worker`. Lines go both ways, connections over a socket of their own, one byte with each:
 
-    standard input     the worker's number, the metrics folder, the socket's descriptor and the settings as JSON, then:
+    standard input     its number, metrics folder, socket descriptor and settings as JSON, then:
                        status JSON (for /readyz: the missing part, and warnings)   ping   drain   cut
-    standard output    up (accepts connections)   warm BYTES (memory)   error TEXT   gone (closed a connection)
+    standard output    up (accepts connections)   warm BYTES (memory)   error TEXT   gone (a connection closed)
                        pong (the event loop runs)   leaving (accepts no more)
 
-The end of a worker's input is the end of the parent: the worker drains after it.
+When its input ends, the parent has ended, and the worker drains.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from runtime.scheduling import child_command
 
 log = logging.getLogger("ragway")
 _BACKLOG = 2048
-_PAUSE_S = 0.05  # pause of accepting when no worker, or no descriptor, is free
-_GRACE_S = 0.8  # beyond the drain time, for a worker to end before the kill
+_PAUSE_S = 0.05  # before accepting again, when no worker or descriptor is free
+_GRACE_S = 0.8  # beyond the drain time, before a worker is killed
 
 
 class WorkerFailed(Exception):
@@ -47,9 +47,9 @@ class Worker:
         self.process = process
         self.up = asyncio.Event()
         self.warm = asyncio.Event()
-        self.accepting = False  # whether the worker takes connections now
+        self.accepting = False  # whether it takes connections now
         self.open_connections = 0
-        self.passed = 0  # connections passed to the worker so far
+        self.passed = 0  # connections passed to it so far
         self._connections = connections
         self._pong = asyncio.Event()
         self._fault = ""
@@ -58,12 +58,12 @@ class Worker:
 
     @staticmethod
     async def launch(number: int, settings: bytes, counts: str) -> "Worker":
-        """Start a worker; counts: the folder for metrics (`proxy.observe.metrics`). Raises WorkerFailed."""
+        """Start a worker; counts: its folder for metrics (`proxy.observe.metrics`). Raises WorkerFailed."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
             try:
-                # Ctrl-C in the terminal is for the parent.
+                # Ctrl-C in a terminal is for the parent.
                 process = await asyncio.create_subprocess_exec(
                     *child_command("cli.worker"), stdin=PIPE, stdout=PIPE, pass_fds=(theirs.fileno(),)
                 )
@@ -81,10 +81,10 @@ class Worker:
             self.process.stdin.write(line + b"\n")
 
     def pass_connection(self, connection: socket.socket) -> bool:
-        """Pass a connection to the worker; returns whether the worker got the connection."""
+        """Pass a connection to the worker; returns whether it got through."""
         try:
             socket.send_fds(self._connections, [b"\n"], [connection.fileno()])
-        except OSError:  # the worker does not read, or has ended
+        except OSError:  # it does not read, or has ended
             return False
         self.open_connections += 1
         self.passed += 1
@@ -110,13 +110,13 @@ class Worker:
         self.accepting = False
 
     async def wait_for(self, event: asyncio.Event) -> None:
-        """Wait for an event of the worker. Raises WorkerFailed if the worker ends first."""
+        """Wait for an event. Raises WorkerFailed if the worker ends first."""
         if not await ends_first(event.wait(), self.process.wait()):
             await self._reading  # the last lines
             raise WorkerFailed(self._fault or f"a worker process ended with status {self.process.returncode}")
 
     async def end(self, hang_s: float) -> int:
-        """The exit status of the worker, after an exit or after a kill because of a hang."""
+        """Its exit status, once it has ended or was killed for hanging."""
 
         async def ping() -> bool:
             self._pong.clear()
@@ -142,7 +142,7 @@ class Workers:
     """Worker processes that share a listening socket. A worker that ends unexpectedly, or hangs, is replaced."""
 
     def __init__(self, count: int, settings: bytes, hang_s: float) -> None:
-        """settings: one line, passed to each worker. hang_s: time without an answer before a worker is killed."""
+        """settings: one line, passed to each worker. hang_s: a worker that does not answer for this long is killed."""
         self._count = count
         self._hang_s = hang_s
         self._settings = settings
@@ -153,7 +153,7 @@ class Workers:
         self._warnings: Sequence[str] = ()
 
     async def start(self, listener: socket.socket) -> None:
-        """Start all workers; return when all are warm. Connections are accepted earlier. Raises WorkerFailed."""
+        """Start all workers; return when all are warm. They accept connections earlier. Raises WorkerFailed."""
         for number in range(1, self._count + 1):
             self._workers.append(await Worker.launch(number, self._settings, self._metrics_folder.name))
         listener.setblocking(False)
@@ -168,7 +168,7 @@ class Workers:
         await worker.wait_for(worker.warm)
 
     def set_status(self, missing: str) -> None:
-        """Set the answer of /readyz: the missing part; "": ready."""
+        """Set what /readyz answers: the missing part; "": ready."""
         if self._missing == "starting":
             for worker in self._workers:
                 worker.log_start()
@@ -176,7 +176,7 @@ class Workers:
         self._send(self._status())
 
     def set_warnings(self, warnings: Sequence[str]) -> None:
-        """Set the problems that /readyz tells of while the gateway is ready."""
+        """Set problems for /readyz to mention while the gateway is ready."""
         self._warnings = warnings
         self._send(self._status())
 
@@ -188,7 +188,7 @@ class Workers:
             worker.send(line)
 
     async def drain(self, patience_s: float) -> None:
-        """Stop accepting, let the workers drain, and kill the workers after `patience_s` or when cancelled."""
+        """Stop accepting, let workers drain, and kill them after `patience_s` or when cancelled."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -213,7 +213,7 @@ class Workers:
                     await worker.process.wait()
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Accept connections while a worker takes them, and pass each to a worker."""
+        """Accept connections while any worker takes them, and pass each one on."""
         loop, out_of_descriptors = asyncio.get_running_loop(), False
         with listener:
             while True:
@@ -234,7 +234,7 @@ class Workers:
                 with connection:
                     while not self._pass_on(connection):  # noqa: ASYNC110 - no worker tells when it has room
                         await asyncio.sleep(_PAUSE_S)
-                await asyncio.sleep(0)  # a burst must not keep this process from its other tasks
+                await asyncio.sleep(0)  # a burst must not starve this process's other tasks
 
     def _pass_on(self, connection: socket.socket) -> bool:
         accepting = [worker for worker in self._workers if worker.accepting]
@@ -254,7 +254,7 @@ class Workers:
                 worker = await Worker.launch(at + 1, self._settings, self._metrics_folder.name)
                 self._workers[at] = worker
                 worker.send(self._status())
-                await worker.wait_for(worker.warm)  # the other workers serve meanwhile
+                await worker.wait_for(worker.warm)  # others serve meanwhile
             except WorkerFailed as error:
                 log.error("worker %d does not start: %s", at + 1, error)
                 return False
