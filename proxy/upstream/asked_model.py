@@ -1,9 +1,9 @@
-"""The name of the model in messages of Anthropic's API, where the gateway asked the upstream for another name.
+"""Restores the model's name in Anthropic messages, if the upstream was asked for another one.
 
-A prefix (`rag/COLLECTION/`) or a row of the settings with another `model` changes the name in the request. Claude Code
-drops the model's thoughts from the conversation unless the reply names the model as asked, and Anthropic then refuses
-the next request. So the value of `model` is the client's again, in a whole message and in `message_start`; every other
-byte stays. A reply to a request without a prefix or another name passes unread.
+A prefix (`rag/COLLECTION/`) or a settings row with another `model` changes the name in a request. Claude Code drops the
+model's thoughts unless the reply names it as asked, and Anthropic then refuses the next request. So `model` gets the
+client's value back, in whole messages and in `message_start`; every other byte stays. If the name was not changed, the
+reply passes unread.
 """
 
 import json
@@ -19,13 +19,13 @@ from proxy.dialects.replies import MAX_REPLY_BYTES, json_of
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange
 
-_MOST_FRAME_BYTES = 1 << 20  # of `message_start`, some hundred bytes
-_MARK = b"\xef\xbb\xbf"  # of the byte order
+_MOST_FRAME_BYTES = 1 << 20  # `message_start` has some hundred bytes
+_MARK = b"\xef\xbb\xbf"  # byte order mark
 _LINE = re.compile(rb"[^\r\n]+")
 
 
 def renamed(exchange: Exchange, target: Target, scope: Scope) -> str:
-    """The name that the client asked for, where the reply has to name the model so; "": the reply stays."""
+    """The name that the client asked for, if the reply must show it; "": leave the reply alone."""
     if exchange.dialect is not MESSAGES or exchange.fields is None or scope["path"] != MESSAGES.path:
         return ""
     asked = exchange.fields.get("model")
@@ -33,27 +33,27 @@ def renamed(exchange: Exchange, target: Target, scope: Scope) -> str:
 
 
 def uncoded(scope: Scope) -> Scope:
-    """The request, for a reply that is not compressed: a compressed reply cannot be edited.
+    """Ask for an uncompressed reply: a compressed one cannot be edited.
 
-    The header is sent in any case, because an upstream may compress where a request has no such header.
+    The header is sent in any case, because without it, an upstream may compress.
     """
     headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
     return {**scope, "headers": [*headers, (b"accept-encoding", b"identity")]}
 
 
 class AskedModel:
-    """Sends a reply on, with another name of the model. A reply that cannot be read is sent on as it came."""
+    """Passes a reply on, with another model name. If it cannot be read, it goes out as it came."""
 
     def __init__(self, send: Send, asked: str) -> None:
         self._send = send
         self._asked = json.dumps(asked).encode()
-        self._start: Message | None = None  # the head of a whole message, until the message is read
-        self._pieces: list[bytes] = []  # of a whole message
-        self._frames: sse.FrameSplitter | None = None  # of a stream, up to `message_start`
+        self._start: Message | None = None  # a whole message's head, until all of it is read
+        self._pieces: list[bytes] = []  # a whole message's
+        self._frames: sse.FrameSplitter | None = None  # a stream's, up to `message_start`
         self._size = 0
 
     async def send(self, message: Message) -> None:
-        """Send a message of the app on, or keep the message until the name is found."""
+        """Pass on a message from the app, or keep it until the name is found."""
         if message["type"] == "http.response.start":
             await self._begin(message)
         elif self._frames is not None and "body" in message:
@@ -64,7 +64,7 @@ class AskedModel:
             await self._send(message)
 
     async def close(self) -> None:
-        """Send the rest of a reply that broke off."""
+        """Send what is left of a reply that broke off."""
         if self._frames is not None and (rest := self._frames.rest()):
             await self._send({"type": "http.response.body", "body": rest, "more_body": True})
         elif self._start is not None:
@@ -84,7 +84,7 @@ class AskedModel:
         await self._send(start)
 
     def _stream(self, received: bytes, *, more: bool) -> bytes:
-        """The bytes to send on: whole frames up to `message_start`, then all bytes."""
+        """What to send on: whole frames up to `message_start`, then everything."""
         assert self._frames is not None
         frames = self._frames.whole(received) if more else self._frames.last(received)
         named = next((at for at, frame in enumerate(frames) if self._is_start(frame)), None)
@@ -106,7 +106,7 @@ class AskedModel:
         span = _span_of_model(data, message, "message") if isinstance(message, dict) else None
         if span is None:
             return frame
-        start, length = _place_in_frame(frame, span[0]), span[1] - span[0]  # a text never goes over two lines
+        start, length = _place_in_frame(frame, span[0]), span[1] - span[0]  # a text never spans lines
         return frame[:start] + self._asked + frame[start + length :]
 
     async def _collect(self, received: bytes, *, more: bool) -> None:
@@ -124,7 +124,7 @@ class AskedModel:
         return body if span is None else body[: span[0]] + self._asked + body[span[1] :]
 
     async def _pass(self, body: bytes, *, more: bool) -> None:
-        """Send the head and the body so far; the rest goes through."""
+        """Send head and body so far; the rest goes through."""
         assert self._start is not None
         start, self._start, self._pieces = self._start, None, []
         await self._send(start if more else with_length(start, len(body)))
@@ -132,7 +132,7 @@ class AskedModel:
 
 
 def _span_of_model(data: bytes, message: Mapping[str, Any], *path: str) -> tuple[int, int] | None:
-    """Begin and end of the value of `model` in JSON; None: no text. path: of names, to the message."""
+    """Begin and end of the value of `model`; None: it is not a text. path: member names that lead to the message."""
     if not isinstance(message.get("model"), str):
         return None
     plain = unescaped(data)
@@ -143,7 +143,7 @@ def _span_of_model(data: bytes, message: Mapping[str, Any], *path: str) -> tuple
 
 
 def _place_in_frame(frame: bytes, at: int) -> int:
-    """Where byte `at` of a frame's data stands in the frame."""
+    """Where byte `at` of the data is in its frame."""
     for line in _LINE.finditer(frame):
         name, _, value = line[0].removeprefix(_MARK).partition(b":")
         if name == b"data":

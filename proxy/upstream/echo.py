@@ -1,7 +1,7 @@
-"""The built-in `echo` model: the answer is the messages that the model received, so a reader sees the context.
+"""The built-in `echo` model: it answers with the messages it received, so that people see the context.
 
-Echo is an ASGI app; the dialect of the request's path writes the reply (whole or streamed). Echo needs no key and no
-network. The reply names the echo model, so that no reader takes the reply for a real model's.
+It is an ASGI app; the dialect of the path writes the reply (whole or streamed). It needs neither key nor network. Its
+reply names the echo model, so that nobody takes it for a real one's.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ from proxy.exchange import KEY, Exchange
 
 MODEL = "echo"
 GREETING = "I am the echo model: I answer with the messages I received, as a real model would have received them."
-MOST_CHOICES = 128  # OpenAI's limit of `n`
-MOST_BYTES = 1 << 20  # of an answer: counting the words of 24 MB takes 0.3 s, and 128 choices of 24 MB take 3 GB
-WHERE = re.compile(r"(?<=\n)(?=\S)")  # the pieces of a stream begin at the beginnings of lines
+MOST_CHOICES = 128  # OpenAI's limit for `n`
+MOST_BYTES = 1 << 20  # per answer: counting words in 24 MB takes 0.3 s, and 128 choices of 24 MB take 3 GB
+WHERE = re.compile(r"(?<=\n)(?=\S)")  # a stream is cut where lines begin
 
-Json = dict[str, Any]  # foreign JSON
+Json = dict[str, Any]  # JSON from elsewhere
 
 
 class Echo:
-    """Answers a request in the dialect of the path."""
+    """Answers a request in its path's dialect."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. Raises ApiError 404 for a path without a dialect, 400 for one that is not a chat."""
@@ -62,12 +62,12 @@ class Echo:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         for frame in dialect.reply_frames(request, WHERE.split(text), tokens):
             await send({"type": "http.response.body", "body": frame, "more_body": True})
-            await asyncio.sleep(0)  # the lines of a long text take seconds: other requests go on between two frames
+            await asyncio.sleep(0)  # a long text takes seconds: let others go on between frames
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def parse(dialect: Dialect, body: bytes) -> ModelRequest:
-    """The request; only the members that the reply needs are checked. Raises ApiError 400."""
+    """The request; only members that the reply needs are checked. Raises ApiError 400."""
     request = dialect.parse(body)
     fields = request.fields
     messages = fields.get("messages")
@@ -91,9 +91,9 @@ def _wrong(param: str, expected: str) -> ApiError:
 
 
 def answer(request: ModelRequest) -> tuple[str, Tokens]:
-    """The messages for a person: `[role]`, then the text; parts of other kinds are named.
+    """Messages for people: `[role]`, then text; other parts are named.
 
-    The model has no tokenizer, so the token counts are counts of words: a shape without a price.
+    Echo has no tokenizer, so token counts are word counts: a shape without a price.
     """
     rows = request.fields["messages"] if isinstance(request, ChatRequest) else map(_row_of, request.messages())
     messages = [render_message(row) for row in rows]
@@ -103,14 +103,14 @@ def answer(request: ModelRequest) -> tuple[str, Tokens]:
 
 
 def _row_of(message: ConversationMessage) -> Json:
-    """A message of another dialect in the shape of chat completions; the calls are items or blocks of the dialect."""
+    """A message of another dialect in chat completion shape; its calls are that dialect's items or blocks."""
     calls = message.calls if isinstance(message.calls, list) else [message.calls]
     rows = [{"id": call.get("call_id") or call.get("id"), "function": call} for call in calls if isinstance(call, dict)]
     return {"role": message.role, "content": message.text, "tool_calls": rows}
 
 
 def render_message(message: Json) -> str:
-    """One message: the role and name, the call that the message answers, the content, the tool calls."""
+    """One message: role and name, the call that it answers, its content, its tool calls."""
     title = str(message.get("role", "no role"))
     if message.get("name"):
         title += f", {message['name']}"

@@ -1,11 +1,11 @@
-"""The relay lane: an ASGI app that passes a request to an upstream, and the reply back, byte for byte.
+"""The relay lane: an ASGI app that passes requests to an upstream and replies back, byte for byte.
 
-An allow-list selects the request headers, so no credential, no cookie and no header of the gateway's own protocol
-reaches a provider; the exchange's target gives the key. All reply headers pass except hop-by-hop headers. A client that
-leaves, in any phase, closes the upstream's connection at once: providers then stop generating and billing.
+Request headers pass an allow-list, so that credentials, cookies and our own protocol's headers never reach a provider;
+the exchange's target has the key. All reply headers pass, except hop-by-hop ones. A client that leaves, in any phase,
+closes the upstream connection at once: providers then stop generating and billing.
 
-A failure before the head of the reply is an error of the gateway (502, 504). A failure after the head ends the reply
-without the last ASGI message, and the server breaks off the connection: a cut stream must never look complete.
+A failure before the reply's head becomes a gateway error (502, 504). A later one ends the reply without a last ASGI
+message, and the server breaks the connection: a cut stream must never look complete.
 """
 
 import functools
@@ -32,14 +32,14 @@ from runtime.http_client import (
 )
 from runtime.logs import host_of
 
-PREFIX = b"/v1"  # of the gateway's paths; the rest of a path is joined to the target's api_base
+PREFIX = b"/v1"  # begins our paths; the rest is joined to a target's api_base
 
 REQUEST_HEADERS = frozenset({
     b"accept", b"accept-encoding", b"accept-language", b"cache-control", b"content-type", b"idempotency-key",
     b"traceparent", b"tracestate", b"user-agent", b"x-client-request-id", b"x-request-id",
 })  # fmt: skip
 REQUEST_PREFIXES = (b"anthropic-", b"openai-", b"x-stainless-")
-OF_THE_KEY = frozenset({b"openai-organization", b"openai-project"})  # of one key: sent only with this key
+OF_THE_KEY = frozenset({b"openai-organization", b"openai-project"})  # belong to one key: sent only with it
 
 # RFC 9110 §7.6.1, with the older proxy-connection and keep-alive.
 HOP_BY_HOP = frozenset({
@@ -47,7 +47,7 @@ HOP_BY_HOP = frozenset({
     b"transfer-encoding", b"upgrade",
 })  # fmt: skip
 
-# Headers about the body on the wire: wrong where the client gets another body.
+# Headers about the body on the wire: wrong if the client gets another body.
 OF_THE_BODY = re.compile(rb"content-.*|etag|digest|repr-digest|accept-ranges")
 
 
@@ -58,9 +58,9 @@ class Relay:
         self._client = client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Relay one exchange. Raises ApiError where the upstream fails before the head of the reply.
+        """Relay one exchange. Raises ApiError if the upstream fails before the reply's head.
 
-        The server cancels this task when the client leaves, and the cancellation closes the upstream's connection.
+        When the client leaves, the server cancels this task, which closes the upstream connection.
         """
         exchange = exchange_of(scope)
         if exchange.body is None:
@@ -69,7 +69,7 @@ class Relay:
         try:
             exchange.upstream_said(response.status)
             headers = end_to_end(response.headers, response.status)
-            if response.until_eof:  # the end may be a cut: the client must see the same open end
+            if response.until_eof:  # may end by a cut: the client must see the same open end
                 headers.append((b"connection", b"close"))
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
             more = True
@@ -83,7 +83,7 @@ class Relay:
             response.close()
 
     async def _ask(self, scope: Scope, exchange: Exchange) -> Response:
-        """The upstream's reply, from the head on. Raises ApiError."""
+        """The reply, from its head on. Raises ApiError."""
         target = exchange.target
         if target is None:
             raise RuntimeError("a request reached the relay without a target: the route must set exchange.target")
@@ -104,30 +104,29 @@ class Relay:
 
 
 def url_of(api_base: str, scope: Scope) -> str:
-    """The upstream's URL: `api_base`, the path after /v1, and the query. Raises ApiError for `..`."""
+    """The upstream URL: `api_base`, what follows /v1 in the path, and the query. Raises ApiError for `..`."""
     return _url(api_base, scope["path"], scope.get("raw_path") or b"", scope.get("query_string") or b"")
 
 
 @functools.lru_cache(maxsize=1024)
 def _url(api_base: str, path: str, raw: bytes, query: bytes) -> str:
-    """The percent-encoding of the path stays (model and file ids may hold %2F). A path with dot segments is refused:
-    some servers resolve dot segments, also encoded twice or as "..;", and the request would leave `api_base` with the
-    gateway's key.
+    """Percent-encoding stays (model and file ids may hold %2F). Dot segments are refused: some servers resolve them,
+    even encoded twice or as "..;", and the request would leave `api_base` with the gateway's key.
     """
     segments = [segment.partition(";")[0] for segment in unquote(path).replace("\\", "/").split("/")]
     if ".." in segments or "." in segments:
         raise ApiError(400, f"The path {path!r} has a dot segment: send the resolved path.", code="invalid_path")
-    if not raw.startswith(PREFIX + b"/"):  # the prefix is encoded, too, or the server gives no raw path
+    if not raw.startswith(PREFIX + b"/"):  # the prefix is encoded, too, or there is no raw path
         raw = quote(path).encode("ascii")
     rest = raw.removeprefix(PREFIX).decode("ascii") if raw.isascii() else quote(raw.removeprefix(PREFIX), safe="/%")
     base, _, own = api_base.partition("?")
-    if own:  # such as Azure's api-version: the path goes before the query, and the configured value wins
+    if own:  # Azure's api-version, say: the path precedes it, and it wins over the client's
         query = _joined(own.encode("ascii"), query)
     return base.rstrip("/") + rest + (f"?{query.decode('latin-1')}" if query else "")
 
 
 def _joined(own: bytes, query: bytes) -> bytes:
-    """The configured query, then the client's parameters of other names, as sent."""
+    """The configured query, then the client's other parameters, as sent."""
     named = {unquote_to_bytes(pair.partition(b"=")[0].replace(b"+", b" ")) for pair in own.split(b"&")}
     pairs = [pair for pair in query.split(b"&") if pair]
     others = [pair for pair in pairs if unquote_to_bytes(pair.partition(b"=")[0].replace(b"+", b" ")) not in named]
@@ -137,14 +136,14 @@ def _joined(own: bytes, query: bytes) -> bytes:
 def request_headers(
     headers: Headers, target: Target, *, key_header: KeyHeader = b"authorization", listed: bool = False
 ) -> Headers:
-    """The client's headers for the upstream, and the target's key. ValueError: the key is not ASCII.
+    """Client headers that may go upstream, plus the target's key. ValueError: the key is not ASCII.
 
-    key_header: of the path's dialect; a configured key is sent in this header. On a listed path the client may speak
-    Anthropic's dialect. Where no key is configured, the client's `x-api-key` is sent: on a listed path, and in a
-    dialect with this header if the target asks for the client's key.
+    key_header: belongs to the path's dialect, and carries a configured key. On a listed path, clients may speak
+    Anthropic's dialect. Without a configured key, the client's `x-api-key` is sent: on a listed path, and in a dialect
+    with that header if the target asks for the client's key.
 
-    Headers that the client's `Connection` names are for one hop and end here. Organization and project belong to a key:
-    the headers are sent only with the client's own key.
+    Headers named by the client's `Connection` end here. Organization and project belong to a key: they are sent only
+    with the client's own.
     """
     ending = {token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")}
     kept = [
@@ -172,18 +171,18 @@ def request_headers(
 
 
 def end_to_end(headers: Headers, status: int) -> Headers:
-    """The reply's headers without hop-by-hop headers; headers that `Connection` names are hop-by-hop, too."""
+    """Reply headers without hop-by-hop ones, which include those that `Connection` names."""
     dropped = set(HOP_BY_HOP)
     for name, value in headers:
         if name.lower() == b"connection":
             dropped.update(token.strip().lower() for token in value.split(b","))
     if status in (204, 304):
-        dropped.add(b"content-length")  # the length of another reply's body; servers would expect a body of this length
+        dropped.add(b"content-length")  # another reply's length; servers would expect such a body
     return [(lower, value) for name, value in headers if (lower := name.lower()) not in dropped]
 
 
 def answer_to(error: UpstreamError | ValueError, target: Target) -> ApiError:
-    """The error for the client where the upstream gave no reply: the next step. Address and reason are for the log."""
+    """What to tell the client if there was no reply: the next step. Address and reason are for the log."""
     of_model = f"of model {target.model!r}"
     address = f"the address {of_model} (api_base, or OPENAI_BASE_URL)"
     match error:

@@ -1,4 +1,4 @@
-"""Routing: the name of a model to a target, and the lane of a target to an ASGI app."""
+"""Routing: from a model's name to a target, and from its lane to an ASGI app."""
 
 import unicodedata
 from collections.abc import Awaitable, Mapping, Sequence
@@ -12,12 +12,12 @@ from proxy.dialects.target import Lane, Target
 from proxy.exchange import exchange_of
 from proxy.upstream.asked_model import AskedModel, renamed, uncoded
 
-_NO_LETTERS = ("Cc", "Cf", "Zl", "Zp")  # categories of Unicode: control and format characters, ends of lines
-ANY_MODEL = "*"  # in place of a model's name, where a request names no model
+_NO_LETTERS = ("Cc", "Cf", "Zl", "Zp")  # Unicode categories: control and format characters, line ends
+ANY_MODEL = "*"  # stands for the model, if a request names none
 
 
 class Routes:
-    """The configured models: an exact name wins, else the longest pattern with * at the end."""
+    """Configured models: an exact name wins, else the longest pattern that ends with *."""
 
     def __init__(self, rows: Mapping[str, Target]) -> None:
         self._exact = {
@@ -27,10 +27,10 @@ class Routes:
         self._patterns = sorted(patterns, key=lambda pattern: len(pattern[0]), reverse=True)
 
     def resolve(self, name: str, rights: Rights) -> Target:
-        """The target for a model. A target without a model name of its own gets the requested name.
+        """A model's target. If its row has no model name, it gets the requested one.
 
-        Raises ApiError 404, the same error for an unknown model and for a model without the caller's right. No model
-        has a name that upstreams may read as another name: some cut blanks off, or end at a control character.
+        Raises ApiError 404, the same for an unknown model and for one that the caller may not use. Names that upstreams
+        may read differently are unknown: some cut off blanks, or end at a control character.
         """
         plain = name == name.strip() and not any(unicodedata.category(letter) in _NO_LETTERS for letter in name)
         target = self.row_of(name) if plain and name in rights.models else None
@@ -39,10 +39,9 @@ class Routes:
         return target if target.model else replace(target, model=name)
 
     def without_model(self) -> Target | None:
-        """The target for a request that names no model; None: several upstreams.
+        """Where requests go that name no model; None: there are several upstreams.
 
-        The row of the relay lane for every model, else the only upstream of the relay lane. Without rows of the relay
-        lane: any row, which relays nothing.
+        The relay's row for every model, else its only upstream. Without relay rows: any row, which relays nothing.
         """
         every = [row for prefix, row in self._patterns if not prefix and row.lane == "relay"]
         rows = [*self._exact.values(), *(row for _, row in self._patterns)]
@@ -51,20 +50,20 @@ class Routes:
         return replace(found[0], model=ANY_MODEL) if len(upstreams) == 1 else None
 
     def row_of(self, name: str) -> Target | None:
-        """The configured row for a model; None: no row matches."""
+        """A model's configured row; None: none matches."""
         target = self._exact.get(name)
         if target is not None:
             return target
         return next((row for prefix, row in self._patterns if name.startswith(prefix)), None)
 
     def pattern_of(self, name: str) -> str:
-        """The pattern that decides where a model's requests go; "": a row of the model's own, or no row."""
+        """The pattern that decides where a model's requests go; "": it has its own row, or none."""
         if name in self._exact:
             return ""
         return next((f"{prefix}*" for prefix, _ in self._patterns if name.startswith(prefix)), "")
 
     def patterns(self, rights: Rights) -> tuple[str, ...]:
-        """The patterns with names that a pattern of the caller's rights grants."""
+        """Patterns that overlap with one in the caller's rights."""
         granted = rights.models.patterns
         return tuple(
             f"{prefix}*"
@@ -73,16 +72,15 @@ class Routes:
         )
 
     def absent(self, name: str, rights: Rights) -> ApiError:
-        """The 404 for an unknown model, with the known names."""
+        """The 404 for an unknown model; it lists the known ones."""
         listed = ", ".join(self.names(rights)) or "none by name"
         message = f"The model {name!r} is not configured on this gateway; configured models: {listed}."
         return ApiError(404, message, code="model_not_found", param="model")
 
     def names(self, rights: Rights = EVERYTHING) -> Sequence[str]:
-        """The names of the models that the caller may call.
+        """Names of the models that the caller may use.
 
-        The configured names; for a pattern, the model of the pattern ("echo" for an echo); the names that the caller's
-        rights list one by one.
+        Configured names; for a pattern, its model ("echo" for an echo); names that the caller's rights list one by one.
         """
         stand_ins = [(row.model or "echo", row) for _, row in self._patterns if row.model or row.lane == "echo"]
         names = [*self._exact, *(name for name, row in stand_ins if self.row_of(name) is row)]
@@ -90,15 +88,15 @@ class Routes:
         return list(dict.fromkeys([*(name for name in names if name in rights.models), *granted]))
 
     def listers(self) -> Sequence[Target]:
-        """The patterns whose model names only the upstream knows."""
+        """Patterns whose model names only the upstream knows."""
         return [row for _, row in self._patterns if row.lane == "relay" and not row.model]
 
 
 class Upstream:
-    """The last app: passes the request to the target's lane, with the client's key where the target asks for one."""
+    """The last app: passes a request to its target's lane, with the client's key if the target asks for one."""
 
     def __init__(self, lanes: Mapping[Lane, App], bridges: Mapping[Lane, App] | None = None) -> None:
-        """bridges: the lanes for dialects that the upstream may not speak; an ordinary chat passes no bridge."""
+        """bridges: lanes for dialects that an upstream may not speak; ordinary chats pass none."""
         self._lanes = lanes
         self._bridged = {**lanes, **(bridges or {})}
 
@@ -115,16 +113,16 @@ class Upstream:
 
 
 async def _answer_as(asked: str, lane: App, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer by the lane; the reply names the model as the client asked."""
+    """Answer by the lane, and name the model as the client did."""
     reply = AskedModel(send, asked)
     await lane(uncoded(scope), receive, reply.send)
     await reply.close()
 
 
 def client_key(headers: Headers) -> str:
-    """The key of `Authorization: Bearer KEY`; "": no key. A key in `x-api-key` stays there (`relay.request_headers`).
+    """The key in `Authorization: Bearer KEY`; "": none. A key in `x-api-key` stays there (`relay.request_headers`).
 
-    Raises ApiError 400 for two keys, or for a key with other bytes than printable ASCII.
+    Raises ApiError 400 for two keys, or one that is not printable ASCII.
     """
     given = [value for name, value in headers if name == b"authorization"]
     if len(given) > 1:

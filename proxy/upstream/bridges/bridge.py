@@ -1,7 +1,7 @@
-"""The app around a lane: a request of another dialect becomes a chat completion, and the reply a reply of the dialect.
+"""Wraps a lane: a request in another dialect becomes a chat completion, and its reply is translated back.
 
-The lane sees an ordinary chat completion: the allow-list of the translated lane reads the translated body like the body
-of any client. The lane's reply is read as the reply passes: each chunk becomes events at once.
+The lane sees an ordinary chat completion: the translated lane applies its allow-list as to any client's body. Its reply
+is read as it passes: each chunk becomes events at once.
 """
 
 import re
@@ -34,18 +34,18 @@ from proxy.upstream.relay import OF_THE_BODY
 
 _EVENT_STREAM = (b"content-type", b"text/event-stream")
 _DONE = b"[DONE]"
-# An upstream that does not know one of these members refuses the request; the answer stays the same without the member:
+# An upstream that does not know one of these members refuses the request, though the answer stays the same without it:
 # a model that cannot reason has no effort.
 _HINTS = ("reasoning_effort", "prompt_cache_key", "prompt_cache_options", "safety_identifier", "stream_options")
-# Words of an error about the value of a known member: the error is the client's.
+# Words in an error about a known member's value: then the client is wrong.
 _WRONG_VALUE = re.compile(rb"\bvalues?\b|invalid_value|unsupported_value|should be|must be|one of", re.IGNORECASE)
-# OpenAI's reasoning models refuse `max_tokens`; some other servers know no other name. litellm knows who takes which.
+# OpenAI's reasoning models refuse `max_tokens`; some servers know nothing else. litellm knows who takes which.
 _NEWER_LIMIT = re.compile(r"https://[^/]*\.(openai|azure)\.com[:/]")
-# Headers of the client's request about the reply's coding, and of another API.
+# Client headers about the reply's coding, or for another API.
 _NOT_FOR_CHAT = (b"accept-encoding", b"anthropic-")
 
 
-# Path -> the members of a chat completion for those of a request (raises ApiError 400), and the writer of the reply
+# Path -> function that makes a chat completion from a request (raises ApiError 400), and reply writer
 TRANSLATIONS: Mapping[str, tuple[Callable[[Mapping[str, Any]], Json], Callable[..., ReplyWriter]]] = {
     RESPONSES.path: (responses_request.chat_of, ResponseWriter),
     MESSAGES.path: (messages_request.chat_of, MessageWriter),
@@ -61,11 +61,11 @@ async def bridged(
     *,
     before_end: Callable[[Json], object] = lambda _: None,
 ) -> None:
-    """Answer a request of another dialect by a chat completion of the app.
+    """Answer a request in another dialect by a chat completion.
 
-    Raises ApiError 400 for a request that has no counterpart, else as the app.
+    Raises ApiError 400 for a request without a counterpart, else as the app does.
 
-    before_end: called with the whole reply before the client gets the end: a program may leave, or ask again, at once.
+    before_end: called with the whole reply before the client sees its end, when it may leave or ask again at once.
     """
     exchange, target = exchange_of(scope), exchange_of(scope).target
     assert target is not None, "the route sets the target"
@@ -76,7 +76,7 @@ async def bridged(
         request = await by_size(body, lambda: TranslatedRequest.of(dialect, body, target, unsupported))
         exchange.ended_step("translate", began, CHAT.path)
         reply = _Reply(exchange, send, request, before_end)
-        exchange.dialect, exchange.body = CHAT, request.chat  # as the app writes errors, and what the app asks
+        exchange.dialect, exchange.body = CHAT, request.chat  # how the app writes errors, and what it asks
         try:
             await app(_scope_of_chat(scope), receive, reply.send)
             await reply.close()
@@ -94,11 +94,11 @@ async def bridged(
 
 @dataclass(frozen=True, slots=True)
 class TranslatedRequest:
-    """A request of another dialect as a request for a chat completion."""
+    """A request in another dialect, as one for a chat completion."""
 
-    fields: Json  # of the client's request
-    chat: bytes  # the body of the chat completion
-    hints: Sequence[str]  # members of the chat completion without which the answer stays the same
+    fields: Json  # the client's request
+    chat: bytes  # the chat completion's body
+    hints: Sequence[str]  # its members without which the answer stays the same
     writer: Callable[..., ReplyWriter]
 
     @classmethod
@@ -121,7 +121,7 @@ def _scope_of_chat(scope: Scope) -> Scope:
 
 
 def _with_client_key(target: Target, headers: Headers) -> Target:
-    """The target with the client's key for an upstream, where Anthropic's clients send the key."""
+    """The target with the client's upstream key, taken from the header that Anthropic's clients use."""
     if target.api_key or not target.key_of_client:
         return target
     keys = [value for name, value in headers if name == X_API_KEY and not carries_key(name, value)]
@@ -129,7 +129,7 @@ def _with_client_key(target: Target, headers: Headers) -> Target:
 
 
 class _Broken(Exception):
-    """The reply cannot go on: the client has the error, and the app must end the call."""
+    """The reply cannot go on: the client has an error, and the app must end its call."""
 
 
 class _LacksHints(Exception):
@@ -137,7 +137,7 @@ class _LacksHints(Exception):
 
 
 class _Reply:
-    """Sends the reply to a chat completion on, in the client's dialect."""
+    """Passes on a chat completion's reply, in the client's dialect."""
 
     def __init__(
         self, exchange: Exchange, send: Send, request: TranslatedRequest, before_end: Callable[[Json], object]
@@ -148,25 +148,25 @@ class _Reply:
         self._before_end = before_end
         self._hints = request.hints
         self._streamed = bool(request.fields.get("stream"))
-        repeated = exchange.fields or request.fields  # without the passages; `input` with the items before
+        repeated = exchange.fields or request.fields  # without passages; `input` with earlier items
         given = {name: request.fields[name] for name in ("input",) if name in request.fields}
         self._writer = request.writer({**repeated, **given}, streamed=self._streamed)
         self._status = 0
         self._headers: Headers = []
-        self._stream = False  # an event stream comes
+        self._stream = False  # an event stream is coming
         self._frames = sse.FrameSplitter()
-        self._pieces: list[bytes] = []  # of a reply that is not a stream
+        self._pieces: list[bytes] = []  # of a reply that does not stream
         self._size = 0
-        self._over = False  # the reply, to the last byte
+        self._over = False  # the reply is complete, to its last byte
 
     def tokens(self, body: bytes) -> Tokens | None:
-        """The tokens of the call; None: the upstream refused, or gave no reply. body: for an estimate."""
+        """How many tokens the call took; None: the upstream refused, or gave no reply. body: for an estimate."""
         if not 200 <= self._status < 300:
             return None
         return self._writer.tokens(body)
 
     async def send(self, message: Message) -> None:
-        """Send what a message of the app becomes. Raises ApiError 502 before the head of the reply, _Broken after."""
+        """Send what a message from the app becomes. Raises ApiError 502 before the reply's head, _Broken after it."""
         if message["type"] == "http.response.start":
             await self._begin(message)
         elif self._stream:
@@ -180,7 +180,7 @@ class _Reply:
             self._over = not message.get("more_body", False)
 
     async def close(self) -> None:
-        """Send a reply that is not a stream; end a stream that the app broke off. Raises as `send`."""
+        """Send a reply that does not stream; end a stream that the app broke off. Raises like `send`."""
         if self._stream and not self._over:
             await self._break_off(cut())
         elif not self._over:
@@ -246,7 +246,7 @@ class _Reply:
         named = [name for name in self._hints if name.encode() in body] if self._status in (400, 422) else []
         if named and not _WRONG_VALUE.search(body):
             raise _LacksHints(*named)
-        if self._status < 400 and self._status != 200:  # no error, and no answer: such as a redirect
+        if self._status < 400 and self._status != 200:  # neither error nor answer: a redirect, for example
             words = f"The upstream answered with status {self._status} and no chat completion. Check its address."
             raise upstream_error(502, words, "upstream_bad_reply")
         if self._status != 200:
@@ -267,7 +267,7 @@ class _Reply:
             await send_json(self._send, 200, reply, self._headers)
 
     def _error_body(self, body: bytes) -> bytes:
-        """The error in the client's dialect; OpenAI's dialects have the same errors."""
+        """The error in the client's dialect; OpenAI's dialects share theirs."""
         said = json_of(body)
         error = said.get("error") if isinstance(said, dict) else None
         written = isinstance(error, dict) and isinstance(error.get("message"), str) and error["message"] != ""
@@ -277,7 +277,7 @@ class _Reply:
 
 
 def _error_of(status: int, error: Any) -> ApiError:
-    """An error of OpenAI's shape, or in words alone."""
+    """An error in OpenAI's shape, or only in words."""
     said = error if isinstance(error, dict) else {}
     texts = {name: value for name in ("type", "code", "param") if isinstance(value := said.get(name), str)}
     kind = texts.get("type", "upstream_error")

@@ -1,8 +1,8 @@
-"""The messages of a chat completion, in the order and the forms that strict servers take.
+"""Chat completion messages, in the order and forms that strict servers take.
 
-OpenAI and the servers that check as OpenAI does refuse a call whose results do not follow at once, a picture in a
-result, and an assistant's message without a text and a call. Servers with strict forms take a list of parts from users
-only: a content of texts alone becomes one text.
+OpenAI, and servers that check like it, refuse calls whose results do not follow at once, pictures in results, and
+assistant messages with neither text nor call. Stricter servers take lists of parts only from users: a list of texts
+becomes one text.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,9 +12,9 @@ from proxy.upstream.bridges.members import Json
 
 
 def arranged(messages: Iterable[Json]) -> list[Json]:
-    """The messages, each result after the call; what stood between comes after the results."""
+    """Put each result after its call; what stood between comes after the results."""
     groups: list[list[Json]] = []
-    waiting: dict[Any, list[Json]] = {}  # id of a call without a result -> the message with the call, and the results
+    waiting: dict[Any, list[Json]] = {}  # id of a call without a result -> its message, and that message's results
     for message in messages:
         group = waiting.pop(message.get("tool_call_id"), None) if message["role"] == "tool" else None
         if group is not None:
@@ -26,7 +26,7 @@ def arranged(messages: Iterable[Json]) -> list[Json]:
 
 
 def _readable(group: list[Json]) -> Iterator[Json]:
-    """The messages with plain contents; pictures and files of the results follow in a message of the user."""
+    """Make contents plain; pictures and files from results follow in a user message."""
     beside: list[Json] = []
     for message in group:
         content = message.get("content")
@@ -46,7 +46,7 @@ def _note(part: Json) -> Json:
 
 
 def _plain(content: Any) -> Any:
-    """A single text where all parts are texts without marks."""
+    """A single text, if all parts are texts without marks."""
     if not isinstance(content, list) or any(part.keys() != {"type", "text"} for part in content):
         return content
     return "\n".join(part["text"] for part in content)

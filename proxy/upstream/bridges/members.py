@@ -1,4 +1,4 @@
-"""The members of a client's objects, read strictly: an unknown member may change the meaning, and is refused."""
+"""Reads members of a client's objects strictly: an unknown one may change the meaning, and is refused."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +9,8 @@ from proxy.dialects.errors import ApiError
 Json = dict[str, Any]
 
 _LONGEST_NAME = 200  # in an error
-# Members that identify the client, for the provider's records: the answer is the same without. An id of a stored
-# conversation is no such member.
+# Members that identify the client, for the provider's records: the answer is the same without them. A stored
+# conversation's id is not among them.
 ABOUT_CLIENT = re.compile(
     r"client(_\w+)?|(\w+_)?metadata(_passthrough)?|originator|user_agent|"
     r"(session|request|trace|turn|installation|device)_id"
@@ -18,10 +18,10 @@ ABOUT_CLIENT = re.compile(
 
 
 def members_of(value: object, at: str, known: str, ignored: str = "") -> Json:
-    """The known members of an object, without members that are null. at: the place of the object, "" for the body.
+    """An object's known members, without nulls. at: where the object is, "" for the body.
 
-    ignored: members that may be left out without a change of the answer. Data about the client is left out, too.
-    Raises ApiError 400 for any other member.
+    ignored: members that may be left out without changing the answer. Data about the client is left out, too. Raises
+    ApiError 400 for any other.
     """
     if not isinstance(value, dict):
         wrong(at, "must be an object")
@@ -38,7 +38,7 @@ def members_of(value: object, at: str, known: str, ignored: str = "") -> Json:
 
 
 def text_in(members: Mapping[str, Any], name: str, at: str) -> str:
-    """The text of a required member. Raises ApiError 400."""
+    """A required member's text. Raises ApiError 400."""
     value = members.get(name)
     if not isinstance(value, str):
         wrong(f"{at}.{name}" if at else name, "must be a text")
@@ -46,7 +46,7 @@ def text_in(members: Mapping[str, Any], name: str, at: str) -> str:
 
 
 def objects_in(value: object, at: str) -> Sequence[tuple[str, Json]]:
-    """The objects of a list, each with the place. Raises ApiError 400."""
+    """A list's objects, each with its place. Raises ApiError 400."""
     if not isinstance(value, list):
         wrong(at, "must be a list")
     for index, each in enumerate(value):
@@ -56,7 +56,7 @@ def objects_in(value: object, at: str) -> Sequence[tuple[str, Json]]:
 
 
 def by_type(value: Json, at: str, kinds: Mapping[str, Callable[[Json, str], Json]], remedy: str) -> Json:
-    """The translation of an object by the function for the `type`. Raises ApiError 400 for another `type`."""
+    """Translate an object with the function for its `type`. Raises ApiError 400 for any other `type`."""
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in kinds:
         unsupported(f"{at}.type", remedy, value=kind)
@@ -64,13 +64,13 @@ def by_type(value: Json, at: str, kinds: Mapping[str, Callable[[Json, str], Json
 
 
 def wrong(at: str, expected: str) -> NoReturn:
-    """Raises ApiError 400 for a value of a wrong kind."""
+    """Raises ApiError 400: a value has the wrong type."""
     at = at[:_LONGEST_NAME]
     raise ApiError(400, f"`{at}` {expected}.", code="invalid_type", param=at)
 
 
 def unsupported(at: str, remedy: str, *, value: object = None, details: Mapping[str, Any] | None = None) -> NoReturn:
-    """Raises ApiError 400 for a member without a counterpart in chat completions. details: as of ApiError."""
+    """Raises ApiError 400: a member has no counterpart in chat completions. details: as in ApiError."""
     at = at[:_LONGEST_NAME]
     named = f"`{at}`" + (f" {value[:_LONGEST_NAME]!r}" if isinstance(value, str) else "")
     message = f"{named} is not supported: this model is asked by a chat completion, which has no counterpart; {remedy}."

@@ -1,4 +1,4 @@
-"""A chat completion as a message of Anthropic's API: the events of the stream, or the whole object."""
+"""Writes a chat completion as an Anthropic message, streamed or whole."""
 
 import json
 import math
@@ -15,7 +15,7 @@ _STOP_REASONS = {
     "stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "function_call": "tool_use",
     "content_filter": "refusal",
 }  # fmt: skip
-# Type of a block -> the type of the deltas, and the member with the text
+# Block type -> type of its deltas, and the member with their text
 _DELTAS = {
     "text": ("text_delta", "text"),
     "thinking": ("thinking_delta", "thinking"),
@@ -26,14 +26,14 @@ _THOUGHTS: Json = {"type": "thinking", "thinking": "", "signature": ""}
 
 
 class MessageWriter(ReplyWriter):
-    """Writes one block after the other: thoughts, texts and calls."""
+    """Writes one block after another: thoughts, texts and calls."""
 
     def __init__(self, fields: Mapping[str, Any], *, streamed: bool) -> None:
-        """fields: of the client's request."""
+        """fields: the client's request."""
         super().__init__(streamed=streamed)
-        self._message = begun_message(fields, usage_of_message(Tokens(0, 0)))  # the upstream reports usage at the end
+        self._message = begun_message(fields, usage_of_message(Tokens(0, 0)))  # usage is reported at the end
         self._content: list[Json] = []
-        self._block: Json = {}  # the block that is written; empty: none
+        self._block: Json = {}  # the block being written; empty: none
         self._pieces: list[str] = []  # of the block
         self._refused = False
 
@@ -48,7 +48,7 @@ class MessageWriter(ReplyWriter):
         self.arguments(text)
 
     def signed(self, block: Json) -> None:
-        """A signature ends the thoughts before; sealed thoughts are a block without text."""
+        """A signature ends the thoughts before it; sealed thoughts are a block without text."""
         if "data" in block:
             self._begin_block({"type": "redacted_thinking", "data": block["data"]})
         else:
@@ -62,7 +62,7 @@ class MessageWriter(ReplyWriter):
         self._begin_block({"type": "tool_use", "id": id, "name": name, "input": {}})
 
     def arguments(self, piece: str) -> None:
-        """Also a piece of a block of another kind."""
+        """Also writes pieces of other blocks."""
         self._pieces.append(piece)
         kind, member = _DELTAS[self._block["type"]]
         self._delta({"type": kind, member: piece})
@@ -84,7 +84,7 @@ class MessageWriter(ReplyWriter):
         self.whole = {**self._message, "content": self._content, **stop, "usage": usage}
 
     def _usage(self) -> Json:
-        """Zeros where the upstream reports none: the API has no null there."""
+        """Zeros if the upstream reports none: the API does not allow null."""
         usage = usage_of_message(self.usage or Tokens(0, 0))
         written = self.usage_fields.get("cache_creation_input_tokens")  # litellm's, from a provider with a cache
         if isinstance(written, int) and 0 < written <= usage["input_tokens"]:
@@ -115,7 +115,9 @@ class MessageWriter(ReplyWriter):
         self._block, self._pieces = {}, []
 
     def _input(self, arguments: str) -> Json:
-        """The arguments of a call as an object. Raises ApiError 502; in a stream, the client reads the pieces."""
+        """A call's arguments as an object. Raises ApiError 502, but not in a stream, where the client reads the
+        pieces.
+        """
         given = _object_in(arguments) if arguments.strip() else {}
         if given is not None:
             return given
@@ -126,7 +128,7 @@ class MessageWriter(ReplyWriter):
 
 
 def _object_in(text: str) -> Json | None:
-    """The object; None for another text, and for numbers that JSON has not: a message cannot hold such numbers."""
+    """The object in a text; None if there is none, or if it has numbers that JSON, and so a message, cannot hold."""
     try:
         given = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):

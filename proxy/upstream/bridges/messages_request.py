@@ -1,8 +1,8 @@
-"""A request for a message of Anthropic's API as a request for a chat completion.
+"""Turns a request for an Anthropic message into one for a chat completion.
 
-A member without a counterpart is refused, unless the answer stays the same without the member; docs/reference/lanes.md
-lists what is left out. Members that only Claude models know (`thinking`, signed thoughts, `cache_control`) pass to a
-model with "claude" in the name: litellm knows these members of chat completions.
+A member without a counterpart is refused, unless the answer stays the same without it; docs/reference/lanes.md lists
+what is left out. Members that only Claude models know (`thinking`, signed thoughts, `cache_control`) pass if the model
+has "claude" in its name: litellm knows them in chat completions.
 """
 
 import hashlib
@@ -15,19 +15,19 @@ from proxy.upstream.bridges.members import Json, by_type, members_of, objects_in
 
 _SAME = "model max_tokens temperature top_p top_k stream"
 _TRANSLATED = "system messages stop_sequences metadata tools tool_choice thinking output_config output_format"
-# `context_management` shortens a conversation, `cache_control` makes a provider's cache cheaper; `service_tier` chooses
-# among Anthropic's capacities.
+# `context_management` shortens a conversation, `cache_control` makes caching cheaper; `service_tier` chooses among
+# Anthropic's capacities.
 _LEFT_OUT = "context_management cache_control service_tier"
-# By these words, Anthropic's SDKs leave `thread` out, and send the request and the whole conversation again.
+# On these words, Anthropic's SDKs drop `thread` and send the request again, with the whole conversation.
 _NO_THREAD = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
 _OWN_TOOLS = "send tools of your own, or ask a model whose upstream has /v1/messages"
 _SEND_TEXT = "send text, images, PDF files, tool calls and tool results"
-_LONGEST_USER = 64  # characters of `user` that every provider takes; Claude Code's `user_id` has 150
-_EFFORTS = {"max": "xhigh"}  # the highest effort of each API
+_LONGEST_USER = 64  # characters of `user` that all providers take; Claude Code's `user_id` has 150
+_EFFORTS = {"max": "xhigh"}  # each API's highest effort
 
 
 def chat_of(fields: Mapping[str, Any]) -> Json:
-    """The members of the request for a chat completion. fields: of the request for a message. Raises ApiError 400."""
+    """The chat completion to ask for. fields: the request for a message. Raises ApiError 400."""
     if fields.get("thread"):
         unsupported("thread", "send the whole conversation in `messages`", details=_NO_THREAD)
     sent = members_of(dict(fields), "", f"{_SAME} {_TRANSLATED}", _LEFT_OUT)
@@ -46,7 +46,7 @@ def chat_of(fields: Mapping[str, Any]) -> Json:
     if tools := [_tool(tool, at) for at, tool in objects_in(sent.get("tools", []), "tools")]:
         chat |= {"tools": tools, **choice}  # OpenAI refuses a choice without tools
     if chat.get("stream"):
-        chat["stream_options"] = {"include_usage": True}  # a message always reports usage
+        chat["stream_options"] = {"include_usage": True}  # messages always report usage
     if not claude:
         _leave_out_claudes(chat)
     chat["messages"] = arranged(chat["messages"])
@@ -69,13 +69,13 @@ def _output(sent: Json) -> Json:
 
 
 def _user(id: Any) -> Any:
-    """The id, or a shorter id of the same user."""
+    """The id, or a shorter one for the same user."""
     long = isinstance(id, str) and len(id) > _LONGEST_USER
     return hashlib.sha256(id.encode("utf-8", "replace")).hexdigest() if long else id
 
 
 def _leave_out_claudes(chat: Json) -> None:
-    """Leave out the members that only Claude models know."""
+    """Leave out members that only Claude models know."""
     for message in chat["messages"]:
         message.pop("thinking_blocks", None)
         for each in (message, *_objects(message["content"]), *message.get("tool_calls", [])):
@@ -112,7 +112,7 @@ def _messages(value: Any) -> list[Json]:
 
 
 def _turn(blocks: Any) -> list[Json]:
-    """The message of the assistant: texts, calls and thoughts."""
+    """The assistant's message: texts, calls and thoughts."""
     message: Json = {"role": "assistant", "content": None}
     for at, block in blocks:
         kind = block.get("type")
@@ -128,7 +128,7 @@ def _turn(blocks: Any) -> list[Json]:
 
 
 def _asked(role: str, blocks: Any) -> list[Json]:
-    """The tool results, each as a message, then the rest."""
+    """Tool results, each as a message, then the rest."""
     results = [_result(block, at) for at, block in blocks if block.get("type") == "tool_result"]
     parts = [_block(block, at) for at, block in blocks if block.get("type") != "tool_result"]
     return [*results, {"role": role, "content": parts}] if parts else results
@@ -144,7 +144,7 @@ def _call(block: Json, at: str) -> Json:
 
 
 def _result(block: Json, at: str) -> Json:
-    """A chat completion has no mark for a failed call: the text of the result says so."""
+    """Chat completions cannot mark a failed call: the result's text says so."""
     result = members_of(block, at, "type tool_use_id content cache_control", "is_error")
     content: Any = result.get("content", "")
     if not isinstance(content, str):
@@ -153,7 +153,7 @@ def _result(block: Json, at: str) -> Json:
 
 
 def _cached(block: Json) -> Json:
-    """The mark of a cache, without members that only Anthropic's own API knows."""
+    """A cache mark, without members that only Anthropic's own API knows."""
     mark = block.get("cache_control")
     if not isinstance(mark, dict):
         return {}
@@ -161,7 +161,7 @@ def _cached(block: Json) -> Json:
 
 
 def _block(block: Json, at: str) -> Json:
-    """A part of a chat completion's content."""
+    """One content part of a chat completion."""
     return by_type(block, at, {"text": _text, "image": _image, "document": _document}, _SEND_TEXT)
 
 
@@ -212,7 +212,7 @@ def _data(source: Json, at: str) -> Json:
 
 
 def _tool(tool: Json, at: str) -> Json:
-    """`eager_input_streaming` and `defer_loading` change the time of a call and the cost, not the answer."""
+    """`eager_input_streaming` and `defer_loading` change when a call comes and what it costs, not the answer."""
     if tool.get("type", "custom") not in (None, "custom"):
         unsupported(f"{at}.type", _OWN_TOOLS, value=tool["type"])
     known = "name description input_schema strict cache_control"

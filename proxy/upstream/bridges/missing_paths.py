@@ -1,7 +1,7 @@
-"""The relay with a bridge: an upstream without the path of the client's dialect is asked by a chat completion.
+"""The relay with a bridge: an upstream that lacks the path of the client's dialect is asked by a chat completion.
 
-Which paths an upstream lacks is learned from the upstream's answer, once in `relearn_after_s` for each address and path
-and in each process. A row of `models` may state the dialects of the upstream: then no request is a try.
+Which paths an upstream lacks is learned from its answers, once in `relearn_after_s` per address, path and process. A
+row of `models` may state its dialects: then nothing needs to be tried.
 """
 
 import re
@@ -20,7 +20,7 @@ from proxy.upstream.bridges.bridge import bridged
 
 _INSTEAD = f"its models are asked by {CHAT.path} (models.NAME.dialects states the dialects)"
 _NO_SUCH_PATH = (404, 405, 501)
-# Words of a 404 for another thing than the path: https://platform.openai.com/docs/api-reference and answers of
+# Words in a 404 that is not about the path: from https://platform.openai.com/docs/api-reference and answers by
 # Anthropic, OpenRouter, vLLM, Ollama and llama.cpp ("File Not Found" for a path).
 _ANOTHER_THING = re.compile(
     rb"\b((model|deployment|engine|conversation|prompt|response|item|store|container|skill|tool|policy|file object)s?\b"
@@ -31,18 +31,18 @@ _MOST_ERROR_BYTES = 16 * 1024
 
 
 class Bridge:
-    """An app around a lane, which answers by chat completions where the upstream lacks the path."""
+    """Wraps a lane, and answers by chat completions if the upstream lacks a path."""
 
     def __init__(self, lane: App, *, relearn_after_s: float, chat_only: bool = False) -> None:
-        """chat_only: no upstream of the lane is asked by another path than that of chat completions."""
+        """chat_only: this lane's upstreams are asked only by chat completions."""
         self._lane = lane
         self._stated = (DIALECT_NAMES[CHAT.path],) if chat_only else ()
         self._unsupported = UnsupportedFeatures(relearn_after_s)
         self._relearn_after_s = relearn_after_s
-        self._present_until: dict[tuple[str, str], float] = {}  # (address, path) -> a time of the monotonic clock
+        self._present_until: dict[tuple[str, str], float] = {}  # (address, path) -> monotonic time
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises as the lane and as `bridged`; ApiError 404 where the upstream has neither the path nor the other."""
+        """Raises as the lane and `bridged` do; ApiError 404 if the upstream has neither path."""
         exchange = exchange_of(scope)
         target, path = exchange.target, exchange.dialect.path
         if target is None or exchange.listed or scope["path"] != path:
@@ -55,16 +55,16 @@ class Bridge:
             else:
                 raise _not_spoken(exchange, target)
         elif path == CHAT.path or self._present_until.get((target.api_base, path), 0.0) > time.monotonic():
-            await self._lane(scope, receive, send)  # a 404 of a path that has answered is about another thing
+            await self._lane(scope, receive, send)  # it has answered before: a 404 is about something else
         elif self._unsupported.knows(target, path):
             await bridged(self._lane, scope, receive, send, self._unsupported)
         else:
             await self._try(target, scope, receive, send)
 
     async def _try(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
-        """Relay the request; where the upstream lacks the path, ask by a chat completion.
+        """Relay the request; if the upstream lacks the path, ask by a chat completion.
 
-        Only an answer to the chat completion confirms that the path is missing, and not the whole address wrong.
+        Only an answer to that confirms that the path is missing: the whole address might be wrong.
         """
         path = scope["path"]
         look = FirstLook(path, send)
@@ -98,7 +98,7 @@ class NoSuchPathError(Exception):
 
 
 class FirstLook:
-    """Sends the answer to a request of the path on; holds back an answer that may say that the path is missing."""
+    """Passes answers on, but holds one back that may say that the path is missing."""
 
     def __init__(self, path: str, to: Send) -> None:
         self._path = path
@@ -108,9 +108,9 @@ class FirstLook:
         self.well = False  # the answer is a success
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Send a message on, or hold the message back. The awaitable raises NoSuchPathError.
+        """Pass a message on, or hold it back. The awaitable raises NoSuchPathError.
 
-        An ordinary answer costs one plain call for each message.
+        An ordinary answer costs one plain call per message.
         """
         if not self._passed:
             if message["type"] != "http.response.start" or message["status"] in _NO_SUCH_PATH:
@@ -130,7 +130,7 @@ class FirstLook:
             await self._to(each)
 
     def _is_about_path(self, status: int) -> bool:
-        """Whether the error says that the server has no such path; a 404 may be about a model or a stored response."""
+        """Whether the error says that there is no such path; a 404 may be about a model or a stored response."""
         encoding = dict(self._held[0].get("headers", ())).get(b"content-encoding", b"")
         body = unpacked_start(b"".join(each.get("body", b"") for each in self._held), encoding, _MOST_ERROR_BYTES)
         return status != 404 or not _ANOTHER_THING.search(body.replace(self._path.encode(), b""))

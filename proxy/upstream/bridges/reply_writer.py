@@ -1,7 +1,7 @@
-"""The base of reply writers: chunks of a chat completion in, events of another dialect out.
+"""The base of reply writers: chat completion chunks in, events of another dialect out.
 
-A whole completion counts as a single chunk: a `message` has the members of a `delta`. So one writer makes both the
-event stream and the whole reply, and both agree.
+A whole completion counts as one chunk: a `message` has the same members as a `delta`. So one writer makes both event
+streams and whole replies, and they agree.
 """
 
 import secrets
@@ -27,23 +27,23 @@ Kind = Literal["text", "refusal", "reasoning"]
 
 
 class ReplyWriter(ABC):
-    """The state of one reply. `taken` gives the events so far, `whole` the reply after `end`."""
+    """One reply's state. `taken` gives its events so far, `whole` the reply after `end`."""
 
     def __init__(self, *, streamed: bool) -> None:
-        self.usage: Tokens | None = None  # as the upstream reports
+        self.usage: Tokens | None = None  # as reported upstream
         self.usage_fields: Mapping[str, Any] = {}
         self.finish_reason: str | None = None
         self.text_bytes = 0  # of all texts and calls
         self.ended = False
         self.whole: Json = {}
         self.streamed = streamed
-        self._reported_bytes = 0  # `text_bytes` when the usage was reported last
+        self._reported_bytes = 0  # `text_bytes` when usage was last reported
         self._frames: list[bytes] = []
         self._begun = False
-        self._calls: list[_Call] = []  # that arrive; the first is written
+        self._calls: list[_Call] = []  # still arriving; the first one is being written
 
     def read(self, chunk: Mapping[str, Any]) -> None:
-        """Read a chunk, or a whole completion. Raises ApiError 502: no events of the dialect can follow."""
+        """Read a chunk, or a whole completion. Raises ApiError 502: no more events can follow."""
         if not self._begun:
             self._begun = True
             self.begin()
@@ -60,7 +60,7 @@ class ReplyWriter(ABC):
             raise upstream_error(502, words, "upstream_too_large")
 
     def end(self) -> None:
-        """Write the last events. Raises ApiError 502: the upstream has not said that the answer is whole."""
+        """Write the last events. Raises ApiError 502: upstream never said that the answer is whole."""
         if self.finish_reason is None:
             raise cut()
         if not self.ended:
@@ -69,12 +69,12 @@ class ReplyWriter(ABC):
             self.finish()
 
     def tokens(self, request: bytes) -> Tokens:
-        """The tokens of the reply, as `tokens_of_reply`. request: the body, for an estimate."""
+        """The reply's tokens, as `tokens_of_reply` counts. request: its body, for an estimate."""
         final = self.finish_reason is not None and self._reported_bytes == self.text_bytes
         return tokens_of_reply(self.usage, self.text_bytes, request, final=final)
 
     def taken(self) -> bytes:
-        """The events since the last call."""
+        """Events since the last call."""
         frames, self._frames = self._frames, []
         return b"".join(frames)
 
@@ -82,38 +82,38 @@ class ReplyWriter(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Write the events before the first text."""
+        """Write what precedes the first text."""
 
     @abstractmethod
     def piece(self, kind: Kind, text: str) -> None:
-        """Write a piece of the answer, of a refusal or of the reasoning."""
+        """Write a piece of answer, refusal or reasoning."""
 
     @abstractmethod
     def signed(self, block: Json) -> None:
-        """Write a signature or a sealed block of the reasoning, in Anthropic's words."""
+        """Write a signature or a sealed block of reasoning, in Anthropic's words."""
 
     @abstractmethod
     def begin_call(self, id: str, name: str, *, custom: bool) -> None:
-        """Write the beginning of a tool call. custom: the call has a free text in place of JSON."""
+        """Begin a tool call. custom: it has free text instead of JSON."""
 
     @abstractmethod
     def arguments(self, piece: str) -> None:
-        """Write a piece of the arguments of the call that was begun last."""
+        """Write a piece of arguments for the call begun last."""
 
     @abstractmethod
     def end_item(self) -> None:
-        """Write the end of the call, or of another item, that was begun last."""
+        """End the call or other item begun last."""
 
     @abstractmethod
     def keep_alive(self) -> None:
-        """Write an event without meaning, for a client that waits."""
+        """Write an event that means nothing, for a client that waits."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Write the end of the open item and the last events, and `whole`, by `finish_reason` and `usage`."""
+        """End the open item, write the last events, and set `whole`, from `finish_reason` and `usage`."""
 
     def emit(self, event: Json) -> None:
-        """Write an event: the name is the `type`."""
+        """Write an event, named by its `type`."""
         if self.streamed:
             self._frames.append(b"event: " + event["type"].encode() + b"\n" + sse.frame(json_bytes(event)))
 
@@ -124,7 +124,7 @@ class ReplyWriter(ABC):
         if isinstance(delta, dict):
             self._read_delta(delta, whole="message" in choice)
         if choice.get("delta") == {} and choice.get("finish_reason") is self.finish_reason is None:
-            self.keep_alive()  # an empty chunk, as gateways send while a client waits
+            self.keep_alive()  # empty, as gateways send while a client waits
         if isinstance(choice.get("finish_reason"), str):
             self.finish_reason = choice["finish_reason"]
         elif isinstance(choice.get("message"), dict):  # a whole reply: KoboldCpp writes no reason
@@ -132,7 +132,7 @@ class ReplyWriter(ABC):
 
     def _read_delta(self, delta: Mapping[str, Any], *, whole: bool) -> None:
         blocks = [each for each in _list(delta.get("thinking_blocks")) if isinstance(each, dict)]
-        if not any(_text(block.get("thinking")) for block in blocks):  # else the other members repeat the text
+        if not any(_text(block.get("thinking")) for block in blocks):  # else other members repeat it
             thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
             self._write("reasoning", thought)
         for block in blocks:
@@ -155,7 +155,7 @@ class ReplyWriter(ABC):
             self.piece(kind, text)
 
     def _read_call(self, call: Mapping[str, Any], index: int | None, place: int) -> None:
-        """A piece of a call: the first piece has the name. Some providers give each call the index 0, and no id."""
+        """A piece of a call: the first one has the name. Some providers give every call index 0 and no id."""
         id, called = _text(call.get("id")), called_tool(call)
         if not called:
             return
@@ -175,16 +175,16 @@ class ReplyWriter(ABC):
         self._write_calls()
 
     def _call_of(self, id: str, index: int | None, place: int) -> "_Call | None":
-        """The arriving call of a piece."""
+        """The arriving call that a piece belongs to."""
         arriving = [call for call in self._calls if not call.over]
         if index is None and id and (named := [call for call in arriving if call.id == id]):
             return named[-1]
         return next((call for call in reversed(arriving) if call.index == (place if index is None else index)), None)
 
     def _write_calls(self) -> None:
-        """Write the first call as the call arrives; a dialect has no place for pieces of two calls in turn.
+        """Write the first call as it arrives: no dialect can mix pieces of two calls.
 
-        The next call waits until the arguments of the first are whole.
+        The next one waits until the first one's arguments are whole.
         """
         first = self._calls[0]
         first.write(self)
@@ -209,13 +209,13 @@ class _Call:
         self.index = index
         self.id = id
         self.pieces = ToolCallPieces()
-        self.unwritten: list[str] = []  # of the arguments
-        self.over = False  # another call has the index
+        self.unwritten: list[str] = []  # of its arguments
+        self.over = False  # another call took its index
         self._custom = custom
         self._begun = False
 
     def is_over(self, id: str, piece: str) -> bool:
-        """Whether a piece with a name, this id and these arguments begins another call."""
+        """Whether a piece with a name, this id and these arguments begins a new call."""
         return id != self.id if id else piece != "" and self.pieces.came_whole
 
     @property
@@ -224,7 +224,7 @@ class _Call:
         return not self._custom and self.pieces.are_whole
 
     def write(self, writer: ReplyWriter, *, begin: bool = False) -> None:
-        """Write the beginning, once the name is whole, and the arguments so far. begin: the name is whole."""
+        """Write how it begins, once its name is whole, and its arguments so far. begin: the name is whole."""
         if not self._begun and (begin or self.unwritten):
             self._begun = True
             writer.begin_call(self.id, self.pieces.name, custom=self._custom)
@@ -234,7 +234,7 @@ class _Call:
 
 
 def cut() -> ApiError:
-    """The error of an answer that broke off."""
+    """The error for an answer that broke off."""
     return upstream_error(502, "The upstream broke off before the answer was complete.", "upstream_cut")
 
 

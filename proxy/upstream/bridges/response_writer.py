@@ -1,4 +1,4 @@
-"""A chat completion as a response: the events of the stream, or the whole object."""
+"""Writes a chat completion as a response, streamed or whole."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from proxy.upstream.bridges.members import Json
 from proxy.upstream.bridges.reply_writer import Kind, ReplyWriter
 from proxy.upstream.bridges.responses_request import namespaces_of, packed
 
-# Kind -> type of the part, member with the text, further members of the part, further members of the text's events
+# Kind -> part type, member with its text, further members of the part, further members of its text events
 _PARTS: Mapping[str, tuple[str, str, Json, Json]] = {
     "text": ("output_text", "text", {"annotations": [], "logprobs": []}, {"logprobs": []}),
     "refusal": ("refusal", "refusal", {}, {}),
@@ -18,20 +18,20 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 
 
 class ResponseWriter(ReplyWriter):
-    """Writes one item after the other: reasoning, messages and calls."""
+    """Writes one item after another: reasoning, messages and calls."""
 
     def __init__(self, fields: Mapping[str, Any], *, streamed: bool) -> None:
-        """fields: of the client's request, which a response repeats."""
+        """fields: the client's request, which a response repeats."""
         super().__init__(streamed=streamed)
         self._response = {**envelope(fields), "truncation": "disabled"}
         self._namespaces = namespaces_of(fields)
         self._output: list[Json] = []
         self._number = 0
-        self._item: Json = {}  # the item that is written; empty: none
-        self._kind = ""  # of the part that is written, or of the call; "": none
-        self._pieces: list[str] = []  # of the part or of the arguments
-        self._unsigned: list[str] = []  # the reasoning since the last signature
-        self._blocks: list[Json] = []  # signed, of the reasoning that is written
+        self._item: Json = {}  # the item being written; empty: none
+        self._kind = ""  # of the part or call being written; "": none
+        self._pieces: list[str] = []  # of that part or those arguments
+        self._unsigned: list[str] = []  # reasoning since the last signature
+        self._blocks: list[Json] = []  # signed blocks of this reasoning
 
     def emit(self, event: Json) -> None:
         super().emit({**event, "sequence_number": self._number})
@@ -42,7 +42,7 @@ class ResponseWriter(ReplyWriter):
         self.emit({"type": "response.in_progress", "response": self._response})
 
     def piece(self, kind: Kind, text: str) -> None:
-        """A part of another kind ends first, and an item of another kind."""
+        """A part or an item of another kind ends first."""
         part_type, member, more, of_text = _PARTS[kind]
         reasons = kind == "reasoning"
         if self._item.get("type") != ("reasoning" if reasons else "message"):
@@ -57,7 +57,7 @@ class ResponseWriter(ReplyWriter):
         self.emit({"type": f"response.{part_type}.delta", **self._place_of_part(), "delta": text, **of_text})
 
     def signed(self, block: Json) -> None:
-        """Of a stream, the signature comes without the text."""
+        """In a stream, a signature comes without its text."""
         if self._item.get("type") != "reasoning":
             self._add_item(_reasoning(self._new_id("rs")))
         text = {"thinking": "".join(self._unsigned)} if block.get("signature") else {}
@@ -78,7 +78,7 @@ class ResponseWriter(ReplyWriter):
         self.emit({"type": f"response.{self._kind}.delta", **self._place(), "delta": piece})
 
     def keep_alive(self) -> None:
-        """The API has no event for this: the second event again."""
+        """The API has no event for this: repeat the second one."""
         self.emit({"type": "response.in_progress", "response": self._response})
 
     def finish(self) -> None:

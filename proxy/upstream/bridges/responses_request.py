@@ -1,7 +1,7 @@
-"""A request for a response as a request for a chat completion.
+"""Turns a request for a response into one for a chat completion.
 
-Members with the same name and meaning pass as sent. A member without a counterpart is refused, unless the answer stays
-the same without the member; docs/reference/lanes.md lists what is left out.
+Members with the same name and meaning pass as sent. Those without a counterpart are refused, unless the answer stays
+the same without them; docs/reference/lanes.md lists what is left out.
 """
 
 import base64
@@ -22,10 +22,10 @@ _TRANSLATED = (
     "instructions input max_output_tokens reasoning text tools tool_choice parallel_tool_calls service_tier include "
     "top_logprobs"
 )
-# `prompt_cache_retention` makes a provider's cache cheaper, and litellm never sends the member. `truncation`: a
-# conversation too long for the model is the upstream's error, as with "disabled". `max_tool_calls` limits the
-# provider's own tools, which the bridge refuses. `context_management` shortens a conversation, `access_programs`
-# chooses among the rights of an account at OpenAI, and `generate: false` only warms a connection.
+# `prompt_cache_retention` makes caching cheaper, and litellm never sends it. `truncation`: a conversation too long for
+# its model is an upstream error, as with "disabled". `max_tool_calls` limits a provider's own tools, which we refuse.
+# `context_management` shortens a conversation, `access_programs` chooses among an OpenAI account's rights, and
+# `generate: false` only warms a connection.
 _LEFT_OUT = (
     "store metadata truncation max_tool_calls stream_options prompt_cache_retention context_management "
     "access_programs generate"
@@ -36,18 +36,18 @@ _STATE = {
     "prompt": "send the prompt's text in `instructions`",
     "background": "wait for the response, or ask for a stream",
 }
-_OF_REPLIES = "id status phase"  # members of the items of a response, without a meaning for the model
+_OF_REPLIES = "id status phase"  # members of reply items that mean nothing to a model
 _FUNCTIONS_ONLY = "send tools of type function or custom, or ask a model whose upstream has /v1/responses"
 
 
 def chat_of(fields: Mapping[str, Any]) -> Json:
-    """The members of the request for a chat completion. fields: of the request for a response. Raises ApiError 400."""
+    """The chat completion to ask for. fields: the request for a response. Raises ApiError 400."""
     for name, remedy in _STATE.items():
         if fields.get(name):
             unsupported(name, remedy)
     sent = members_of(dict(fields), "", f"{_SAME} {_TRANSLATED}", f"{_LEFT_OUT} {' '.join(_STATE)}")
     chat: Json = {name: sent[name] for name in _SAME.split() if name in sent}
-    if sent.get("parallel_tool_calls", True) is not True:  # true is the default of every API
+    if sent.get("parallel_tool_calls", True) is not True:  # true is every API's default
         chat["parallel_tool_calls"] = sent["parallel_tool_calls"]
     if sent.get("service_tier", "auto") not in _USUAL_TIERS:  # few providers have tiers
         chat["service_tier"] = sent["service_tier"]
@@ -55,7 +55,7 @@ def chat_of(fields: Mapping[str, Any]) -> Json:
     if "max_output_tokens" in sent:
         chat["max_tokens"] = sent["max_output_tokens"]
     if "reasoning" in sent:
-        # `summary`: a reply has all reasoning that the upstream shows.
+        # `summary`: a reply has all reasoning that is shown to us.
         reasoning = members_of(sent["reasoning"], "reasoning", "effort", "summary generate_summary")
         chat.update({"reasoning_effort": reasoning["effort"]} if "effort" in reasoning else {})
     if "text" in sent:
@@ -67,9 +67,9 @@ def chat_of(fields: Mapping[str, Any]) -> Json:
         chat["tools"] = tools
         chat.update({"tool_choice": chosen} if chosen is not None else {})
     else:
-        chat.pop("parallel_tool_calls", None)  # OpenAI refuses a choice without tools, and this member, too
+        chat.pop("parallel_tool_calls", None)  # without tools, OpenAI refuses this member, as it refuses a choice
     if chat.get("stream"):
-        chat["stream_options"] = {"include_usage": True}  # a response always reports usage
+        chat["stream_options"] = {"include_usage": True}  # responses always report usage
     return chat
 
 
@@ -98,7 +98,7 @@ def _text_options(value: object) -> Json:
 
 
 def _messages(sent: Json) -> list[Json]:
-    """The instructions, then the items. The calls of one turn become one message, as chat completions require."""
+    """Instructions, then items. Calls in one turn become one message, as chat completions require."""
     messages: list[Json] = []
     if "instructions" in sent:
         messages.append({"role": "system", "content": text_in(sent, "instructions", "")})
@@ -106,7 +106,7 @@ def _messages(sent: Json) -> list[Json]:
     if isinstance(given, str):
         return arranged([*messages, {"role": "user", "content": given}])
     items = objects_in(given if given is not None else [], "input")
-    check_size(b",".join(_unpacked(item) for _, item in items))  # the check of the body has seen texts in base64
+    check_size(b",".join(_unpacked(item) for _, item in items))  # the first check saw only base64 texts
     for at, item in items:
         kind = item.get("type") or "message"
         if kind == "reasoning":
@@ -130,9 +130,9 @@ def _messages(sent: Json) -> list[Json]:
 
 
 def _add_to_turn(messages: list[Json], part: Json) -> None:
-    """Add to the assistant's message at the end, or begin a message of the assistant.
+    """Add to the assistant message at the end, or begin one.
 
-    A second text begins a second message, and so do thoughts after a text or a call.
+    A second text begins another message, and so do thoughts after a text or a call.
     """
     last = messages[-1] if messages else {}
     said = last.get("content") is not None
@@ -149,7 +149,7 @@ def _content(item: Json, at: str) -> Any:
 
 
 def _parts(value: object, at: str) -> Any:
-    """A text, or the parts of a content."""
+    """A text, or a content's parts."""
     if isinstance(value, str):
         return value
     return [by_type(part, place, _PARTS, "send text, an image or a file") for place, part in objects_in(value, at)]
@@ -200,18 +200,18 @@ def _result(item: Json, at: str) -> Json:
     return {"role": "tool", "tool_call_id": text_in(result, "call_id", at), "content": content}
 
 
-# --- Reasoning: the signed blocks of a provider travel in `encrypted_content`, to the client and back.
+# --- Reasoning: a provider's signed blocks travel in `encrypted_content`, to the client and back.
 
-_MARK = "ragway:"  # at the beginning of an `encrypted_content` of a bridge
+_MARK = "ragway:"  # begins a bridge's `encrypted_content`
 
 
 def packed(blocks: list[Json]) -> str:
-    """The blocks as an `encrypted_content`: encoded, not encrypted; a provider signs or encrypts the blocks."""
+    """Blocks as `encrypted_content`: encoded, not encrypted; providers sign or encrypt them."""
     return _MARK + base64.b64encode(orjson.dumps(blocks)).decode()
 
 
 def _unpacked(item: Json) -> bytes:
-    """The JSON that `packed` encoded; b"" for other reasoning, for which a chat completion has no place."""
+    """The JSON that `packed` encoded; b"" for other reasoning, which has no place in a chat completion."""
     sealed = item.get("encrypted_content")
     if not isinstance(sealed, str) or not sealed.startswith(_MARK):
         return b""
@@ -222,7 +222,7 @@ def _unpacked(item: Json) -> bytes:
 
 
 def _thinking(item: Json) -> list[Any]:
-    """The signed blocks of a reasoning item."""
+    """A reasoning item's signed blocks."""
     try:
         blocks = orjson.loads(_unpacked(item))
     except ValueError:
@@ -230,14 +230,14 @@ def _thinking(item: Json) -> list[Any]:
     return blocks if isinstance(blocks, list) else []
 
 
-# --- Tools: a chat completion has one list of tools, so a tool of a namespace has the name NAMESPACE__TOOL there.
+# --- Tools: chat completions have one list of tools, so a tool in a namespace is called NAMESPACE__TOOL there.
 
 _ADDITIONAL_TOOLS = "additional_tools"  # an item of `input`
 _LONGEST_TOOL_NAME = 64
 
 
 def namespaces_of(fields: Mapping[str, Any]) -> Mapping[str, tuple[str, str]]:
-    """Name of each tool of a namespace in the chat completion -> namespace and name. fields: of a sound request."""
+    """Chat completion name of each tool in a namespace -> namespace and name. fields: a sound request."""
     named = [(space, tool.get("name")) for space, _, tool in _declared(fields) if space]
     return {_flat_name(space, name): (space, name) for space, name in named if isinstance(name, str)}
 
@@ -266,7 +266,7 @@ def _declared(fields: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:
 
 
 def _tools(sent: Json) -> list[Json]:
-    """The tools of the chat completion; an item may repeat a tool. Raises ApiError 400."""
+    """The chat completion's tools; an item may repeat one. Raises ApiError 400."""
     tools: dict[str, tuple[tuple[str, str], Json]] = {}
     for space, at, tool in _declared(sent):
         chat = by_type(tool, at, {"function": _function, "custom": _custom}, _FUNCTIONS_ONLY)
@@ -308,7 +308,7 @@ def _custom(tool: Json, at: str) -> Json:
 
 
 def _tool_choice(choice: object, tools: list[Json]) -> tuple[Any, list[Json]]:
-    """The choice, and the tools that the model may call: of `allowed_tools`, the named tools alone are sent."""
+    """The choice, and the tools that the model may call: with `allowed_tools`, only those it names."""
     at = "tool_choice"
     if choice is None or isinstance(choice, str):
         return choice, tools

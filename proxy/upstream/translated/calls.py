@@ -1,12 +1,12 @@
 """Keeps litellm from following a redirect, asking twice, fetching, and checking a reply against a client's schema.
 
-litellm's clients follow a redirect to any host, with the prompt and now and then the key, and repeat a request whose
-connection broke, though the provider may have begun the work. litellm has no switch for either, and the providers go
-through several clients. So this module stops the calls in httpx, where all clients but one pass, and in aiohttp.
+litellm's clients follow redirects to any host, with the prompt and now and then the key, and repeat a request whose
+connection broke, though the provider may have begun work. litellm has no switch for either, and its providers use
+several clients. So this module stops such calls in httpx, where all clients but one pass, and in aiohttp.
 
-litellm also fetches a picture whose address the provider does not take, checks replies against a client's JSON schema
+litellm also fetches pictures whose addresses a provider does not take, checks replies against a client's JSON schema
 (`jsonschema` opens every `$ref`, and runs any regex) and writes out a schema's references one by one (ten lines make a
-billion). `request` lets little of all this through; `calls` replaces the functions themselves.
+billion). `request` lets little of this through; `calls` replaces the functions themselves.
 """
 
 import contextlib
@@ -22,25 +22,25 @@ import httpx
 
 @dataclass(slots=True)
 class _PostedRequests:
-    """The outcome of each POST for the client's request, by URL."""
+    """What became of each POST for one client request, by URL."""
 
     outcomes: dict[str, httpx.HTTPError] = field(default_factory=dict)
     newest: httpx.Response | None = None
 
 
 class TooLarge(httpx.RequestError):
-    """An answer, or an event of a stream, is too large: litellm's work on the answer would hold up the worker."""
+    """An answer or a streamed event is too large: litellm's work on it would hold up the worker."""
 
     def __init__(self, request: httpx.Request) -> None:
         words = f"{LARGEST_BYTES >> 20} MB or {_MOST_OBJECTS:,} objects and lists"
         super().__init__(f"The upstream sent more than {words} as one answer or event.", request=request)
 
 
-LARGEST_BYTES = 32 << 20  # of an answer or of an event of a stream: an answer with pictures or sound has 20 MB
-# Opening braces and brackets of an answer, within texts, too. 168,000 are 4,000 tokens with 20 alternatives per token.
-# Parts of litellm's work on objects keep Python's lock, so a thread does not help: 0.25 s for 90,000.
+LARGEST_BYTES = 32 << 20  # per answer or streamed event: one with pictures or sound has 20 MB
+# Opening braces and brackets in an answer, even within texts. 168,000 are 4,000 tokens with 20 alternatives each. Part
+# of litellm's work on objects holds Python's lock, so a thread does not help: 0.25 s for 90,000.
 _MOST_OBJECTS = 200_000
-# litellm's regular expressions search an error's text: 112 s for 20 MB, 0.3 s for 64 KB.
+# litellm searches error texts by regular expressions: 112 s for 20 MB, 0.3 s for 64 KB.
 _LARGEST_ERROR_BYTES = 16 << 10
 _STREAMS = (
     "text/event-stream",
@@ -49,16 +49,15 @@ _STREAMS = (
     "application/vnd.amazon.eventstream",
 )
 _asked: ContextVar[_PostedRequests | None] = ContextVar("asked", default=None)
-_LARGEST_SCHEMA_BYTES = 1_000_000  # a schema with its references written out: a second's work for litellm
-_restraining, _restrained = threading.Lock(), threading.Event()  # litellm may be loaded by two threads at once
+_LARGEST_SCHEMA_BYTES = 1_000_000  # with references written out: a second's work for litellm
+_restraining, _restrained = threading.Lock(), threading.Event()  # two threads may load litellm at once
 
 
 @contextlib.contextmanager
 def asking_once() -> Iterator[None]:
-    """Within the block, and in tasks and threads begun in the block, allow a single POST per URL.
+    """Within the block, and tasks and threads begun in it, allow a single POST per URL.
 
-    A second POST raises httpx.RequestError; the cause is the first POST's error, or the HTTPStatusError of the first
-    reply.
+    A second one raises httpx.RequestError, caused by the first one's error or its reply's HTTPStatusError.
     """
     asked = _PostedRequests()
     token = _asked.set(asked)
@@ -66,11 +65,11 @@ def asking_once() -> Iterator[None]:
         yield
     finally:
         _asked.reset(token)
-        asked.outcomes, asked.newest = {}, None  # a task of litellm may live on and keep the record
+        asked.outcomes, asked.newest = {}, None  # a litellm task may live on and keep the record
 
 
 def answered() -> httpx.Response | None:
-    """The newest reply to a POST within `asking_once`: the provider's own, before litellm changes the reply."""
+    """The newest reply to a POST within `asking_once`: the provider's own, before litellm changes it."""
     asked = _asked.get()
     return asked.newest if asked is not None else None
 
@@ -82,10 +81,10 @@ def asked_nothing() -> bool:
 
 
 def restrain() -> None:
-    """Make every httpx and aiohttp client of the process follow no redirect, whatever the caller of the client sets.
+    """Keep every httpx and aiohttp client in this process from following redirects, whatever its caller sets.
 
-    Also: no retries in litellm's clients of the openai library, and nothing that litellm fetches, checks or writes out
-    without end. A second call changes nothing.
+    Also: no retries in litellm's openai clients, and nothing fetched, checked or written out without end. A second call
+    changes nothing.
     """
     with _restraining:
         if not _restrained.is_set():
@@ -141,7 +140,7 @@ def _replace_calls() -> None:
 
     def client_without_retries(self: OpenAIChatCompletion, *args: Any, **options: Any) -> Any:
         client: Any = client_of(self, *args, **options)
-        client.max_retries = 0  # the call's own `max_retries` does not reach all providers
+        client.max_retries = 0  # a call's own `max_retries` does not reach all providers
         return client
 
     for owner, name, restrained in (
@@ -154,9 +153,9 @@ def _replace_calls() -> None:
 
 
 def _bound(response: httpx.Response) -> None:
-    """Limit the unpacked bytes that any reader gets of the response to a size that litellm can work on.
+    """Limit how many unpacked bytes anyone reads from the response, to a size that litellm can handle.
 
-    A longer error text is cut. A longer answer, or line of a stream (litellm reads lines), raises TooLarge.
+    Longer error texts are cut. Longer answers, or lines in a stream (litellm reads lines), raise TooLarge.
     """
     read, failed = response.aiter_bytes, response.status_code >= 400
     streamed = response.headers.get("content-type", "").lower().startswith(_STREAMS)
@@ -184,7 +183,7 @@ def _objects_in(part: bytes) -> int:
 
 @contextlib.contextmanager
 def _posted_once(request: httpx.Request) -> Iterator[Callable[[httpx.Response], httpx.Response]]:
-    """Refuse a second POST to the same URL. The yielded function notes and returns the reply to the first POST."""
+    """Refuse a second POST to the same URL. The yielded function notes and returns the first one's reply."""
     asked, url = _asked.get(), str(request.url)
     if asked is None or request.method != "POST":
         yield lambda response: response

@@ -1,7 +1,7 @@
-"""litellm's exceptions to errors in OpenAI's shape, with the provider's own status and words.
+"""Turns litellm's exceptions into errors in OpenAI's shape, with the provider's own status and words.
 
-litellm guesses a status from the words (a 404 that mentions a rate limit becomes 429), and litellm's text carries class
-names, addresses and now and then a key. The chain of causes has the provider's answer: this module reads the chain.
+litellm guesses a status from words (a 404 that mentions a rate limit becomes 429), and its text carries class names,
+addresses and now and then a key. The chain of causes has the provider's answer, so we read that.
 """
 
 import json
@@ -27,16 +27,16 @@ _ADVICE = re.compile(
     r"(?:, url=| To drop these, set |\. Handle with |\n Pass model as E\.g\.|\nTraceback \().*", re.DOTALL
 )
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
-_SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ordinary words
+_SHORTEST_SECRET_CHARS = 8  # shorter environment values would blank ordinary words
 
 
 class ProviderError(ApiError):
-    """The provider's own error, in the provider's words and in OpenAI's shape."""
+    """A provider's own error, in its words and OpenAI's shape."""
 
     def __init__(
         self, status: int, said: Json, target: Target, *, log_text: str, headers: Headers | None = None
     ) -> None:
-        """said: the value of `error`; the type stands for a missing code."""
+        """said: the value of `error`; its type stands for a missing code."""
 
         def text(name: str) -> str | None:
             return _redacted(str(said[name]), target) if said.get(name) else None
@@ -56,12 +56,12 @@ class ProviderError(ApiError):
         )
 
     def body(self) -> bytes:
-        """OpenAI's error body; null where the provider sent null."""
+        """OpenAI's error body, with null where the provider sent null."""
         return orjson.dumps({"error": self._said})
 
 
 class ErrorInReply(Exception):
-    """An error that the provider sent in place of an answer."""
+    """An error that a provider sent instead of an answer."""
 
     def __init__(self, said: Any) -> None:
         super().__init__()
@@ -69,15 +69,15 @@ class ErrorInReply(Exception):
 
 
 def headers_of(response: httpx.Response) -> Headers:
-    """The provider's headers for the client: the same as in the relay, without headers about the body."""
+    """Provider headers for the client: the same as in the relay, without those about the body."""
     headers = end_to_end(response.headers.raw, response.status_code)
     return [header for header in headers if not OF_THE_BODY.fullmatch(header[0])]
 
 
 @contextmanager
 def provider_errors(target: Target) -> Iterator[None]:
-    """Turn the exceptions of litellm and of HTTP clients inside the block into an ApiError."""
-    import openai  # litellm has loaded openai; every exception of litellm is a subclass of openai's
+    """Turn exceptions of litellm and HTTP clients inside the block into an ApiError."""
+    import openai  # litellm has loaded it, and subclasses its exceptions
 
     try:
         yield
@@ -85,12 +85,12 @@ def provider_errors(target: Target) -> Iterator[None]:
         raise ProviderError(502, _object_of(error.said), target, log_text="upstream_error") from None
     except (openai.OpenAIError, httpx.HTTPError) as error:
         raise _api_error(error, target) from None
-    except (ValueError, RecursionError):  # also numbers with too many digits, and values that are nested too deeply
+    except (ValueError, RecursionError):  # also numbers with too many digits, and values nested too deeply
         raise upstream_error(502, "The upstream sent a chunk that is not JSON.", "upstream_garbled") from None
 
 
 def _api_error(error: BaseException, target: Target) -> ApiError:
-    """The provider's own status and words; 504 for a slow provider, 502 for a provider out of reach."""
+    """The provider's own status and words; 504 if it is too slow, 502 if it is out of reach."""
     for link in _causes(error):
         if isinstance(link, httpx.HTTPStatusError):
             if link.response.status_code < 400:
@@ -102,7 +102,7 @@ def _api_error(error: BaseException, target: Target) -> ApiError:
     if (reply := answered()) is not None and reply.status_code == 200 and (said := _json_of(reply).get("error")):
         return ProviderError(502, _object_of(said), target, log_text="upstream_error", headers=headers_of(reply))
     status = getattr(error, "status_code", None) or 502
-    if status in range(400, 500):  # refused by litellm, mostly for a parameter that the provider does not have
+    if status in range(400, 500):  # litellm refused, mostly for a parameter that the provider lacks
         return ApiError(status, words, code="unsupported_by_provider")
     if asked_nothing():
         return ApiError(400, f"The request cannot be put for this provider: {words}", code="unsupported_by_provider")
@@ -110,7 +110,7 @@ def _api_error(error: BaseException, target: Target) -> ApiError:
 
 
 def _failure(error: httpx.RequestError) -> ApiError:
-    """502 or 504 for an answer that did not arrive whole."""
+    """A 502 or 504: the answer did not arrive whole."""
     if isinstance(error, TooLarge):
         return upstream_error(502, f"{error} Ask for less at once.", "upstream_too_large")
     if isinstance(error, httpx.TimeoutException):
@@ -121,7 +121,7 @@ def _failure(error: httpx.RequestError) -> ApiError:
 
 
 def _address_of(error: httpx.RequestError) -> str:
-    """The host and the reason, which the client does not learn."""
+    """Host and reason, which clients do not learn."""
     try:
         host = f"{error.request.url.host}:{error.request.url.port or error.request.url.scheme}"
     except RuntimeError:  # raised before a request was made
@@ -130,7 +130,7 @@ def _address_of(error: httpx.RequestError) -> str:
 
 
 def _no_answer(status: int) -> ApiError:
-    """A 502 for a status that is neither an answer nor an error, without the address in a redirect."""
+    """A 502 for a status that is neither answer nor error, without a redirect's address."""
     if status in range(300, 400):
         words = f"The upstream answered {status}, a redirect, and redirects are not followed: correct its `api_base`."
         return upstream_error(502, words, "upstream_redirect")
@@ -138,7 +138,7 @@ def _no_answer(status: int) -> ApiError:
 
 
 def _refusal(response: httpx.Response, words: str, target: Target) -> ProviderError:
-    """The error of a reply with an error's status; `words` where the body has no readable message."""
+    """The error in a reply with an error status; `words` if its body has no readable message."""
     body, status = _json_of(response), response.status_code
     said = _object_of(body.get("error", body))
     said = {**said, "message": _message_of(said) or words}
@@ -146,13 +146,13 @@ def _refusal(response: httpx.Response, words: str, target: Target) -> ProviderEr
 
 
 def _message_of(said: Json) -> str:
-    """The provider's words as sent; the words within a list or an object, as FastAPI writes faults; "": no words."""
+    """The provider's words as sent, or those within a list or an object, as FastAPI writes faults; "": none."""
     message = said.get("message")
     return message if isinstance(message, str) and message else error_text([message, said.get("detail")])
 
 
 def _json_of(response: httpx.Response) -> Json:
-    """The body as an object, or the first object of a list (Google); empty for any other body."""
+    """The body as an object, or a list's first object (Google); empty for any other body."""
     try:
         body = json.loads(response.content)
     except (ValueError, RecursionError, httpx.StreamError):
@@ -162,12 +162,12 @@ def _json_of(response: httpx.Response) -> Json:
 
 
 def _object_of(said: Any) -> Json:
-    """The value of `error` as an object: an object already (OpenAI, Anthropic, Google), or plain words."""
+    """The value of `error` as an object: it is one already (OpenAI, Anthropic, Google), or plain words."""
     return said if isinstance(said, dict) else {"message": said}
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and the chain of causes."""
+    """The error and its chain of causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -176,7 +176,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _words(error: BaseException) -> str:
-    """The message without litellm's class names before and litellm's advice after."""
+    """The message without litellm's class names before it and advice after it."""
     words = str(getattr(error, "message", "") or error)
     while _PREFIX.match(words):
         words = _PREFIX.sub("", words)
@@ -184,8 +184,8 @@ def _words(error: BaseException) -> str:
 
 
 def _redacted(words: str, target: Target) -> str:
-    """The words without any key of the call: some providers echo the key, some take the key in the URL."""
+    """The words without any key: some providers echo it, some take it in the URL."""
     of_environment = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     for secret in {target.api_key, *(value for value in of_environment if len(value) >= _SHORTEST_SECRET_CHARS)}:
         words = words.replace(secret, "***") if secret else words
-    return words.encode("utf-8", "backslashreplace").decode()  # the words may hold half a surrogate pair
+    return words.encode("utf-8", "backslashreplace").decode()  # they may hold half a surrogate pair

@@ -1,9 +1,8 @@
 """The translated lane: a chat completion answered by any provider that litellm knows, in OpenAI's dialect.
 
-`request` selects the parts of the client's body for litellm, `calls` restrains litellm's HTTP clients, `reply` and
-`errors` turn litellm's replies and exceptions into OpenAI's JSON. The lane works in a thread of its own (`thread`). The
-first use imports litellm (seconds), so `serve` calls `warm` before readiness. docs/reference/lanes.md lists the
-differences from the relay.
+`request` selects what litellm gets of a client's body, `calls` restrains its HTTP clients, `reply` and `errors` turn
+its replies and exceptions into OpenAI's JSON. It all works in a thread of its own (`thread`). First use imports litellm
+(seconds), so `serve` calls `warm` before readiness. docs/reference/lanes.md lists differences from the relay.
 """
 
 import asyncio
@@ -37,23 +36,23 @@ _EVENT_STREAM: Headers = [(b"content-type", b"text/event-stream")]
 
 
 class Translated:
-    """An ASGI app that answers chat completions through litellm. All limits are seconds.
+    """An ASGI app that answers chat completions through litellm. All limits are in seconds.
 
-    `first_byte_timeout_s` bounds the wait for the first chunk, or for a whole answer that is not streamed;
-    `idle_timeout_s` the silence between two chunks.
+    `first_byte_timeout_s` bounds the wait for a first chunk, or for an answer that is not streamed; `idle_timeout_s`
+    the silence between chunks.
     """
 
     def __init__(self, *, connect_timeout_s: float, first_byte_timeout_s: float, idle_timeout_s: float) -> None:
         self._first_byte_timeout_s = first_byte_timeout_s
         self._idle_timeout_s = idle_timeout_s
-        # litellm's read limit must come after the lane's own limits; only litellm limits the connecting.
+        # litellm's read limit must come after our own; only litellm limits connecting.
         self._timeout = httpx.Timeout(max(first_byte_timeout_s, idle_timeout_s) + 1, connect=connect_timeout_s)
         self._thread = LoopThread("litellm")
 
     async def warm(self) -> None:
-        """Import litellm and the modules of litellm's first calls (seconds), so that no request pays for the imports.
+        """Import litellm and what its first calls load (seconds), so that no request pays for it.
 
-        The calls go to a closed port of the machine, and to litellm's mock for the first chunk.
+        Calls go to a closed local port, and to litellm's mock for a first chunk.
         """
         await self._thread.run(self._warm())
 
@@ -70,7 +69,7 @@ class Translated:
             pass
 
     def window_tokens(self, model: str) -> int:
-        """The input tokens of a model by litellm's table; 0 for an unknown model, or before litellm is imported."""
+        """A model's input tokens by litellm's table; 0 if it is unknown, or before litellm is imported."""
         if not _litellm.cache_info().currsize:
             return 0
         table = _litellm().model_cost
@@ -79,15 +78,15 @@ class Translated:
         return most if isinstance(most, int) else 0
 
     async def close(self) -> None:
-        """Close litellm's connections; nothing happens where litellm was never used."""
+        """Close litellm's connections; does nothing if it was never used."""
         if _litellm.cache_info().currsize:
             await self._thread.run(_close_clients())
         await self._thread.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ask the provider and send the answer, an error included.
+        """Ask the provider and send its answer, even an error.
 
-        The server notices a client that leaves, and cancels the task: the provider's call ends with the task.
+        If the client leaves, the server cancels this task, and the provider's call ends with it.
         """
         exchange = exchange_of(scope)
         body = exchange.body
@@ -130,14 +129,14 @@ class Translated:
             await self._stream(exchange, first, frames, send)
 
     async def _ask(self, target: Target, parameters: dict[str, Any]) -> Any:
-        """litellm's reply: whole, or a stream whose first chunk may not have arrived yet."""
+        """litellm's reply: whole, or a stream that may not have begun yet."""
         litellm = await asyncio.to_thread(_litellm)
         with provider_errors(target):
             return await litellm.acompletion(
                 **parameters,
                 model=target.model,
                 api_base=target.api_base or None,
-                # Without a key litellm takes a key from the environment: no such key goes to a configured address.
+                # Without a key, litellm takes one from the environment: it must not go to a configured address.
                 api_key=target.api_key or ("none" if target.api_base else None),
                 timeout=self._timeout,
                 num_retries=0,
@@ -146,9 +145,9 @@ class Translated:
             )
 
     async def _stream(self, exchange: Exchange, first: bytes, frames: AsyncGenerator[bytes], send: Send) -> None:
-        """Send the frames; a stream that cannot be completed gets an error frame and no end of the response.
+        """Send frames; a stream that cannot be completed gets an error frame and no end.
 
-        The server then breaks the connection, and no client takes the answer for a whole one.
+        The server then breaks the connection, so that no client takes this for a whole answer.
         """
         frame: bytes | None = first
         try:
@@ -165,7 +164,7 @@ class Translated:
 
 
 async def _frames(reply: Any, target: Target) -> AsyncGenerator[bytes]:
-    """The chunks of a reply as event-stream frames, at least one frame. Raises ApiError: the reply broke off."""
+    """A reply's chunks as event-stream frames, at least one. Raises ApiError: it broke off."""
     with provider_errors(target):
         try:
             async with aclosing(chunks_of(reply)) as chunks:
@@ -178,13 +177,13 @@ async def _frames(reply: Any, target: Target) -> AsyncGenerator[bytes]:
 async def _close_clients() -> None:
     litellm = _litellm()
     await litellm.close_litellm_async_clients()
-    litellm.in_memory_llm_clients_cache.flush_cache()  # or litellm would take a closed client again,
+    litellm.in_memory_llm_clients_cache.flush_cache()  # or litellm would reuse a closed client,
     vars(litellm).pop("module_level_aclient", None)  # from either place
 
 
 @contextlib.asynccontextmanager
 async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
-    """Raise ApiError 504 when the block takes longer than the limit."""
+    """Raise ApiError 504 if the block takes longer."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -193,7 +192,7 @@ async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
 
 
 def prices(model: str) -> tuple[float, float] | None:
-    """Dollars per input token and per output token by litellm's table; None for an unknown model. Imports litellm."""
+    """Dollars per input and per output token by litellm's table; None for an unknown model. Imports litellm."""
     table = _litellm().model_cost
     row = table.get(model) or table.get(model.partition("/")[2]) or {}
     into, out = row.get("input_cost_per_token"), row.get("output_cost_per_token")
@@ -205,16 +204,16 @@ def _litellm() -> Any:
     """Import litellm, set to fetch, print, report, follow and retry nothing."""
     for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
         os.environ[name] = "True"
-    os.environ["LITELLM_MODE"] = "PRODUCTION"  # or litellm loads any .env file in sight into the environment
-    # pydantic warns of classes of litellm on first use; a reader of the log can do nothing against the warning.
+    os.environ["LITELLM_MODE"] = "PRODUCTION"  # or litellm loads any .env file in sight
+    # pydantic warns about litellm's classes on first use; readers of the log can do nothing about that.
     warnings.filterwarnings("ignore", message="Items? .* on TypedDict class", category=UserWarning)
     import litellm
 
     restrain()
-    sys.set_int_max_str_digits(640)  # the lowest possible limit: parsing time grows with the square of the digits
+    sys.set_int_max_str_digits(640)  # the lowest limit: parsing time grows with the square of digits
     litellm.telemetry = False
     litellm.suppress_debug_info = True  # the "Give Feedback" banner
-    litellm.disable_streaming_logging = True  # a thread and an event loop per chunk
+    litellm.disable_streaming_logging = True  # would take a thread and an event loop per chunk
     litellm.drop_params = False
     litellm.callbacks, litellm.success_callback, litellm.failure_callback = [], [], []
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):

@@ -1,7 +1,7 @@
-"""litellm's replies as OpenAI's JSON, without litellm's inventions.
+"""Turns litellm's replies into OpenAI's JSON, without its inventions.
 
-litellm ends a stream cleanly whose bytes just stopped, counts a usage that no provider reported, and fills every object
-with nulls and fields of litellm's own. The result must hold against the schemas of OpenAI's OpenAPI file.
+litellm cleanly ends streams whose bytes just stopped, counts usage that no provider reported, and fills every object
+with nulls and its own fields. Our result must pass the schemas in OpenAI's OpenAPI file.
 """
 
 import json
@@ -23,21 +23,21 @@ _DONE = b"[DONE]"
 _TOTALS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _ANTHROPIC = "litellm.llms.anthropic.chat.handler"
 
-# litellm's readers of streams in OpenAI's dialect: the gateway reads the same bytes without litellm. Streams of other
-# readers go through litellm (Mistral's reader turns lists of thoughts into `reasoning_content`).
+# litellm's readers for OpenAI-dialect streams: we read the same bytes without them. Other streams go through litellm
+# (Mistral's reader turns lists of thoughts into `reasoning_content`).
 _OPENAI_DIALECT = frozenset(
     f"{name}ChatCompletionStreamingHandler" for name in ("OpenAI", "EdenAI", "FireworksAI", "Groq", "OpenRouter", "XAI")
 )
 
 
 def chunks_of(reply: Any) -> AsyncGenerator[bytes]:
-    """The data of a streamed reply's events: chunks as JSON, at least one, and [DONE] at the provider's own end.
+    """Data of a streamed reply's events: chunks as JSON, at least one, and [DONE] where the provider itself ended.
 
-    The generator raises ApiError: the stream broke off.
+    The generator raises ApiError if the stream broke off.
     """
     from openai import AsyncStream
 
-    if not hasattr(reply, "completion_stream"):  # litellm passes some providers' streams on without a wrapper
+    if not hasattr(reply, "completion_stream"):  # litellm leaves some providers' streams unwrapped
         words = "`stream` is not supported for this provider in the translated lane: ask without it."
         raise ApiError(400, words, param="stream", code="unsupported_by_provider")
     stream = reply.completion_stream
@@ -49,9 +49,9 @@ def chunks_of(reply: Any) -> AsyncGenerator[bytes]:
 
 
 def completion_of(reply: Any) -> bytes:
-    """A whole reply: the provider's bytes where the provider speaks OpenAI's dialect, else litellm's version.
+    """A whole reply: the provider's bytes if it speaks OpenAI's dialect, else litellm's version.
 
-    Nulls and empty fields of litellm's version are left out; members that the schema requires are added.
+    litellm's nulls and empty fields are left out; members that the schema requires are added.
     """
     from litellm.constants import openai_compatible_providers
 
@@ -69,19 +69,19 @@ def completion_of(reply: Any) -> bytes:
         refusal = message.get("refusal") or fields.pop("refusal", None)
         choice["message"] = {**_without_nulls(message), "content": message.get("content"), "refusal": refusal}
         for call in message.get("tool_calls") or ():
-            call.pop("index", None)  # a member for streams
+            call.pop("index", None)  # only for streams
         choice.setdefault("logprobs", None)
         if not choice.get("provider_specific_fields"):
             choice.pop("provider_specific_fields", None)
     usage = _slim_usage(slim.pop("usage", {}))
-    # Zeros: the provider reported none.
+    # Zeros mean that the provider reported none.
     return orjson.dumps({**slim, "usage": usage} if usage.get("total_tokens") else slim)
 
 
 def _is_completion(body: bytes, reply: Any) -> bool:
-    """Whether an OpenAI client can read the body as a completion, and litellm found the same tool calls.
+    """Whether an OpenAI client can read the body as a completion, and litellm found the same tool calls in it.
 
-    litellm finds fewer calls after asking for JSON by way of a tool; and some providers' content is a list.
+    litellm finds fewer after asking for JSON by way of a tool; and some providers' content is a list.
     """
     try:
         choices = json.loads(body)["choices"]
@@ -96,7 +96,7 @@ def _is_completion(body: bytes, reply: Any) -> bool:
 
 
 def _restore(choice: Json) -> None:
-    """Put back the unknown fields and the unknown finish reason that litellm moved aside."""
+    """Put back unknown fields and finish reasons that litellm moved aside."""
     message = choice["message"]
     unknown = message.pop("provider_specific_fields", None) or {}
     if "reasoning" in unknown and message.get("reasoning_content") == unknown["reasoning"]:
@@ -108,25 +108,25 @@ def _restore(choice: Json) -> None:
 
 
 async def _as_received(response: httpx.Response) -> AsyncGenerator[bytes]:
-    """The chunks of an OpenAI-dialect provider, as received.
+    """An OpenAI-dialect provider's chunks, as received.
 
-    litellm's readers do not touch the chunks: the readers replace `id`, `created` and `model`, drop unknown fields,
-    streamed refusals and the finish reasons of all choices but one, lose a chunk whose text holds U+2028 or "[DONE]",
-    and put a price into the usage.
+    litellm's readers must not touch them: they replace `id`, `created` and `model`, drop unknown fields, streamed
+    refusals and all finish reasons but one choice's, lose a chunk whose text holds U+2028 or "[DONE]", and put a price
+    into usage.
     """
     reader = ChatReplyReader(streamed=True, keep_text=False)
     done = False
     async for data in _data_in(response):
         if done := data.strip() == _DONE:
             break
-        chunk = json.loads(data)  # orjson refuses half a surrogate pair, and providers send halves
+        chunk = json.loads(data)  # orjson refuses half a surrogate pair, which providers do send
         if not isinstance(chunk, dict):
             raise upstream_error(502, "The upstream sent a chunk that is not a JSON object.", "upstream_garbled")
         if error := chunk.get("error"):
             raise ErrorInReply(error)
         reader.read_event(chunk)
-        yield data.replace(b"\n", b" ")  # a line end between two tokens: within a string JSON escapes a line end
-    # Without [DONE] and without framing, the end of the connection may be a break.
+        yield data.replace(b"\n", b" ")  # a line end between tokens: within strings, JSON escapes it
+    # Without [DONE] and framing, the connection's end may be a break.
     framed = "transfer-encoding" in response.headers or "content-length" in response.headers
     if not all(reader.finished.values()) or not (done or (reader.finished and framed)):
         raise _cut()
@@ -135,7 +135,7 @@ async def _as_received(response: httpx.Response) -> AsyncGenerator[bytes]:
 
 
 async def _data_in(response: httpx.Response) -> AsyncGenerator[bytes]:
-    """The data of each event, and of a whole last event without a blank line. Raises ApiError: the event is cut."""
+    """Data of each event, even of a whole last one without its blank line. Raises ApiError if that is cut."""
     frames, events = sse.FrameSplitter(), 0
     async for received in response.aiter_bytes():
         for data in filter(None, map(sse.data_of, frames.whole(received))):
@@ -157,7 +157,7 @@ async def _data_in(response: httpx.Response) -> AsyncGenerator[bytes]:
 
 
 def _is_json(data: bytes | str) -> bool:
-    """Whether the data is a whole JSON object."""
+    """Whether this is a whole JSON object."""
     try:
         return isinstance(json.loads(data), dict)
     except (ValueError, RecursionError):
@@ -165,17 +165,17 @@ def _is_json(data: bytes | str) -> bool:
 
 
 class _Lines:
-    """The lines of a stream on the way to litellm's reader; the reader takes any end of the lines for a good end."""
+    """A stream's lines on their way to litellm's reader, which takes any end for a good one."""
 
     def __init__(self) -> None:
-        self._lines: Any = None  # where litellm's reader reads no lines
+        self._lines: Any = None  # None if litellm's reader reads no lines
         self.broken = False
         self.stopped = False  # Anthropic's last event came
-        self.error: Any = None  # the error that the provider sent
+        self.error: Any = None  # as the provider sent it
 
     @classmethod
     def of(cls, reply: Any) -> "_Lines":
-        """Put the lines between the provider and litellm's reader; the reader may come later (Gemini)."""
+        """Step between the provider and litellm's reader, which may come later (Gemini)."""
         lines, make_call = cls(), reply.make_call
         if reply.completion_stream is not None:
             lines._step_into(reply.completion_stream)
@@ -193,7 +193,7 @@ class _Lines:
         return reader
 
     async def until_stopped(self) -> None:
-        """Read on to Anthropic's last event. Raises ApiError: the event is missing."""
+        """Read on to Anthropic's last event. Raises ApiError if it is missing."""
         while self._lines is not None and not self.stopped:
             if await anext(self, None) is None:
                 raise _cut()
@@ -219,11 +219,11 @@ class _Lines:
 
 
 async def _rebuilt(reply: Any) -> AsyncGenerator[bytes]:
-    """litellm's chunks of another dialect, without the invented chunks."""
+    """litellm's chunks from other dialects, without those it invents."""
     model, lines = "", _Lines.of(reply)
     async for chunk in _with_provider_errors(reply, lines):
         if any(choice.finish_reason for choice in chunk.choices) and not _has_finish_reason(reply):
-            raise _cut()  # litellm writes `stop` when the provider's bytes just end
+            raise _cut()  # litellm writes `stop` when the bytes just end
         model = chunk._hidden_params.get("provider_response_model") or model or chunk.model
         slim = {**_slim_chunk(chunk), "model": model}
         if usage := _reported_usage(slim.pop("usage", {}), reply):
@@ -231,14 +231,14 @@ async def _rebuilt(reply: Any) -> AsyncGenerator[bytes]:
         if slim["choices"] or "usage" in slim:
             yield orjson.dumps(slim)
     if type(reply.completion_stream).__module__ == _ANTHROPIC:
-        await lines.until_stopped()  # litellm stops reading at the finish reason
+        await lines.until_stopped()  # litellm stops reading at a finish reason
     if not _has_finish_reason(reply) or lines.broken:
         raise _cut()
     yield _DONE
 
 
 async def _with_provider_errors(reply: Any, lines: _Lines) -> AsyncGenerator[Any]:
-    """litellm's chunks. Raises ErrorInReply with the provider's own error object, where litellm has only words."""
+    """litellm's chunks. Raises ErrorInReply with the provider's own error object, as litellm has only words."""
     import openai
 
     try:
@@ -251,14 +251,14 @@ async def _with_provider_errors(reply: Any, lines: _Lines) -> AsyncGenerator[Any
 
 
 def _has_finish_reason(reply: Any) -> bool:
-    """Whether the provider itself has sent a finish reason."""
+    """Whether the provider itself sent a finish reason."""
     return reply.received_finish_reason is not None or reply.intermittent_finish_reason is not None
 
 
 def _reported_usage(usage: Json, reply: Any) -> Json:
-    """The usage that the provider reported; empty without a report: litellm then counts words, or writes zeros.
+    """Usage as the provider reported it; empty without a report: litellm then counts words, or writes zeros.
 
-    A price stays only if the provider sent the price; litellm computes prices, too.
+    A price stays only if the provider sent it; litellm computes prices, too.
     """
     if not usage.get("total_tokens"):
         return {}
@@ -269,7 +269,7 @@ def _reported_usage(usage: Json, reply: Any) -> Json:
 
 
 def _slim_chunk(chunk: Any) -> Json:
-    """A chunk of litellm as JSON, without nulls, litellm's own fields and empty choices."""
+    """A litellm chunk as JSON, without nulls, litellm's own fields and empty choices."""
     slim = _without_nulls(chunk.model_dump(mode="json"))
     choices = []
     for choice in slim["choices"]:
@@ -295,7 +295,7 @@ def _slim_call(call: Json) -> Json:
 
 
 def _slim_usage(usage: Json) -> Json:
-    """The usage without litellm's additions: zeros as details, and `text_tokens`, the rest after all other details."""
+    """Usage without what litellm adds: zeros as details, and `text_tokens`, which is just the remainder."""
     slim: Json = {}
     for name, value in usage.items():
         part = _slim_usage(value) if isinstance(value, dict) else value
@@ -305,7 +305,7 @@ def _slim_usage(usage: Json) -> Json:
 
 
 def _without_nulls(value: Json) -> Json:
-    """The object without null fields and without empty `provider_specific_fields`."""
+    """The object without nulls and without empty `provider_specific_fields`."""
     slim = {name: field for name, field in value.items() if field is not None}
     if not any(field is not None for field in slim.get("provider_specific_fields", {}).values()):
         slim.pop("provider_specific_fields", None)

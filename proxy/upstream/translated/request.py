@@ -1,10 +1,10 @@
-"""The parts of a client's body that may reach litellm: an allow-list, since litellm's controls stand beside a model's.
+"""What may reach litellm of a client's body: an allow-list, since litellm's controls stand beside a model's.
 
 `api_base`, `mock_response`, `fallbacks`, `extra_headers` and many more are arguments of `litellm.acompletion` like
-`temperature`; a client with access to these arguments would choose the receiver of the provider's key. Objects hold
-controls, too: litellm would check replies against the schema of `response_format` and fetch the schema's references,
-and a picture's address may name a file of a cloud whose credentials only the gateway has. So every object is read down
-to the leaves. A JSON schema stays as sent: the provider reads the schema.
+`temperature`; a client that could set them would choose who receives the provider's key. Objects hold controls, too:
+litellm would check replies against a `response_format` schema and fetch its references, and a picture's address may
+name a file in a cloud whose credentials only the gateway has. So every object is read down to its leaves. A JSON schema
+stays as sent: the provider reads it.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ import orjson
 from proxy.dialects.errors import ApiError
 
 Json = dict[str, Any]
-# Takes a value and the place of the value in the body, returns litellm's value, raises ApiError 400.
+# Takes a value and its place in the body, returns litellm's value, raises ApiError 400.
 Check = Callable[[Any, str], Any]
 
-_DEEPEST = 160  # levels of a JSON schema; some of litellm's readers take three of Python's 1,000 calls for a level
+_DEEPEST = 160  # levels in a JSON schema; some of litellm's readers take three of Python's 1,000 calls per level
 _LONGEST_NAME = 200  # in an error
 _FILE_ID = re.compile(r"[\w-]{1,256}")
 
@@ -61,7 +61,7 @@ def _each(check: Check) -> Check:
 
 
 def _or_plain(check: Check) -> Check:
-    """A text, a number or null, or a value that `check` allows."""
+    """A text, a number, null, or a value that `check` allows."""
     return lambda value, at: check(value, at) if isinstance(value, dict | list) else value
 
 
@@ -72,7 +72,7 @@ def _members(value: Any, at: str) -> Json:
 
 
 def _typed(kinds: Mapping[str, Check], other: Callable[[str], ApiError]) -> Check:
-    """An object of the kind that `type` names. other: makes the error for another `type`, from the place."""
+    """An object of the kind that `type` names. other: makes the error for any other `type`, from its place."""
 
     def checked(value: Any, at: str) -> Any:
         kind = _members(value, at).get("type")
@@ -84,9 +84,9 @@ def _typed(kinds: Mapping[str, Check], other: Callable[[str], ApiError]) -> Chec
 
 
 def _of(plain: str, **others: Check) -> Check:
-    """An object of plain members, and of members with a check.
+    """An object with plain members, and members with a check.
 
-    Another member that is null counts as not sent, as at the top of the body.
+    Any other member counts as not sent if it is null, as at the top level.
     """
     checks = {**dict.fromkeys(plain.split(), _plain), **others}
 
@@ -107,7 +107,7 @@ def _any_names(value: Any, at: str) -> Any:
 
 
 def _address(value: Any, at: str) -> Any:
-    """An address for the provider, or the bytes. litellm would open another scheme (gs:, s3:, file:) with the gateway's
+    """An address for the provider, or the bytes. litellm would open other schemes (gs:, s3:, file:) with the gateway's
     rights.
     """
     if not isinstance(value, str) or not value.lower().startswith(("https://", "http://", "data:")):
@@ -153,7 +153,7 @@ _CALL = _of(
     **_SIGNED,
     **_CACHED,
 )
-# OpenAI's members; then members of the lane's replies, which a client sends back.
+# OpenAI's members; then those in the lane's replies, which clients send back.
 _MESSAGE = _of(
     "role name tool_call_id refusal prefix reasoning_content reasoning",
     content=_or_plain(_each(_PART)),
@@ -178,7 +178,7 @@ _MESSAGE = _of(
 )
 _FUNCTION = _of("name description strict", parameters=_or_plain(_free), **_CACHED)
 _NAMED = {"function": _of("name"), "custom": _of("name")}
-# A tool of another type may carry a `server_url`, and litellm itself would answer "litellm_proxy/...".
+# Tools of other types may carry a `server_url`, and litellm itself would answer "litellm_proxy/...".
 _TOOL = _typed(
     {
         "function": _of("type", function=_FUNCTION, **_CACHED),
@@ -191,9 +191,9 @@ _TOOL = _typed(
     lambda at: _refused(f"`{at}` must be function or custom in the translated lane.", at, "unsupported_tool"),
 )
 
-# CreateChatCompletionRequest of OpenAI's OpenAPI file without `model` (the gateway's), and without `metadata` and
-# `prompt_cache_retention`, which litellm keeps and never sends; then two fields of other providers that steer only the
-# model: Anthropic's `thinking`, and `top_k`. No member names a place, a key or a model.
+# CreateChatCompletionRequest in OpenAI's OpenAPI file, without `model` (ours to set), and without `metadata` and
+# `prompt_cache_retention`, which litellm keeps and never sends; then two fields from other providers that steer only
+# the model: Anthropic's `thinking`, and `top_k`. No member names a place, a key or a model.
 PARAMETERS: dict[str, Check] = {
     **dict.fromkeys(
         """
@@ -226,9 +226,9 @@ PARAMETERS: dict[str, Check] = {
 
 
 def parameters_of(body: bytes) -> Json:
-    """The allowed parameters of a request body, nulls and `model` left out.
+    """A request body's allowed parameters, without nulls and `model`.
 
-    Raises ApiError 400 with the name of the malformed or forbidden member.
+    Raises ApiError 400, which names the malformed or forbidden member.
     """
     try:
         sent = orjson.loads(body)
@@ -254,7 +254,7 @@ def parameters_of(body: bytes) -> Json:
 
 
 def check_sound(parameters: Json, model: str) -> None:
-    """Refuse sound for a Claude model: litellm would leave out the sound without an error. Raises ApiError 400."""
+    """Refuse sound for Claude models: litellm would drop it without an error. Raises ApiError 400."""
     for index, message in enumerate(parameters["messages"] if "claude" in model else ()):
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
@@ -273,7 +273,7 @@ def _refused(message: str, param: str | None, code: str) -> ApiError:
 
 
 def sendable(message: Json) -> Json:
-    """A message with calls, from a reply, without the members that `parameters_of` refuses."""
+    """A reply's message with calls, without members that `parameters_of` refuses."""
     calls = [
         _allowed(call, _CALL) | ({"function": _allowed(call["function"], _FUNCTION_CALL)} if "function" in call else {})
         for call in message.get("tool_calls", ())

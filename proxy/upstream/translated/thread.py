@@ -1,7 +1,7 @@
-"""A thread with an event loop of its own for all of litellm's work, so the work holds up no other request.
+"""A thread with its own event loop for all of litellm's work, so that it holds up no other request.
 
-litellm builds objects for every field of a reply. Measured on the gateway's own loop, one reply of 17 MB with 200,000
-tool calls held all other requests of the worker for 11 s, and one of 0.8 MB with 10,000 calls for 0.3 s.
+litellm builds objects for every field in a reply. Measured on the gateway's own loop, one 17 MB reply with 200,000 tool
+calls held up all other requests in a worker for 11 s, and one of 0.8 MB with 10,000 calls for 0.3 s.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from proxy.asgi import Message, Send
 T = TypeVar("T")
 Work = Coroutine[Any, Any, T]
 
-_AHEAD = 32  # messages that wait for the client; a break loses the unread messages before the break
+_AHEAD = 32  # messages that wait for the client; a break loses those still unread
 
 
 class LoopThread:
-    """The thread; the first work starts the thread."""
+    """The thread; it starts with the first work."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -28,9 +28,9 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Work[T]) -> T:
-        """The result of the work, done in the thread. Raises the work's exceptions.
+        """Do the work in the thread and return its result. Raises what it raises.
 
-        A cancellation reaches the work first; the caller sees the cancellation after the end of the work.
+        A cancellation reaches the work first; the caller sees it once the work has ended.
         """
         there, here = self._begun(), asyncio.get_running_loop()
         ended: asyncio.Future[asyncio.Task[T]] = here.create_future()
@@ -53,7 +53,7 @@ class LoopThread:
         return ended.result().result()
 
     async def run_sending(self, work: Callable[[Send], Work[None]], send: Send) -> None:
-        """Do the work in the thread; send the work's messages from the caller's loop, in order. Raises as both do."""
+        """Do the work in the thread; send its messages from the caller's loop, in order. Raises as both do."""
         there, here = self._begun(), asyncio.get_running_loop()
         room, waiting = asyncio.Semaphore(_AHEAD), asyncio.Queue[Message | None]()
 
@@ -79,7 +79,7 @@ class LoopThread:
         await working
 
     async def close(self) -> None:
-        """Cancel the remaining work and end the thread. The next work starts a new thread."""
+        """Cancel remaining work and end the thread. New work starts another."""
         if self._loop is None or self._thread is None:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
