@@ -102,6 +102,7 @@ def _folder(seen: Examination) -> bool:
 def _databases(seen: Examination) -> bool:
     """Whether the catalog can be used."""
     from proxy.access.tables import schema as accounts
+    from proxy.agent.writes.tables import schema as writes
     from proxy.apis.tables import schema as actions
     from retrieval.catalog.catalog_tables import schema as catalog
     from runtime.database import examined, open_file, open_server
@@ -109,6 +110,7 @@ def _databases(seen: Examination) -> bool:
 
     url, fine = seen.settings.catalog.url, True
     files = {"catalog.sqlite": catalog, "accounts.db": accounts, "receipts.db": receipts, "actions.db": actions}
+    files["writes.db"] = writes
     for file_name, schema in files.items():
         file = Path(seen.settings.data) / file_name
         if not url and not (file.exists() and file.stat().st_size):

@@ -35,7 +35,7 @@ LIGHTER_DOORS = {
     "scipy": r"evaluation\.answers\.judges\.agreement",
     "sqlalchemy": r"runtime\.(database|lazy_database|locks|record_store|record_tables)|[\w.]+\.migrations\.\w+"
     r"|retrieval\.catalog\.\w+"
-    r"|proxy\.(access\.(sql|tables|shares|usage|key_credentials)|apis\.(store|tables))",
+    r"|proxy\.(access\.(sql|tables|shares|usage|key_credentials)|apis\.(store|tables)|agent\.writes\.(audit|pending|sealer|tables))",
     "tree_sitter": r"retrieval\.ingest\.chunking\.definitions",
 }
 NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "httpx", "markdown_it", "openai"}

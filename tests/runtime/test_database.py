@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import Engine, inspect, text
 
 from proxy.access import tables as accounts_tables
+from proxy.agent.writes import tables as write_tables
 from retrieval.catalog import catalog_tables as tables
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.document_reader import DocumentReader
@@ -23,7 +24,7 @@ from runtime.database import Schema, _upgrade, exclusive, open_file, open_server
 from tests.support.first_writer import first_writer
 from tests.support.postgres_server import Postgres
 
-SCHEMAS = [tables.schema, accounts_tables.schema, record_tables.schema]
+SCHEMAS = [tables.schema, accounts_tables.schema, record_tables.schema, write_tables.schema]
 # What SQLAlchemy made of the tables before there were migrations; the last two came later than the others.
 BEFORE = """
 CREATE TABLE collections (

@@ -1,0 +1,8 @@
+"""Calls that change something: shown to a person, confirmed by the person's next message, sent once.
+
+codes    the code of a confirmation, and the message that confirms
+pending  the writes that wait, and what became of them: each step is one conditional update
+sealer   the database's secret: seals requests, hashes codes, signs the log
+audit    the log of writes, a signed chain
+tables   the tables of the three          migrations/  their changes
+"""
