@@ -8,7 +8,7 @@ are the set's own questions (should find something), `unanswerable.jsonl` and th
 nothing), and small talk in many languages (small_talk.txt; should find nothing). Sets with similar subjects (named by
 --alike) do not get each other's questions. Every set has the same weight.
 
-The page goes to standard output as Markdown. The last lines are the constants of retrieval/search/relevance.py, fitted
+The page goes to standard output as Markdown. The last lines are the constants of retrieval/search/ranking.py, fitted
 on all sets and on all sets but one, to show the influence of a single set.
 """
 
@@ -36,7 +36,7 @@ from evaluation.retrieval.subjects import scratch_plan
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan, SearchRequest
 from retrieval.records.search import Turn
-from retrieval.search.relevance import OFFSET, SLOPE
+from retrieval.search.ranking import OFFSET, SLOPE
 from retrieval.search.retriever import Retriever
 
 SMALL_TALK = Path(__file__).with_name("small_talk.txt")

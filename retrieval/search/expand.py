@@ -15,7 +15,7 @@ from retrieval.catalog.revisions import point_id
 from retrieval.knowledge import SearchOptions
 from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Context, Hit, Surrounding, View
-from retrieval.search.neighbours import (
+from retrieval.search.pack import (
     Place,
     adjacent_runs,
     follows,

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from retrieval.records.search import Candidate, Context, Hit, Retrieved
 from retrieval.records.traces import Fate, SearchedCollection, Trace
-from retrieval.search.relevance import RelevantCandidates
+from retrieval.search.ranking import RelevantCandidates
 
 _T = TypeVar("_T")
 

@@ -1,8 +1,8 @@
 """Retriever: conversation -> query -> both arms -> fused -> read and checked against the catalog -> context.
 
-`Retriever.retrieve` runs the stages in order; each stage is a module beside this one: rewrite, (embed, search,) fuse,
-recency, rerank, pack, expand. Every stage after fuse is a setting, off by default except joining neighbours.
-`Retriever`'s methods follow this order.
+`Retriever.retrieve` runs the stages in order; each stage is a module beside this one: rewrite, (embed, search,)
+ranking, recency, rerank, pack, expand. Every stage after ranking is a setting, off by default except joining
+neighbours. `Retriever`'s methods follow this order.
 """
 
 import asyncio
@@ -24,31 +24,34 @@ from retrieval.records.documents import Groups, Passage, lexical_text
 from retrieval.records.points import Vector
 from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
 from retrieval.records.traces import Fate, SearchedCollection, Trace
-from retrieval.search.exact_match import exact_match_first, exact_terms
 from retrieval.search.expand import Expander
 from retrieval.search.explain import explain
-from retrieval.search.fuse import fuse, guarantee_arms
 from retrieval.search.okapi import OkapiArm
 from retrieval.search.pack import pack_with_fates
-from retrieval.search.recency import recent_first
-from retrieval.search.relevance import (
+from retrieval.search.ranking import (
     NullDistribution,
     RelevantCandidates,
+    exact_match_first,
+    exact_terms,
+    fuse,
+    guarantee_arms,
     keep_relevant,
     null_distribution,
     probabilities,
     score_scale,
 )
+from retrieval.search.recency import recent_first
 from retrieval.search.rerank import TOO_LATE, Reranker, rerank
 from retrieval.search.rewrite import (
     SURE_RELEVANCE,
     history_similarity,
+    interleave,
     latest_question,
     query_as_asked,
     rewrite,
+    variants,
     verbatim,
 )
-from retrieval.search.split import interleave, variants
 from retrieval.stores.base import Store
 
 _WHOLE = "whole collection"

@@ -1,25 +1,29 @@
-"""Rewrite the latest question into a query that stands alone, without a second model.
+"""The latest message as queries: rewritten to stand alone, without a second model, and split into its questions.
 
 The query uses history, but does not concatenate all turns: that lowers retrieval (nDCG@10 .610 to .464 on a judged
-multi-turn set), because old words drown new ones. A question that depends on history keeps its own words at full
-weight and carries earlier turns at a low weight, in terms and vector.
+multi-turn set), because old words drown new ones. A question that depends on history keeps its own words at full weight
+and carries earlier turns at a low weight, in terms and vector.
 
 A question whose own words find an almost surely relevant passage stays unchanged: it names its subject. Otherwise two
-measures decide whether it depends on history, in any language: its similarity to the history (by the embedder), and
-its length (a short question rarely names its whole subject). A question that changes the subject is far from the
-history and names its own, so it is searched as asked. docs/why/ranking.md has the measurements.
+measures decide whether it depends on history, in any language: its similarity to the history (by the embedder), and its
+length (a short question rarely names its whole subject). A question that changes the subject is far from the history
+and names its own, so it is searched as asked. docs/why/ranking.md has the measurements.
+
+A message with several questions is searched as a whole and for each, and the results are interleaved: one search for
+two questions finds passages between their subjects. On pairs of single questions joined into one message (three judged
+sets), a further search for each question raises the share of gold passages in the first ten from .736 to .809, .652 to
+.859 and .242 to .319. docs/why/ranking.md has the measurement.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from retrieval.embedding.embed import Matrix
-from retrieval.records.search import Query, Turn
-from retrieval.search.split import SHORT_CHARS, length_chars, split_questions
+from retrieval.records.search import Query, ScoredId, Turn
 
 # Relative to the question's weight of 1; measured in docs/why/ranking.md.
 QUESTION_WEIGHT = 1.0
@@ -29,7 +33,7 @@ FIRST_QUESTION_WEIGHT = 0.2  # it names the conversation's subject
 # A history text weighs more in terms than in the vector, and less by the root of its length relative to the question:
 # a vector has unit length for any text, but an answer of eighty words drowns a question of five.
 _WORDS_PER_VECTOR = 1.5
-# Relevance (module `relevance`) above which a question stays as asked. Thresholds .94, .96 and .98 close .61, .60 and
+# Relevance (see `ranking`) above which a question stays as asked. Thresholds .94, .96 and .98 close .61, .60 and
 # .55 of the gap to a person's rewrites in nDCG@10, and .83, .85 and .87 in recall@10, on three judged sets. Without a
 # threshold .31 and .70: history leads questions that do not need it away from their subject.
 SURE_RELEVANCE = 0.96
@@ -37,6 +41,7 @@ SURE_RELEVANCE = 0.96
 # length. Fitted to separate turns of 75 conversations (three judged sets) from first questions put into other
 # conversations: area under the ROC curve .93 to .98 on the held-out set.
 _SLOPE = 0.22
+SHORT_CHARS = 27  # a shorter question rarely names its whole subject
 # An answer names its subject early; embedding 75 tokens costs a quarter of embedding 256.
 _ANSWER_CHARS = 300
 _LONG_CHARS = 2000  # of a message with a pasted log or file: its question stands at the head or the end
@@ -148,3 +153,68 @@ def _clip(text: str) -> str:
         return text
     half = _LONG_CHARS // 2
     return f"{text[:half]} … {text[-half:]}"
+
+
+# --- several questions in one message ---------------------------------------------------------------------------------
+
+
+_MOST_PARTS = 3
+_MOST_SPLIT_CHARS = 1000  # longer messages carry files or logs, with their own question marks
+_MARKS = ("?", "？", "؟")  # the Greek question mark is a semicolon, frequent in code
+_AFTER_MARK = re.compile(r"(?<=[?？؟])(?:\s+|(?<=？))")
+_LETTER = re.compile(r"[^\W\d_]")
+_WIDE = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
+_WIDE_LETTERS = 2.5  # letters that mean as much as one Chinese, Japanese or Korean character
+
+
+def split_questions(question: str) -> tuple[str, ...]:
+    """A message's questions if it has two or three meaningful ones; else ().
+
+    Text before a question belongs to the question ("What? No. Will it harm my cat?" is one question); text after the
+    last question belongs to that one.
+    """
+    if len(question) > _MOST_SPLIT_CHARS:
+        return ()
+    parts: list[str] = []
+    pending = ""
+    for piece in _AFTER_MARK.split(question):
+        pending = f"{pending} {piece.strip()}".strip()
+        if pending.endswith(_MARKS) and length_chars(pending) >= SHORT_CHARS / 2 and _LETTER.search(pending):
+            parts.append(pending)
+            pending = ""
+    if parts and pending:
+        parts[-1] = f"{parts[-1]} {pending}"
+    return tuple(parts) if 1 < len(parts) <= _MOST_PARTS else ()
+
+
+def variants(query: Query) -> list[Query]:
+    """Queries to search: the whole query, and one for each question, with the same history."""
+    return [query] + [
+        Query(part, ((part, 1.0), *query.terms[1:]), ((part, 1.0), *query.vectors[1:]), query.reason)
+        for part in query.parts
+    ]
+
+
+def interleave(searches: Sequence[Mapping[str, Sequence[ScoredId]]]) -> Mapping[str, Sequence[ScoredId]]:
+    """Results of several searches as one: per arm each search's first point, then their second points …
+
+    A point found by several searches takes its best place and score.
+    """
+    if len(searches) == 1:
+        return searches[0]
+    arms: dict[str, Sequence[ScoredId]] = {}
+    for arm in dict.fromkeys(arm for search in searches for arm in search):
+        places: dict[str, tuple[int, int]] = {}
+        scores: dict[str, float] = {}
+        for number, search in enumerate(searches):
+            for rank, point in enumerate(search.get(arm, ())):
+                places[point.id] = min((rank, number), places.get(point.id, (rank, number)))
+                scores[point.id] = max(point.score, scores.get(point.id, point.score))
+        arms[arm] = [ScoredId(id, scores[id]) for id in sorted(places, key=places.__getitem__)]
+    return arms
+
+
+def length_chars(text: str) -> float:
+    """A text's length in letters; a Chinese, Japanese or Korean character counts as several."""
+    text = text.strip()
+    return len(text) if text.isascii() else len(text) + (_WIDE_LETTERS - 1) * len(_WIDE.findall(text))

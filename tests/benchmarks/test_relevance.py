@@ -5,7 +5,7 @@ import random
 import pytest
 
 from benchmarks.retrieval.relevance import FOREIGN, NONE, OWN, TALK, Asked, fitted, page, small_talk
-from retrieval.search.relevance import OFFSET, SLOPE, _logistic
+from retrieval.search.ranking import OFFSET, SLOPE, _logistic
 
 
 def asked(kind: str, *relevances: float, collection: str = "docs") -> list[Asked]:

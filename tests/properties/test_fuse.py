@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records.search import ScoredId
-from retrieval.search.fuse import fuse
-from retrieval.search.relevance import NullDistribution, Scale
+from retrieval.search.ranking import NullDistribution, Scale, fuse
 
 IDS = "abcdefgh"
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records.search import Candidate
-from retrieval.search.relevance import NullDistribution, Scale, keep_relevant, probabilities
+from retrieval.search.ranking import NullDistribution, Scale, keep_relevant, probabilities
 
 scores = st.fixed_dictionaries({}, optional={"dense": st.floats(-1, 1), "bm25": st.floats(-30, 300)})
 scales = st.builds(

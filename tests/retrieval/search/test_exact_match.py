@@ -3,7 +3,7 @@
 import pytest
 
 from retrieval.records.search import Candidate
-from retrieval.search.exact_match import exact_match_first, exact_terms
+from retrieval.search.ranking import exact_match_first, exact_terms
 
 
 def order(question: str, texts: dict[str, str]) -> list[str]:

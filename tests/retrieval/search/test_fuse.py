@@ -5,8 +5,7 @@ import math
 import pytest
 
 from retrieval.records.search import ScoredId
-from retrieval.search.fuse import fuse, guarantee_arms
-from retrieval.search.relevance import NullDistribution, Scale, rarest_idf
+from retrieval.search.ranking import NullDistribution, Scale, fuse, guarantee_arms, rarest_idf
 
 RANKS = Scale(NullDistribution(0.0, math.inf), 200, math.inf, 1.0)  # no score is worth anything
 SCALE = Scale(NullDistribution(0.05, 0.07), 200, rarest_idf(200), 1.0)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Hit
-from retrieval.search.neighbours import adjacent_runs, join, ordinals_around, place_of, stitch, tokens_of, tokens_saved
-from retrieval.search.pack import pack
+from retrieval.search.pack import adjacent_runs, join, ordinals_around, pack, place_of, stitch, tokens_of, tokens_saved
 
 TEXT = "\n\n".join(" ".join(f"w{i}x{j * i * 7919 % 977}" for j in range(1, 9)) + "." for i in range(1, 13))
 

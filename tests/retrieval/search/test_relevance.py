@@ -10,7 +10,7 @@ import pytest
 from retrieval.embedding.embed import Embedder, Matrix
 from retrieval.embedding.export import open_embedder
 from retrieval.records.search import Candidate
-from retrieval.search.relevance import (
+from retrieval.search.ranking import (
     NullDistribution,
     Scale,
     keep_relevant,

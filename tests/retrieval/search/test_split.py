@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records.search import Query, ScoredId
-from retrieval.search.split import interleave, split_questions, variants
+from retrieval.search.rewrite import interleave, split_questions, variants
 
 PRICE, PORT = "What does a licence for the server cost?", "Which port does the server listen on?"
 

@@ -1,0 +1,327 @@
+"""The order of the candidates that both arms found, and the probability that the best one is relevant.
+
+The probability comes from both arms' scores, calibrated on judged questions.
+
+A raw cosine has no fixed meaning (unrelated texts have .05 with one embedder, .7 with another), and a raw BM25 score
+grows with question and collection. So each score gets a unit of its own, and the two are added:
+
+    evidence = similarity + 3 * words - expected_max_noise
+
+similarity          standard deviations above this embedder's mean cosine of unrelated texts (`NullDistribution`)
+words               BM25 score in matches of a word that occurs in only one chunk, divided by the norm of the query's
+                    weights: a question of n words has chance matches that grow like the root of n
+expected_max_noise  the largest of n standard normal numbers, about sqrt(2 ln n) for n chunks: in a larger collection
+                    the best irrelevant passage looks better
+
+A logistic curve turns the best passage's evidence into the probability that the collection answers the question,
+assuming that half of all questions have no answer there. docs/why/ranking.md has measurements on judged sets;
+benchmarks/retrieval/relevance.py made them and also fits the constants below. Without effect: the gap between first and
+following candidates, the number of words, how many of their first ten candidates both arms share. An unmeasured
+embedder gets the same constants: they see no cosine, only its distance from cosines of unrelated texts.
+
+Reciprocal rank fusion treats a clear winner like a lucky one, and a weak arm like a strong one: when BM25 finds little,
+plain RRF falls below vectors alone. So `fuse` adds two amounts to a candidate's rank score, which mean the same for any
+question, collection and embedder (`Scale`): its similarity above the last candidate's, and its matches of rare words.
+The arms' results set their weights; no labels are needed.
+
+Both arms may take `foo.bar()` for `bar.foo()` or "hot dog" for a dog on a hot day: vectors because the meaning is
+nearly the same, BM25 because the words are. Only reading a passage shows whether it contains the exact letters.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from retrieval.embedding.embed import Embedder
+from retrieval.lexical.terms import identifiers, language_of, query_vector
+from retrieval.records.search import Candidate, ScoredId
+
+_WORDS = 3.0
+SLOPE, OFFSET = 0.96, -1.86
+# For BM25 alone, when no vectors are searched.
+_WORDS_SLOPE, _WORDS_OFFSET = 4.3, -3.15
+# A passage is kept at half the question's threshold: cutting at the whole threshold drops 2.6 % of gold passages and
+# 12 % of irrelevant ones, cutting at half .7 % and 5 %.
+_PASSAGE_SHARE = 0.5
+# Each question with each of _PASSAGES: 256 unrelated pairs.
+_QUESTIONS = (
+    "Where do I change trains for the airport?",
+    "Why does water boil sooner high up in the mountains?",
+    "Which herbs grow well in a pot on the balcony?",
+    "What makes a contract void from the start?",
+    "Who scored in the second half of the match?",
+    "How many eggs does the recipe need?",
+    "When is the interest on the loan due?",
+    "What does the function return if nothing matches?",
+    "How old is the stone bridge across the river?",
+    "At what age are children vaccinated against measles?",
+    "The printer does not react, what can I do?",
+    "Is the museum open on public holidays?",
+    "Why does steel rust faster by the sea?",
+    "How is the violin tuned?",
+    "Which countries elect a new parliament this year?",
+    "How long must the password be?",
+)
+_PASSAGES = (
+    "Whales come up to the surface in order to breathe; some stay below for more than an hour.",
+    "The novel tells of two sisters who inherit a lighthouse and find the letters of its keeper.",
+    "Type the formula into the cell, then drag its corner down to fill the column.",
+    "A wound should be cleaned with clear water before it is bandaged.",
+    "The satellite sends pictures of the clouds every ten minutes.",
+    "Employees hand in their receipts, and the travel desk pays them with the next salary.",
+    "Bees find their way back to the hive by the position of the sun.",
+    "Snow is expected above eight hundred metres on Friday, with strong wind from the north.",
+    "Divide both sides of the equation by three, then take the square root.",
+    "The hotel has forty rooms, a sauna and free parking behind the house.",
+    "Coffee is roasted in small batches and packed on the same day.",
+    "The witness did not remember the colour of the car.",
+    "The committee approved the budget by nine votes to four and closed the meeting.",
+    "An electron carries a negative charge and has very little mass.",
+    "She painted the portrait in oil, within three weeks, from memory.",
+    "The choir rehearses two psalms and a madrigal for four voices.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NullDistribution:
+    """How one embedder's cosine between a question and an unrelated passage is distributed."""
+
+    mean: float
+    deviation: float  # above 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """One question's units for scores."""
+
+    null: NullDistribution
+    chunks: int  # in all searched tenants
+    rarest_idf: float  # of the tenant with most chunks
+    query_norm: float  # Euclidean norm of the query's word weights; 1 without words
+
+    @property
+    def match(self) -> float:
+        """Unit of BM25 scores: one match of a rarest word, times the query's norm."""
+        return (self.rarest_idf or 1.0) * self.query_norm or 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantCandidates:
+    """Candidates worth using, in fused order, and the probability that the best one is relevant."""
+
+    candidates: Sequence[Candidate]
+    relevance: float
+    all: Sequence[Candidate]  # all fused candidates
+
+
+def null_distribution(embedder: Embedder) -> NullDistribution:
+    """This embedder's null distribution. Embeds 32 sentences: 60 ms with the default embedder."""
+    cosines = embedder.embed_query(_QUESTIONS) @ embedder.embed_documents(_PASSAGES).T
+    return NullDistribution(float(cosines.mean()), max(float(cosines.std()), 1e-6))
+
+
+def rarest_idf(chunks: int) -> float:
+    """The IDF of a word that occurs in one chunk of `chunks`: what its match adds to a BM25 score.
+
+    As a unit, it makes BM25 scores comparable between collections of 5 chunks (1.4) and of 100,000 (11.1). Source:
+    Lucene's BM25 IDF, ln(1 + (N - n + 0.5) / (n + 0.5)) at n = 1, as in Qdrant.
+    """
+    return math.log(1 + max(chunks - 0.5, 0) / 1.5)
+
+
+def score_scale(null: NullDistribution, sizes: Mapping[str, int], terms: Sequence[tuple[str, float]]) -> Scale:
+    """The scale for one query, its words in the language of the tenant with most chunks.
+
+    sizes: searched tenant -> chunks. terms: the query's (text, weight) pieces.
+    """
+    largest = max(sizes, key=sizes.__getitem__, default="")
+    weights = query_vector(terms, language_of(largest)).values
+    norm = math.sqrt(sum([weight * weight for weight in weights]))
+    return Scale(null, sum(sizes.values()), rarest_idf(sizes.get(largest, 0)), norm or 1.0)
+
+
+def keep_relevant(fused: Sequence[Candidate], scale: Scale, *, min_relevance: float) -> RelevantCandidates:
+    """Cut fused candidates: drop all if the best is below `min_relevance`, else drop those far below."""
+    chances = probabilities(fused, scale)
+    best = max(chances, default=0.0)
+    if best < min_relevance:
+        return RelevantCandidates([], best, fused)
+    threshold = min_relevance * _PASSAGE_SHARE
+    kept = [candidate for candidate, chance in zip(fused, chances, strict=True) if chance >= threshold]
+    return RelevantCandidates(kept, best, fused)
+
+
+def probabilities(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
+    """For each candidate, the probability of relevance if it were the best.
+
+    A candidate missing from the dense arm counts as similar as that arm's last; one missing from the lexical arm
+    matches no word.
+    """
+    return [_logistic(evidence) for evidence in _evidence(candidates, scale)]
+
+
+def _evidence(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
+    """Each candidate's input to the logistic curve."""
+    by_arm = [candidate.scores for candidate in candidates]
+    floor = min([scores["dense"] for scores in by_arm if "dense" in scores], default=None)
+    match = scale.match
+    matched = [max(scores.get("bm25", 0.0), 0.0) / match for scores in by_arm]
+    if floor is None:
+        return [_WORDS_SLOPE * words + _WORDS_OFFSET for words in matched]
+    null, expected_max_noise = scale.null, math.sqrt(2 * math.log(max(scale.chunks, 1)))
+    unit, offset = SLOPE / null.deviation, OFFSET - SLOPE * (null.mean / null.deviation + expected_max_noise)
+    similar = [scores.get("dense", floor) for scores in by_arm]
+    return [unit * cosine + SLOPE * _WORDS * words + offset for cosine, words in zip(similar, matched, strict=True)]
+
+
+def _logistic(x: float) -> float:
+    return 1 / (1 + math.exp(-min(max(x, -500.0), 500.0)))
+
+
+# --- both arms in one list --------------------------------------------------------------------------------------------
+
+
+# Share of gold passages among the 12 used, plain RRF against guaranteeing each arm's first 5: CAsT 2021 .958 to .975,
+# Anthropic's documentation .893 to .913, MTRAG govt .845 to .854, MED .428 to .425.
+_GUARANTEED_RANK = 5
+# What a standard deviation of similarity and a match of a rarest word are worth; 1 is first rank in both arms. Mean
+# nDCG@10 hardly changes for a similarity of .03 to .07 with words of .1 to .3. See docs/why/ranking.md.
+_SIMILARITY_WORTH = 0.045
+_MATCH_WORTH = 0.25
+# Lexical ranks weigh _CONFIRMED_WEIGHT times the share of the first ten lexical candidates that the dense arm found,
+# too, but at least _MIN_LEXICAL_WEIGHT. This share is .3 on MTRAG fiqa, where forum posts share no words with
+# questions, and .5 to .95 on ten other sets. nDCG@10 with and without this weight: fiqa .281 and .256 (dense alone
+# .275), mean of eleven sets .580 and .575.
+_CONFIRMATION_DEPTH = 10
+_CONFIRMED_WEIGHT = 1.5
+_MIN_LEXICAL_WEIGHT = 0.4
+_RARE_MATCHES = 1.2  # matches of a rarest word in the first candidate: an error code, a name
+# Beyond one rare match, more words are no more evidence: a passage that repeats the conversation (as the last answer's
+# passage does) has ten. Without a cap, CAsT 2021 falls from .673 to .628.
+_MAX_MATCHES = 1.0
+
+
+def fuse(arms: Mapping[str, Sequence[ScoredId]], *, rrf_k: int, scale: Scale) -> list[Candidate]:
+    """Fuse ranked lists, best first; the score adds up rank, similarity and matched words.
+
+    arms: arm -> points found, best first; the arms' order does not matter. The rank score sums 1 / (rrf_k + rank) over
+    the arms, ranks from 1, scaled so that first rank in both arms is worth 1; its lexical part is weighted by the
+    dense arm's confirmation. Every candidate carries its rank and score in each arm. One that the dense arm did not
+    return counts as similar as that arm's last candidate. Equal scores are sorted by similarity, then by id. O(n log
+    n) in all. Scores only order; `probabilities` gives a probability.
+
+    Source: Cormack, Clarke & Buettcher, SIGIR 2009.
+    """
+    ranks: dict[str, dict[str, int]] = {}
+    scores: dict[str, dict[str, float]] = {}
+    worth: dict[str, float] = {}
+    for arm in sorted(arms):  # a fixed order, so that sums are equal to the last bit
+        first = (rrf_k + 1) / 2 * (_lexical_weight(arms, scale) if arm == "bm25" else 1.0)
+        for rank, point in enumerate(arms[arm], 1):
+            id, score = point.id, point.score
+            if id in worth:
+                ranks[id][arm], scores[id][arm] = rank, score
+                worth[id] += first / (rrf_k + rank)
+            else:
+                ranks[id], scores[id], worth[id] = {arm: rank}, {arm: score}, first / (rrf_k + rank)
+    floor = min([by_arm["dense"] for by_arm in scores.values() if "dense" in by_arm], default=0.0)
+    unit, match = _SIMILARITY_WORTH / scale.null.deviation, scale.match
+    fused = []
+    for id, by_rank in worth.items():
+        by_arm = scores[id]
+        by_similarity = unit * (by_arm.get("dense", floor) - floor)
+        by_words = _MATCH_WORTH * min(max(by_arm.get("bm25", 0.0), 0.0) / match, _MAX_MATCHES)
+        fused.append(Candidate(id, by_rank + by_similarity + by_words, ranks[id], by_arm))
+    return sorted(fused, key=lambda point: (-point.score, -point.scores.get("dense", -math.inf), point.id))
+
+
+def _lexical_weight(arms: Mapping[str, Sequence[ScoredId]], scale: Scale) -> float:
+    """The weight of lexical ranks relative to dense ranks; the dense arm knows what words mean.
+
+    If it confirms few of the first lexical candidates, their words matched by chance, unless the words are rare. The
+    weight is 1 if one arm was not searched or found nothing.
+    """
+    near = {point.id for point in arms.get("dense", ())}
+    first = arms["bm25"][:_CONFIRMATION_DEPTH]
+    if not near or not first or first[0].score >= _RARE_MATCHES * scale.match:
+        return 1.0
+    share = sum([point.id in near for point in first]) / len(first)
+    return min(1.0, max(_MIN_LEXICAL_WEIGHT, _CONFIRMED_WEIGHT * share))
+
+
+def guarantee_arms(fused: Sequence[Candidate], *, k: int) -> list[Candidate]:
+    """Candidates with the context's `k` in front; each arm's first ranks are guaranteed a place among them.
+
+    Only vectors find a passage in other words, only BM25 finds an error code: fusing distant ranks puts it after
+    passages that are middling in both arms. Both parts keep their fused order, and no candidate is dropped.
+    """
+    guaranteed = [point for point in fused if min(point.ranks.values()) <= _GUARANTEED_RANK][:k]
+    ids = {point.id for point in guaranteed}
+    ids.update([point.id for point in fused if point.id not in ids][: k - len(guaranteed)])
+    return [point for point in fused if point.id in ids] + [point for point in fused if point.id not in ids]
+
+
+# --- exact terms ------------------------------------------------------------------------------------------------------
+
+
+# In units of `fuse`, where first rank in both arms is worth 1: enough to separate near-duplicates, and half as much as
+# another match of a rare word. nDCG@10 with .03, .05 and .1 on four sets: +.001 to -.001.
+_GAIN = 0.1
+_MAX_TERMS = 8  # terms per question: a question that quotes a log has hundreds
+_PHRASE_WORDS = 4  # a question of at most this many words is itself a phrase, such as: hot dog
+# "1.2", "i.e." and "iOS" occur in many texts and mean little: counting any of the three lowered nDCG@10.
+_MIN_CHARS = 5
+_QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»\n]{3,80})[\"“”„«»]|「([^」\n]{2,40})」")
+
+
+class ExactTerm(NamedTuple):
+    """An exact term in lower case: its first word, and a pattern of all its words with any separator between."""
+
+    word: str
+    pattern: re.Pattern[str]
+
+    def occurs_in(self, text: str) -> bool:
+        """Whether a lower-case text contains the term."""
+        # Most texts lack the word, and searching for it takes a hundredth of the pattern's time.
+        return self.word in text and self.pattern.search(text) is not None
+
+
+def exact_terms(question: str) -> list[ExactTerm]:
+    """A question's exact terms; most questions have none."""
+    quoted = [" ".join(filter(None, groups)) for groups in _QUOTED.findall(question)]
+    phrases = [phrase for phrase in quoted if len(phrase.split()) > 1]
+    # as typed into a search box
+    if 2 <= len(question.split()) <= _PHRASE_WORDS and question.replace(" ", "").isalpha():
+        phrases.append(question.strip())
+    names = [name for name in identifiers(question) if len(name) >= _MIN_CHARS and not name.isalpha()]
+    terms = dict.fromkeys(text.casefold() for text in (*phrases, *names))
+    return [ExactTerm(text.split()[0], _pattern(text)) for text in list(terms)[:_MAX_TERMS]]
+
+
+def exact_match_first(
+    fused: Sequence[Candidate], texts: Mapping[str, str], terms: Sequence[ExactTerm]
+) -> list[Candidate]:
+    """Candidates, sorted again: an exact term in their text raises their score, a rare term more.
+
+    texts: candidate id -> text; a candidate without text gains nothing. A term in all texts changes nothing.
+    """
+    gains = dict.fromkeys(texts, 0.0)
+    folded = {id: text.casefold() for id, text in texts.items()}
+    for term in terms:
+        holders = [id for id, text in folded.items() if term.occurs_in(text)]
+        for id in holders:
+            gains[id] += _GAIN * (1 - len(holders) / len(texts))
+    raised = [
+        replace(candidate, score=candidate.score + gain) if (gain := gains.get(candidate.id)) else candidate
+        for candidate in fused
+    ]
+    return sorted(raised, key=lambda candidate: -candidate.score)  # stable: equal scores keep their order
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    between = r"[\s_-]+".join(re.escape(word) for word in text.split())
+    begin = r"(?<!\w)" if text[0].isalnum() else ""
+    end = r"(?!\w)" if text[-1].isalnum() else ""
+    return re.compile(begin + between + end)
