@@ -1,8 +1,8 @@
-"""The errors of retrieval that callers handle: each message says the fault and the remedy."""
+"""Retrieval errors that callers handle; each message says what is wrong and how to fix it."""
 
 from runtime.errors import Busy, IndexDown, RetrievalError
 
-__all__ = ["Busy", "IndexDown", "RetrievalError"]  # handed on, beside the errors of this module
+__all__ = ["Busy", "IndexDown", "RetrievalError"]  # handed on, beside the errors below
 
 
 class Unreadable(RetrievalError):
@@ -10,11 +10,11 @@ class Unreadable(RetrievalError):
 
 
 class UnreadableRights(Unreadable):
-    """A document whose list of groups cannot be read with certainty."""
+    """A document whose groups cannot be read with certainty."""
 
 
 class Invalid(RetrievalError):
-    """An argument that no request may use: a name, a language."""
+    """An argument that no request may use, such as a name or a language."""
 
 
 class CollectionExists(RetrievalError):
@@ -30,7 +30,7 @@ class UnknownDocument(RetrievalError):
 
 
 class NotReadable(RetrievalError):
-    """A deletion covers documents that the caller may not read, and so may not delete."""
+    """A deletion covers documents that the caller may not read, and so not delete."""
 
 
 class UnknownJob(RetrievalError):
@@ -46,20 +46,20 @@ class WrongEmbedder(RetrievalError):
 
 
 class Incomplete(RetrievalError):
-    """The index lacks points of the collection: a search would miss documents without a word."""
+    """The index lacks points of the collection: a search would silently miss documents."""
 
 
 class DataInUse(RetrievalError):
     """Another process has the data folder open."""
 
     def __init__(self, message: str, holder: str = "another process") -> None:
-        """holder: the process that has the folder open, by the name that the process gave."""
+        """holder: the process that has the folder open, as it named itself."""
         super().__init__(message)
         self.holder = holder
 
 
 class DiskFull(RetrievalError):
-    """Too little room on the disk: the engine maps files into memory and dies if a file cannot grow."""
+    """Too little disk space: the engine maps files into memory and dies if one cannot grow."""
 
 
 class IndexStarting(IndexDown):
@@ -67,4 +67,4 @@ class IndexStarting(IndexDown):
 
 
 class IndexSilent(IndexDown):
-    """The index process exists and does not answer: waiting would cost every request its deadline."""
+    """The index process exists but does not answer: waiting would cost every request its deadline."""

@@ -1,9 +1,9 @@
-"""The operations on documents (`Knowledge`), and the configuration of an index (`Plan`).
+"""Operations on documents (`Knowledge`), and the configuration of an index (`Plan`).
 
-Each operation is declared once, as a method of `Search`, `Library` or `Writing`. `retrieval.rpc` builds the client and
-the server from the declarations; `retrieval.index` implements the operations. A new operation is a method declared in
-a protocol of this module and implemented in `retrieval.index`. msgspec must be able to encode the types of parameters
-and answers (records, numbers, text, bytes, lists, mappings, `Path`); a parameter of type `Progress` is a callback.
+Each operation is declared once, as a method of `Search`, `Library` or `Writing`. `retrieval.rpc` builds client and
+server from these declarations; `retrieval.index` implements them. A new operation is a method declared in a protocol
+here and implemented in `retrieval.index`. msgspec must be able to encode the types of its parameters and answers
+(records, numbers, text, bytes, lists, mappings, `Path`); a parameter of type `Progress` is a callback.
 
 Light on purpose: the gateway imports only `retrieval.knowledge` and `rpc.client`, without a database or an engine.
 """
@@ -27,7 +27,7 @@ Chunking = Literal["auto", "structure", "recursive", "fixed"]
 DETECTED = "auto"  # as a collection's language: its first documents'
 Arms = Literal["both", "dense", "bm25"]
 Mode = Literal["auto", "hybrid", "sequential", "whole", "dense", "bm25"]
-# Documents done, documents in all, chunks written so far, the source of the present document.
+# Documents done, documents in all, chunks written so far, source of the present document.
 Progress = Callable[[int, int, int, str], None]
 
 
@@ -41,15 +41,15 @@ class SearchOptions(RetrievalSettings):
 
 @dataclass(frozen=True, slots=True)
 class HitOptions:
-    """Options of a search for hits. A search for a chat uses the context, and has no hit options."""
+    """Options of a search for hits. A search for a chat uses the context, and has none."""
 
-    mode: Literal["hybrid", "dense", "bm25"] | None = None  # None: the setting, or hybrid where the setting is `whole`
-    rerank: bool = True  # where a reranker is configured
+    mode: Literal["hybrid", "dense", "bm25"] | None = None  # None: the setting, or hybrid if that is `whole`
+    rerank: bool = True  # if a reranker is configured
     neighbours: int = 0  # chunks on each side of a hit, shown with the hit
-    whole: bool = False  # show each hit with the whole document, unless the document is long
+    whole: bool = False  # show each hit with its whole document, unless it is long
     min_relevance: float | None = None  # None: the setting
     candidates: int | None = None  # of each arm; None: the setting
-    least_chunks: int = 1  # the reported relevance counts a smaller collection as so large: in a few, any word is rare
+    least_chunks: int = 1  # reported relevance counts a smaller collection as so large: in a few, any word is rare
 
 
 DEFAULT_HIT_OPTIONS = HitOptions()
@@ -77,16 +77,16 @@ class EmbedderOptions(EmbedderSettings):
 
 @dataclass(frozen=True, slots=True)
 class Enrichment:
-    """Text that a model writes about each chunk, embedded and indexed with the chunk."""
+    """Text that a model writes about each chunk, embedded and indexed with it."""
 
-    kind: str  # context, keywords or questions: the name of the prompt
-    model: str  # a name of the gateway's models
-    prompt: str  # the text of the prompt's file
+    kind: str  # context, keywords or questions: the prompt's name
+    model: str  # one of the gateway's models
+    prompt: str  # the prompt file's text
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderChoice:
-    """An embedder, as all options that change the vectors."""
+    """An embedder, as all options that change its vectors."""
 
     model: str
     backend: Backend
@@ -99,7 +99,7 @@ class EmbedderChoice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole configuration of an index; travels as JSON to the index process."""
+    """An index's whole configuration; travels as JSON to the index process."""
 
     data: str  # folder
     catalog_url: str  # of a PostgreSQL database; "" = SQLite in the data folder
@@ -120,14 +120,14 @@ class Search(Protocol):
         ...
 
     async def passages(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
-        """Point id -> passage, for points found by a search in the collections; does not check the reader.
+        """Point id -> passage, for points that a search found in these collections; does not check the reader.
 
         Deleted points are left out.
         """
         ...
 
     async def check(self) -> None:
-        """Run a cheap search through embedder and store. Raises RetrievalError when searches cannot work."""
+        """Run a cheap search through embedder and store. Raises RetrievalError if searches cannot work."""
         ...
 
 
@@ -135,7 +135,7 @@ class Library(Protocol):
     """Collections, documents, jobs and files as stored."""
 
     async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
-        """All collections, by name, each with the number of documents readable by `groups`."""
+        """All collections, by name, each with its number of documents readable by `groups`."""
         ...
 
     async def documents(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
@@ -146,19 +146,19 @@ class Library(Protocol):
         ...
 
     async def document(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
-        """A document with the text.
+        """A document with its text.
 
         collections: the caller's readable collections, as names or as patterns ending with *.
-        Raises UnknownDocument for an unknown id and for a document hidden from the caller.
+        Raises UnknownDocument for an unknown id, and for a document hidden from the caller.
         """
         ...
 
     async def locations(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
-        """Locations of the documents, without deleted documents and documents hidden from `groups`."""
+        """Locations of documents, except those deleted or hidden from `groups`."""
         ...
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
-        """Id of the document written by a client under the key. Raises UnknownDocument."""
+        """Id of the document that a client wrote under this key. Raises UnknownDocument."""
         ...
 
     async def document_keys(self, ids: Sequence[str]) -> dict[str, str]:
@@ -166,29 +166,29 @@ class Library(Protocol):
         ...
 
     async def keys_under(self, collection: str, prefix: str) -> list[str]:
-        """The keys that begin with the prefix, of documents written by clients. Raises UnknownCollection."""
+        """Keys that begin with the prefix, of documents written by clients. Raises UnknownCollection."""
         ...
 
     async def collections_with(self, key: str) -> list[str]:
-        """Names of the collections with such a document, written or waiting."""
+        """Names of collections with such a document, written or waiting."""
         ...
 
     async def job(self, id: str, groups: Groups = ()) -> Job:
-        """A job with the documents. Raises UnknownJob, also for a reader without all groups of the job's author."""
+        """A job with its documents. Raises UnknownJob, also for a reader without all groups of its author."""
         ...
 
     async def finished_job(self, id: str) -> Job:
-        """The job, once the job is over. Raises UnknownJob."""
+        """A job, once it is over. Raises UnknownJob."""
         ...
 
     async def jobs(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
-        """At most `limit` jobs of the collections, newest first, starting after the id `before` ("": the newest)."""
+        """At most `limit` jobs of these collections, newest first, starting after the id `before` ("": the newest)."""
         ...
 
     async def unfinished_attachments(
         self, collections: Sequence[str], groups: Groups = ()
     ) -> list[UnfinishedAttachment]:
-        """Files attached to the collections whose writing waits, failed or was cancelled."""
+        """Files attached to these collections whose writing waits, failed or was cancelled."""
         ...
 
     async def find_files(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
@@ -198,22 +198,22 @@ class Library(Protocol):
     async def files(
         self, owner: str, purpose: str, *, after: str, limit: int, newest_first: bool
     ) -> list[UploadedFile]:
-        """At most `limit` files of an owner, starting after the id `after`; purpose, after: "" for all."""
+        """At most `limit` of an owner's files, starting after the id `after`; purpose, after: "" for all."""
         ...
 
     async def file_part(self, id: str, owner: str, start: int, length: int) -> bytes:
-        """At most `length` bytes of a file, from the offset `start`. Raises UnknownFile."""
+        """At most `length` bytes of a file, from offset `start`. Raises UnknownFile."""
         ...
 
     async def problems(self) -> list[str]:
-        """A sentence for each collection that cannot be searched, with the remedy; looks for at most a second.
+        """A sentence for each collection that cannot be searched, with a remedy; looks for at most a second.
 
         Raises IndexDown.
         """
         ...
 
     async def audit(self, collection: str) -> PointFaults:
-        """The faults of a collection's points. Raises UnknownCollection, WrongEmbedder, IndexDown."""
+        """Faults in a collection's points. Raises UnknownCollection, WrongEmbedder, IndexDown."""
         ...
 
 
@@ -223,7 +223,7 @@ class Writing(Protocol):
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
     ) -> IngestReport:
-        """Bring a collection up to date with files and folders; exclude: patterns of files to leave out.
+        """Bring a collection up to date with files and folders; exclude: patterns for files to leave out.
 
         Raises RetrievalError, Invalid for a reserved collection.
         """
@@ -232,17 +232,17 @@ class Writing(Protocol):
     async def pending_documents(
         self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
     ) -> tuple[PendingDocument, ...]:
-        """The documents that `ingest` would write; without paths, those of `rebuild`."""
+        """Documents that `ingest` would write; without paths, those of `rebuild`."""
         ...
 
     async def enrichment_plan(self, pending: PendingDocument, collection: str) -> EnrichmentPlan:
-        """The enrichments that the document's chunks lack. Raises Unreadable."""
+        """Enrichments that a document's chunks lack. Raises Unreadable."""
         ...
 
     async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
-        """Build a collection's index again from the catalog; embedder: None takes the configured embedder.
+        """Build a collection's index again from the catalog; embedder: None takes the configured one.
 
-        Searches continue meanwhile. Returns the number of chunks. Raises RetrievalError.
+        Searches continue meanwhile. Returns how many chunks it has. Raises RetrievalError.
         """
         ...
 
@@ -251,18 +251,18 @@ class Writing(Protocol):
         ...
 
     async def put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
-        """Write documents with distinct keys, each document completely or not at all, also after the caller leaves.
+        """Write documents with distinct keys, each completely or not at all, even if the caller leaves.
 
-        Unchanged documents are not written again. A document hidden from the writer is neither replaced nor made.
+        Unchanged ones are not written again. A document hidden from the writer is neither replaced nor made.
         Raises UnknownCollection.
         """
         ...
 
     async def start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str] = ()) -> Job:
-        """Write documents in the background, in order. After the return, a crash loses no document.
+        """Write documents in the background, in order. Once this has returned, a crash loses none.
 
-        spooled: names in the data folder's spool, for the content of each document; without names, the content is the
-        uploaded file with the key as id. Raises UnknownCollection.
+        spooled: names in the data folder's spool, for each document's content; without names, it is the uploaded file
+        with the key as id. Raises UnknownCollection.
         """
         ...
 
@@ -271,7 +271,7 @@ class Writing(Protocol):
         ...
 
     async def detach(self, collection: str, keys: Sequence[str], groups: Groups = ()) -> int:
-        """Delete the documents of the keys, written or waiting. Returns the number of deleted documents.
+        """Delete the documents of these keys, written or waiting. Returns how many.
 
         A document hidden from `groups` stays.
         """
@@ -286,16 +286,16 @@ class Writing(Protocol):
         ...
 
     async def delete_document(self, id: str, groups: Groups = ()) -> None:
-        """Delete a document, completely or, if interrupted, not at all. Waits for writers. Raises UnknownDocument."""
+        """Delete a document completely or, if interrupted, not at all. Waits for writers. Raises UnknownDocument."""
         ...
 
     async def delete_collection(self, name: str, groups: Groups = ()) -> None:
-        """Delete a collection and all documents; waits for writers. Raises UnknownCollection, NotReadable."""
+        """Delete a collection and all its documents; waits for writers. Raises UnknownCollection, NotReadable."""
         ...
 
 
 class Knowledge(Protocol):
-    """All operations on documents, with the index in the same process or in another."""
+    """All operations on documents, whether the index is in this process or in another."""
 
     @property
     def search(self) -> Search: ...

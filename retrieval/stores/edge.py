@@ -1,17 +1,17 @@
-"""The default store: Qdrant Edge, the Qdrant engine inside this process, one shard on disk for all tenants.
+"""The default store: Qdrant Edge, Qdrant's engine inside this process, one shard on disk for all tenants.
 
-Properties of the engine (qdrant-edge-py 0.9) that shape this module:
+What shapes this module about the engine (qdrant-edge-py 0.9):
 
-- Only one process may open a shard. The engine holds the GIL while working. A query takes about 1 ms and runs on the
-  event loop. One thread does all writes, in batches with a pause after each batch, so that the event loop runs between
-  two batches. The same thread keeps writes in order, and finishes a write after the caller was cancelled.
-- When the engine returns from a write, the write is in the write-ahead log and survives `kill -9`. `flush` moves
-  writes into the segments, so that the next start has no log to replay. `flush` waits for the disk (10-240 ms), so the
-  store flushes only when no writes arrive.
-- `optimize()` builds the graphs, quantises vectors and frees the space of deleted points, and blocks all other threads
-  (28 s for 100,000 points). So another process optimises a copy (`retrieval.stores.edge_optimise`). This store switches
-  to the copy after applying the writes made since the copy. Until then searches scan new points.
-- Errors are bare `Exception`s; `edge_shard.engine` is the one place that turns the errors into our classes.
+- Only one process may open a shard. The engine holds the GIL while it works. A query takes about 1 ms and runs on the
+  event loop. One thread does all writes, in batches with a pause after each, so that the event loop runs in between.
+  It keeps writes in order, and finishes a write even if its caller was cancelled.
+- When the engine returns from a write, it is in the write-ahead log and survives `kill -9`. `flush` moves writes into
+  segments, so that the next start has no log to replay. It waits for the disk (10-240 ms), so the store flushes only
+  when no writes arrive.
+- `optimize()` builds graphs, quantises vectors and frees the space of deleted points, and blocks all other threads
+  (28 s for 100,000 points). So another process optimises a copy (`retrieval.stores.edge_optimise`). This store applies
+  the writes made since, then switches to it. Until then searches scan new points.
+- Errors are bare `Exception`s; only `edge_shard.engine` turns them into our classes.
 """
 
 import asyncio
@@ -51,25 +51,25 @@ if TYPE_CHECKING:
 log = logging.getLogger("ragway")
 
 _BATCH_POINTS = 64  # points per write: 2-4 ms in which no other thread runs, then an equal pause
-# seconds without a write before the store checks whether the shard's statistics are exact for a tenant
+# seconds without a write before the store checks whether a shard's statistics are exact for a tenant
 _SETTLED_S = 1.0
-# 32-bit scores of one word in equal statistics; one more point among 100,000 changes the score by 1e-6
+# 32-bit scores of one word in equal statistics; one more point among 100,000 changes them by 1e-6
 _SAME_SCORE = 2e-7
 _MAX_COSINE = 1.01  # of unit vectors, with room for rounding; a larger value or NaN means a damaged file
 _CHECK_S = 1.0  # between two checks for maintenance work
 _QUIET_S = 5.0  # without a write: time to flush and to optimise
-# points; larger numbers are flushed during an ingest, because a start would replay 50,000 points: 5 s
+# points; more are flushed during an ingest, because a start would replay 50,000 points: 5 s
 _MAX_UNFLUSHED = 50_000
-# Optimise once this many points have no graph (some .5 ms per question), if these points are a tenth of all points.
+# Optimise once this many points have no graph (some .5 ms per question), if they are a tenth of all points.
 _MIN_WITHOUT_GRAPH = 5_000
 _MIN_SHARE = 0.1
-_BUSY_WITHOUT_GRAPH = 20_000  # during an ingest: from this many points, if these points are a quarter of all points
+_BUSY_WITHOUT_GRAPH = 20_000  # during an ingest: from this many points, if they are a quarter of all points
 _BUSY_SHARE = 0.25
 
 
 @dataclass(slots=True)
 class _Journal:
-    """The writes made since the copy that is being optimised."""
+    """Writes made since the copy that is being optimised."""
 
     points: set[str] = field(default_factory=set)  # ids written or deleted
     dropped: list[str] = field(default_factory=list)  # deleted tenants
@@ -82,7 +82,7 @@ class EdgeStore(EngineStore):
         self.verified: set[str] = set()
         self._shard = opened
         self._home = home
-        self._folder = folder  # the shard's folder: `home` or a generation in `home`
+        self._folder = folder  # the shard's folder: `home` or a generation in it
         self._vectors = vectors
         self._closed = False
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="edge-writer")
@@ -100,10 +100,10 @@ class EdgeStore(EngineStore):
 
     @classmethod
     def open(cls, path: Path, *, vectors: Vectors) -> Self:
-        """Open or create the store in the folder `path`; blocks for 20-430 ms, depending on the size.
+        """Open or create a store in the folder `path`; blocks for 20-430 ms, depending on its size.
 
-        Raises DataInUse if another process uses the store, DiskFull, and RetrievalError if the store cannot be read
-        or holds vectors of another dimension.
+        Raises DataInUse if another process uses it, DiskFull, and RetrievalError if it cannot be read or holds vectors
+        of another dimension.
         """
         folder = edge_shard.current_generation(path)
         return cls(edge_shard.open_shard(folder, vectors), path, folder, vectors=vectors)
@@ -132,7 +132,7 @@ class EdgeStore(EngineStore):
             return self._shard.count(CountRequest(exact=True, filter=tenant_filter(tenant)))
 
     async def close(self) -> None:
-        """Finish the running writes, flush, and close the shard; a second call does nothing."""
+        """Finish running writes, flush, and close the shard; a second call does nothing."""
         if self._closed:
             return
         if self._maintenance is not None:
@@ -145,7 +145,7 @@ class EdgeStore(EngineStore):
         self._writer.shutdown()
 
     async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], list[ScoredId]]:
-        """All lists in one call of the engine."""
+        """All lists in one engine call."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
         queries = []
@@ -170,13 +170,12 @@ class EdgeStore(EngineStore):
         return lists
 
     def _shard_idf_is_exact(self, tenant: str, view: View, sparse: Sparse) -> bool:
-        """Whether the shard's word statistics equal the statistics of what the view shows of the tenant.
+        """Whether the shard's word statistics equal those of what the view shows of a tenant.
 
-        The statistics are equal if no other tenant has points here, the view shows all points, and no deleted point
-        still counts.
+        They do if no other tenant has points here, the view shows all points, and no deleted point still counts.
 
-        Counting within a tenant takes 1.5 ms for 100,000 points, 15 ms for a million. So after the last write one
-        word is searched both ways, once: a single point more or less changes the rarity of every word.
+        Counting within a tenant takes 1.5 ms for 100,000 points, 15 ms for a million. So after the last write one word
+        is searched both ways, once: a single point more or less changes every word's rarity.
         """
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
@@ -213,7 +212,7 @@ class EdgeStore(EngineStore):
             took_s = self._update(_upsert_operation(tenant, batch))
             self._without_graph += len(batch)
             self._unflushed += len(batch)
-            time.sleep(took_s)  # give searches that wait for the GIL a turn
+            time.sleep(took_s)  # give a turn to searches that wait for the GIL
 
     def _delete(self, tenant: str, ids: set[str]) -> None:
         from qdrant_edge import FieldCondition, Filter, HasIdCondition, MatchValue, UpdateOperation
@@ -234,7 +233,7 @@ class EdgeStore(EngineStore):
         self._unflushed += 1
 
     def _update(self, operation: "UpdateOperation") -> float:
-        """Return the seconds of the update."""
+        """Return how many seconds the update took."""
         began = time.monotonic()
         with engine("write"):
             self._shard.update(operation)
@@ -242,7 +241,7 @@ class EdgeStore(EngineStore):
         return self._written_s - began
 
     async def _page(self, tenant: str, offset: Any, limit: int, view: View = ALL, *, vectors: bool = False) -> Any:
-        # on the writing thread, so that no page is read during a switch to another shard
+        # on the writing thread, so that no page is read during a switch of shards
         return await self._write(self._scroll, tenant, offset, limit, view, vectors)
 
     def _scroll(self, tenant: str, offset: Any, limit: int, view: View, vectors: bool) -> Any:
@@ -271,7 +270,7 @@ class EdgeStore(EngineStore):
                     await self._write(self._flush)
                 if self._should_optimise(quiet=quiet):
                     await self.optimise()
-            except (RetrievalError, OSError) as error:  # usually a full disk: the current index keeps serving
+            except (RetrievalError, OSError) as error:  # usually a full disk: the current index goes on serving
                 log.warning("the index was not optimised, and searches of new passages take longer: %s", error)
                 await asyncio.sleep(60 * _CHECK_S)
 
@@ -280,9 +279,9 @@ class EdgeStore(EngineStore):
         return self._without_graph >= least and self._without_graph >= share * edge_shard.point_count(self._shard)
 
     async def optimise(self) -> None:
-        """Let another process optimise a copy of the shard, and switch to the copy. Raises RetrievalError.
+        """Let another process optimise a copy of the shard, and switch to it. Raises RetrievalError.
 
-        Searches continue all the time. Writes wait while the copy is made and during the switch.
+        Searches continue throughout. Writes wait while the copy is made and during the switch.
         """
         target = await self._write(self._start_optimising)
         assert self._optimiser is not None  # started by `_start_optimising`
@@ -297,7 +296,7 @@ class EdgeStore(EngineStore):
                 self._writer.submit(self._clean_up, target)  # after a switch that may still run
 
     def _start_optimising(self) -> Path:
-        """Start the process, wait until the process has made the copy, and return the copy's folder."""
+        """Start the process, wait until it has made the copy, and return the copy's folder."""
         edge_shard.check_room(self._home, 2 * edge_shard.size_mb(self._folder))
         self._flush()
         target = edge_shard.next_generation(self._home, self._folder)
@@ -308,7 +307,7 @@ class EdgeStore(EngineStore):
         return target
 
     def _switch_to(self, target: Path, loop: asyncio.AbstractEventLoop) -> None:
-        """Open the optimised copy, apply the journal, and let the event loop swap the shards between two searches."""
+        """Open the optimised copy, apply the journal, and let the event loop swap shards between two searches."""
         journal, self._journal = self._journal, None
         if journal is None or self._closed:
             return

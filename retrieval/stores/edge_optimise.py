@@ -1,10 +1,10 @@
-"""Optimise a copy of a shard in a separate process: the engine would hold the GIL of the calling process for minutes.
+"""Optimise a copy of a shard in a separate process: the engine would hold the caller's GIL for minutes.
 
         python -m retrieval.stores.edge_optimise SOURCE TARGET VECTORS POINTS
 
-The process copies the shard, prints "copied", optimises the copy (a large copy segment by segment), and ends. No
-process may write to the source before "copied", or open the target before the end. The process has the lowest
-priority, and ends when its standard input closes.
+It copies the shard, prints "copied", optimises the copy (a large one segment by segment), and ends. Nobody may write
+to the source before "copied", or open the target before the end. The process has the lowest priority, and ends when
+its standard input closes.
 """
 
 import json
@@ -23,11 +23,11 @@ from retrieval.stores.schema import Vectors
 from runtime.scheduling import in_the_background
 
 _COPY_BYTES = 2**24
-_MAX_ERROR_CHARS = 300  # of the process's error output
+_MAX_ERROR_CHARS = 300  # of error output
 
 
 def start(source: Path, target: Path, vectors: Vectors, *, points: int) -> "subprocess.Popen[bytes]":
-    """Start the process and return after the copy is made. points: points in the shard. Raises RetrievalError."""
+    """Start the process and return when the copy is made. points: in the shard. Raises RetrievalError."""
     process = subprocess.Popen(
         [sys.executable, "-m", "retrieval.stores.edge_optimise", source, target, json.dumps(vectors), str(points)],
         stdin=subprocess.PIPE,
@@ -41,10 +41,10 @@ def start(source: Path, target: Path, vectors: Vectors, *, points: int) -> "subp
 
 
 def wait_for_end(process: "subprocess.Popen[bytes]") -> str:
-    """Wait for the end of the process. Return "" after success, or the error."""
+    """Wait for the process to end. Return "" after success, or its error."""
     assert process.stderr is not None
     output = process.stderr.read()
-    with process:  # closes the standard input last: an open input tells the process that the parent lives
+    with process:  # closes standard input last: while it is open, the process knows that its parent lives
         process.wait()
     if process.returncode == 0:
         return ""
@@ -67,7 +67,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def _data_ranges(file: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a file without holes; the whole file if the system does not report holes."""
+    """Yield the parts of a file that are not holes; the whole file if the system does not report any."""
     if not hasattr(os, "SEEK_DATA"):
         yield 0, size
         return
@@ -89,7 +89,7 @@ def main() -> int:
     copy(source, target)
     sys.stdout.write("copied\n")
     sys.stdout.flush()
-    # The engine lets no other thread run while working, so the parent's death ends only the copying early.
+    # The engine lets no other thread run while it works, so a parent's death ends only the copying early.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     opened = edge_shard.open_shard(target, vectors, points=points)
     with edge_shard.engine("optimise the index"):

@@ -1,13 +1,12 @@
-"""One shard of Qdrant Edge on disk: location, configuration, and the meaning of the engine's errors.
+"""One shard of Qdrant Edge on disk: location, configuration, and what the engine's errors mean.
 
-A store has a home folder. The shard lies directly in the home folder (generation 0) until the first optimisation,
-then in `generation-1`, `generation-2` … below. A new generation is built beside the current generation and becomes
-valid with its file `complete`, which is written last. A restart opens the highest complete generation and removes the
-others.
+A store has a home folder. Its shard lies directly there (generation 0) until the first optimisation, then in
+`generation-1`, `generation-2` … below. A new generation is built beside the current one and becomes valid with its
+file `complete`, which is written last. A restart opens the highest complete generation and removes all others.
 
 Each tenant with more than some 6,700 chunks (`full_scan_threshold`) has an HNSW graph of its own, because no query
-spans tenants; smaller tenants are scanned. Vectors are searched as 8-bit integers, and the best vectors are compared
-again exactly.
+spans tenants; smaller ones are scanned. Vectors are searched as 8-bit integers, and the best are compared again
+exactly.
 """
 
 import shutil
@@ -39,25 +38,25 @@ if TYPE_CHECKING:
 
 _GENERATION = "generation-"
 _COMPLETE = "complete"
-_PARTS = ("segments", "wal", "edge_config.json")  # the files of a shard in the home folder itself
+_PARTS = ("segments", "wal", "edge_config.json")  # a shard's files in the home folder itself
 
-ROOM_MB = 128  # a segment of the write-ahead log takes 32 MB, and a new segment of vectors the same
-LINKS = 16  # edges of a point in a tenant's HNSW graph: Qdrant's default `m`
+ROOM_MB = 128  # a write-ahead log segment takes 32 MB, and so does a new segment of vectors
+LINKS = 16  # edges per point in a tenant's HNSW graph: Qdrant's default `m`
 _BUILD_EF = 100  # Qdrant's default
-# From this many points on the graph gets more edges: with the defaults recall@10 of 1,000,000 grown vectors stays at
-# .977, however large the search's `hnsw_ef` is.
+# From this many points on, a graph gets more edges: with the defaults, recall@10 of 1,000,000 grown vectors stays at
+# .977, however large `hnsw_ef` is.
 LARGE = 250_000
 _LARGE_LINKS = 32
 _LARGE_BUILD_EF = 200
-# Points per segment. Each core searches one segment, so that a question over 1,000,000 points takes half as long on two
-# cores. There are at most as many segments as cores: further segments would be searched one after the other.
+# Points per segment. Each core searches one, so that a question over 1,000,000 points takes half as long on two cores.
+# There are at most as many segments as cores: further ones would be searched one after another.
 SEGMENT = 500_000
 _FLOAT_BYTES = 4
 _FULL_SCAN_KB = 10_000  # a smaller tenant is scanned: 6,700 vectors of 384 dimensions
-# `hnsw_ef` of a search, and the factor of points compared again exactly. Recall@10 of 20,000 vectors grown from real
+# A search's `hnsw_ef`, and the factor of points compared again exactly. Recall@10 of 20,000 vectors grown from real
 # vectors, against exact search: .972 at 100, .980 at 128, .992 at 256 for twice the time. For 1,000,000 vectors in one
-# segment with the larger number of edges: .961 at 512, .973 at 768, .984 at 1024. For the same vectors in two segments:
-# .982 at 640, .986 at 704, .987 at 768.
+# segment with more edges: .961 at 512, .973 at 768, .984 at 1024. In two segments: .982 at 640, .986 at 704, .987 at
+# 768.
 _SEARCH_EF = 256
 _LARGE_SEARCH_EF = 704
 _LARGEST_SEARCH_EF = 1024
@@ -65,9 +64,9 @@ _OVERSAMPLING = 2.0
 
 
 def config(vectors: Vectors, *, points: int = 0, searchers: int = 1) -> "EdgeConfig":
-    """Return the configuration; graph and segments suit `points` points, and take effect at the next optimisation.
+    """Return a configuration; graph and segments suit `points` points, and take effect at the next optimisation.
 
-    searchers: threads; each thread searches one segment.
+    searchers: threads; each searches one segment.
     """
     from qdrant_edge import (
         Distance,
@@ -83,7 +82,7 @@ def config(vectors: Vectors, *, points: int = 0, searchers: int = 1) -> "EdgeCon
     )
 
     # No graph over all points (m=0), but one graph per tenant (payload_m). One building thread, because queries
-    # continue meanwhile, except where a single thread would take an hour.
+    # continue meanwhile, unless a single thread would take an hour.
     links, build_ef, builders = (LINKS, _BUILD_EF, 1) if points < LARGE else (_LARGE_LINKS, _LARGE_BUILD_EF, cores())
     graph = HnswIndexConfig(
         m=0, payload_m=links, ef_construct=build_ef, full_scan_threshold=_FULL_SCAN_KB, max_indexing_threads=builders
@@ -116,7 +115,7 @@ def segment_size(points: int) -> int:
 
 
 def open_shard(folder: Path, vectors: Vectors, *, points: int = 0) -> "EdgeShard":
-    """Open the shard in the folder, or create a new shard. points: see `config`.
+    """Open the shard in a folder, or create one. points: see `config`.
 
     Raises DataInUse, DiskFull, RetrievalError.
     """
@@ -128,7 +127,7 @@ def open_shard(folder: Path, vectors: Vectors, *, points: int = 0) -> "EdgeShard
         exists = (folder / "edge_config.json").exists() or any(folder.glob("segments/*"))
         settings = config(vectors, points=points, searchers=_searchers(folder))
         shard = EdgeShard.load(str(folder), settings) if exists else EdgeShard.create(str(folder), settings)
-        # On every start, not only on the first start: the first start may have been killed before this line.
+        # On every start, not only the first: that one may have been killed before this line.
         shard.update(_tenant_index())
         for field in (GROUPS, MARKS, SOURCE, MODIFIED_S):
             shard.update(field_index(field))
@@ -136,10 +135,10 @@ def open_shard(folder: Path, vectors: Vectors, *, points: int = 0) -> "EdgeShard
 
 
 def _searchers(folder: Path) -> int:
-    """Return the number of search threads: one per segment, except the last segment with the latest points.
+    """Return how many threads to search with: one per segment, except the last, which has the latest points.
 
-    Waking a thread for the latest points costs more than the thread saves: a search of 10,000 chunks takes 2.45 ms
-    instead of 2.15.
+    Waking a thread for the latest points costs more than it saves: a search of 10,000 chunks takes 2.45 ms instead of
+    2.15.
     """
     segments = sum(1 for segment in folder.glob("segments/*") if segment.is_dir())
     return max(1, min(cores(), segments - 1))
@@ -148,7 +147,7 @@ def _searchers(folder: Path) -> int:
 def copy_records(opened: "EdgeShard", records: "Sequence[Record]") -> int:
     """Write records read from another shard; skip records without vectors (a damaged shard).
 
-    Return the number written.
+    Return how many were written.
     """
     from qdrant_edge import Point, UpdateOperation
 
@@ -159,7 +158,7 @@ def copy_records(opened: "EdgeShard", records: "Sequence[Record]") -> int:
 
 
 def recreate_tenant_index(opened: "EdgeShard") -> None:
-    """Recreate the tenant index: an index of an earlier version has no graphs, and creating again has no effect."""
+    """Recreate the tenant index: an earlier version's index has no graphs, and creating it again has no effect."""
     from qdrant_edge import UpdateOperation
 
     opened.update(UpdateOperation.delete_field_index(TENANT))
@@ -175,7 +174,7 @@ def _tenant_index() -> "UpdateOperation":
 def field_index(field: str) -> "UpdateOperation":
     """Index a field.
 
-    Without an index a query by the field reads every payload: 60 ms for 10,000 points, .3 ms with an index.
+    Without an index a query by this field reads every payload: 60 ms for 10,000 points, .3 ms with an index.
     """
     from qdrant_edge import FloatIndexParams, KeywordIndexParams, UpdateOperation
 
@@ -186,7 +185,7 @@ def field_index(field: str) -> "UpdateOperation":
 
 
 def rewrite_in_segments(folder: Path, vectors: Vectors, *, points: int) -> "EdgeShard":
-    """Rewrite the shard in several segments, optimising each: the engine itself never divides a segment."""
+    """Rewrite a shard in several segments, optimising each: the engine itself never divides one."""
     from qdrant_edge import ScrollRequest
 
     whole = folder / "whole"
@@ -212,7 +211,7 @@ def rewrite_in_segments(folder: Path, vectors: Vectors, *, points: int) -> "Edge
 
 
 def current_generation(home: Path) -> Path:
-    """Return the folder of the current generation; remove what an interrupted switch left. Raises RetrievalError."""
+    """Return the current generation's folder; remove what an interrupted switch left. Raises RetrievalError."""
     try:
         complete = [folder for folder in _generations(home) if (folder / _COMPLETE).exists()]
     except OSError as error:  # in the words of the engine
@@ -231,7 +230,7 @@ def next_generation(home: Path, used: Path) -> Path:
 
 
 def mark_complete(folder: Path) -> None:
-    """Mark the generation as valid: the next restart opens this generation."""
+    """Mark a generation as valid: the next restart opens it."""
     (folder / _COMPLETE).touch()
 
 
@@ -256,30 +255,30 @@ def point_count(opened: "EdgeShard") -> int:
 
 
 def segment_points(opened: "EdgeShard") -> int:
-    """Return the approximate points per segment, without the last segment, which holds the latest points."""
+    """Return about how many points a segment has, without the last, which holds the latest points."""
     return point_count(opened) // max(1, opened.info().segments_count - 1)
 
 
 def without_graph(opened: "EdgeShard") -> int:
-    """Return the number of points without a graph. The engine counts word index and graphs together."""
+    """Return how many points have no graph. The engine counts word index and graphs together."""
     info = opened.info()
     return max(0, 2 * info.points_count - info.indexed_vectors_count)
 
 
 def size_mb(folder: Path) -> int:
-    """Return the disk space of the shard; holes in files do not count."""
+    """Return a shard's disk space; holes in files do not count."""
     return sum(file.stat().st_blocks * 512 for file in files(folder)) // 2**20
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """Yield the shard's files, without the files of generations in the same folder."""
+    """Yield a shard's files, without those of generations in the same folder."""
     for part in _PARTS:
         yield from (path for path in [folder / part, *(folder / part).rglob("*")] if path.is_file())
 
 
-@lru_cache(maxsize=64)  # each arm of a search needs the filter; 2,000 values take 2 ms
+@lru_cache(maxsize=64)  # each arm of a search needs one; 2,000 values take 2 ms
 def tenant_filter(tenant: str, view: View = ALL) -> "Filter":
-    """Return the engine's filter for the tenant's points in the view."""
+    """Return an engine filter for the tenant's points in the view."""
     import qdrant_edge
 
     condition: Filter = build_filter(qdrant_edge, tenant, view)
@@ -289,9 +288,9 @@ def tenant_filter(tenant: str, view: View = ALL) -> "Filter":
 def lexical_query(query: Any, tenant: str, limit: int, view: View = ALL, *, shard_idf: bool) -> "QueryRequest":
     """Return the lexical arm's query in one tenant.
 
-    Word rarity is measured among the points that the caller may read.
+    Word rarity is measured among points that the caller may read.
 
-    shard_idf: the shard's own statistics are exact, so the engine need not count within the tenant.
+    shard_idf: the shard's own statistics are exact, so the engine need not count a tenant's.
     """
     from qdrant_edge import IdfParams, QueryRequest, SearchParams
 
@@ -310,7 +309,7 @@ def dense_query(query: Any, tenant: str, limit: int, view: View = ALL, *, segmen
 
 
 def check_room(path: Path, more_mb: int = 0) -> None:
-    """Raise DiskFull before the engine meets a full disk: the engine would die by SIGBUS, together with the process."""
+    """Raise DiskFull before the engine meets a full disk: it would die by SIGBUS, and the process with it."""
     free_mb = shutil.disk_usage(path).free // 2**20
     if free_mb < ROOM_MB + more_mb:
         raise DiskFull(
@@ -323,9 +322,9 @@ def check_room(path: Path, more_mb: int = 0) -> None:
 def engine(doing: str) -> Iterator[None]:
     """Turn the engine's errors into our classes.
 
-    The engine raises bare `Exception`s, so only the message identifies an error.
+    It raises bare `Exception`s, so only their message identifies them.
 
-    A damaged file may cause a panic, which reaches Python as a BaseException and would end the process.
+    A damaged file may cause a panic, which reaches Python as a BaseException and would end this process.
     """
     try:
         yield

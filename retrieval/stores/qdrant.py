@@ -1,16 +1,16 @@
-"""The store at scale: a Qdrant server or cluster through qdrant-client, one Qdrant collection for all tenants.
+"""A store at scale: a Qdrant server or cluster through qdrant-client, one Qdrant collection for all tenants.
 
-Points and scores are the same as in the embedded store (`retrieval.stores.schema`). Our collections are tenants of
-one Qdrant collection, as Qdrant recommends: a tenant index, no HNSW graph over all points (`m=0`), but one graph per
-tenant (`payload_m`), because no query spans tenants. Separate BM25 statistics per tenant need `idf.corpus`, which
-came with Qdrant 1.19. Older servers are refused, because older servers would silently mix the statistics.
+Points and scores are as in the embedded store (`retrieval.stores.schema`). Our collections are tenants of one Qdrant
+collection, as Qdrant recommends: a tenant index, no HNSW graph over all points (`m=0`), but one graph per tenant
+(`payload_m`), because no query spans tenants. Separate BM25 statistics per tenant need `idf.corpus`, which came with
+Qdrant 1.19. Older servers are refused, because they would silently mix the statistics.
 
-A cluster has several addresses: a request goes to the address that answered last, and in turn to the others if that
-one does not answer. If somebody deletes the Qdrant collection, the next request makes an empty one; which of our
-collections lost their points is then found by `retrieval.catalog.audit.check_there`, before a search may use them.
+A cluster has several addresses: a request goes to the one that answered last, and to the others in turn if that fails.
+If somebody deletes the Qdrant collection, the next request makes an empty one; `retrieval.catalog.audit.check_there`
+then finds out which of our collections lost their points, before a search may use them.
 
-`local` opens qdrant-client's own imitation of a server, in memory or in a folder, for tests. The results are the same
-(`idf.corpus` included), but the search is brute force in Python on the event loop, and the client unpickles the
+`local` opens qdrant-client's own imitation of a server, in memory or in a folder, for tests. Results are the same
+(`idf.corpus` included), but it searches by brute force in Python on the event loop, and the client unpickles the
 folder.
 """
 
@@ -64,7 +64,7 @@ Answer = TypeVar("Answer")
 Call = Callable[["AsyncQdrantClient"], Coroutine[Any, Any, Answer]]
 
 OLDEST_SERVER = (1, 19)  # the first version with idf.corpus
-LINKS = 16  # edges of a point in a tenant's HNSW graph: Qdrant's default `m`
+LINKS = 16  # edges per point in a tenant's HNSW graph: Qdrant's default `m`
 _OVERSAMPLING = {"int8": 2.0, "binary": 4.0}  # factor of points compared again with full vectors
 
 Quantisation = Literal["none", "int8", "binary"]
@@ -76,18 +76,18 @@ class Layout:
 
     shards: int
     replicas: int
-    quantisation: Quantisation  # the form of the vectors in memory; full vectors are then on disk
+    quantisation: Quantisation  # form of vectors in memory; full vectors are then on disk
 
 
-ONE_SERVER = Layout(shards=1, replicas=1, quantisation="none")  # the only layout of local mode
+ONE_SERVER = Layout(shards=1, replicas=1, quantisation="none")  # local mode has no other layout
 
 
 class _Gone(RetrievalError):
-    """The server has no such collection."""
+    """The server does not have this collection."""
 
 
 class _Exists(RetrievalError):
-    """The server has the collection already."""
+    """The server already has this collection."""
 
 
 class QdrantStore(EngineStore):
@@ -106,7 +106,7 @@ class QdrantStore(EngineStore):
         """clients: one for each address."""
         self.verified: set[str] = set()
         self._clients = clients
-        self._at = 0  # the client that answered last
+        self._at = 0  # index of the client that answered last
         self._collection = collection
         self._vectors = vectors
         self._where = where  # hosts and ports, for messages: a URL may hold a password
@@ -128,12 +128,12 @@ class QdrantStore(EngineStore):
         ca_file: str = "",
         layout: Layout = ONE_SERVER,
     ) -> Self:
-        """Open or create the store in `collection` of the server at the first of `urls` that answers.
+        """Open or create a store in `collection` on the server at the first of `urls` that answers.
 
-        timeout_s holds for each request to an address. ca_file: the certificates to trust, "" for the usual ones.
+        timeout_s holds for each request to an address. ca_file: certificates to trust, "" for the usual ones.
 
-        Raises IndexDown if no server answers, RetrievalError if the server is too old or refuses the key, or if a
-        collection of the same name is not ours or has another dimension.
+        Raises IndexDown if no server answers, RetrievalError if it is too old or refuses the key, or if a collection
+        of this name is not ours or has another dimension.
         """
         from qdrant_client import AsyncQdrantClient
 
@@ -222,7 +222,7 @@ class QdrantStore(EngineStore):
         )
 
     async def close(self) -> None:
-        """Wait for running requests, then close the connections; a second call does nothing."""
+        """Wait for running requests, then close all connections; a second call does nothing."""
         if self._running:
             await asyncio.wait(self._running, timeout=self._timeout_s)
         for client in self._clients:
@@ -270,7 +270,7 @@ class QdrantStore(EngineStore):
             if server:
                 await self._check_version()
             await self._prepare(server=server)
-        except BaseException:  # also after a cancellation: leave no open connection, and no lock of a folder
+        except BaseException:  # after a cancellation, too: leave no open connection, and no folder lock
             await self.close()
             raise
         return self
@@ -285,7 +285,7 @@ class QdrantStore(EngineStore):
             )
 
     async def _prepare(self, *, server: bool) -> bool:
-        """Create the collection and the tenant index if missing; several gateways may do so at the same time.
+        """Create collection and tenant index if missing; several gateways may do so at once.
 
         Returns whether the collection was missing.
         """
@@ -305,7 +305,7 @@ class QdrantStore(EngineStore):
         return missing
 
     async def _index(self, field: str, schema: Any = None) -> None:
-        """Index the field, so that filters find points quickly."""
+        """Index a field, so that filters find points quickly."""
         from qdrant_client import models
 
         if schema is None and field in (GROUPS, MARKS, SOURCE):
@@ -319,7 +319,7 @@ class QdrantStore(EngineStore):
     async def _create(self) -> None:
         from qdrant_client import models
 
-        with contextlib.suppress(_Exists):  # another gateway was faster: the next step checks the collection
+        with contextlib.suppress(_Exists):  # another gateway was faster: the next step checks it
             await self._send(
                 "make the collection",
                 lambda client: client.create_collection(
@@ -355,10 +355,10 @@ class QdrantStore(EngineStore):
                 )
 
     async def _request(self, doing: str, call: Call[Answer], *, after_loss: bool = True) -> Answer:
-        """Return the server's answer to one request; raise the server's errors as our classes.
+        """Return the server's answer to one request; raise its errors as our classes.
 
-        If the collection is gone, an empty one is made. after_loss: the request makes sense for an empty collection,
-        and is sent again. A search is not: the caller has checked the collection before.
+        If the collection is gone, an empty one is made. after_loss: the request makes sense for an empty collection
+        and is sent again. A search is not: its caller has checked the collection before.
         """
         try:
             return await self._send(doing, call)
@@ -383,7 +383,7 @@ class QdrantStore(EngineStore):
     async def _send(self, doing: str, call: Call[Answer]) -> Answer:
         """Send the request in a task of its own, which neither the caller nor our timeout cancels.
 
-        A cancelled request makes httpx lose a slot of the connection pool. httpx's own timeout ends the request.
+        A cancelled request makes httpx lose a slot in its connection pool. httpx's own timeout ends the request.
         """
         at = self._at
         task = asyncio.create_task(self._attempt(call))
@@ -420,7 +420,7 @@ class QdrantStore(EngineStore):
     def _on_done(self, task: "asyncio.Task[Any]") -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # retrieve the error, or asyncio reports the error for a caller who has left
+            task.exception()  # retrieve the error, or asyncio reports it for a caller who has left
 
 
 def _result_of(task: "asyncio.Task[Answer]", failure: str) -> Answer:
@@ -482,7 +482,7 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
 
 
 def _tenant_filter(tenant: str, view: View = ALL) -> "Filter":
-    """Return the engine's filter for the tenant's points in the view."""
+    """Return a filter for the tenant's points in the view."""
     from qdrant_client import models
 
     condition: models.Filter = build_filter(models, tenant, view)

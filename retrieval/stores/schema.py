@@ -1,15 +1,15 @@
-"""The point schema for Qdrant Edge and the Qdrant server, filters, and code shared by both stores.
+"""Point schema for Qdrant Edge and the Qdrant server, filters, and code shared by both stores.
 
-A point has the vectors of the store's table (`Vectors`: today one row, `dense`), the sparse vector `bm25` and, as
-payload, the passage's fields, `tenant`, and `groups` if only some readers may read the passage.
+A point has the vectors in its store's table (`Vectors`: today one row, `dense`), the sparse vector `bm25` and, as
+payload, the passage's fields, `tenant`, and `groups` if only some readers may read it.
 
-A filter says what a query may find: the tenant, and the part of the tenant in the caller's view. Both engines have
-filter classes with nearly the same names. The conditions on rights come last, beside all other conditions, so that no
-client input can change the rights. A client's attribute filter applies to the fields made by `filter_fields`.
+A filter says what a query may find: a tenant, and how much of it is in the caller's view. Both engines have filter
+classes with nearly the same names. Conditions on rights come last, beside all others, so that no client input can
+change them. A client's attribute filter applies to fields made by `filter_fields`.
 
-Both engines cut a list between equal scores at any place. To break ties by id the stores request extra hits. The
-lexical arm, where texts with the same words tie, requests `TIES` more. The dense arm, where ties are rare, requests
-one more, and `TIES` more in a second request if the cut falls between two equal scores.
+Both engines cut a list anywhere between equal scores. To break ties by id, stores request extra hits. The lexical arm,
+in which texts with the same words tie, requests `TIES` more. The dense arm, in which ties are rare, requests one more,
+and `TIES` more in a second request if the cut falls between equal scores.
 """
 
 from abc import ABC, abstractmethod
@@ -40,7 +40,7 @@ from retrieval.records.filters import (
 from retrieval.records.points import Point, PointPage, Sparse, Vector
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 
-Vectors = Mapping[str, int]  # name of a vector -> dimension: the vectors of each point in a store
+Vectors = Mapping[str, int]  # vector name -> dimension: the vectors of each point in a store
 DENSE = "dense"
 BM25 = "bm25"
 TENANT = "tenant"
@@ -49,14 +49,14 @@ GROUPS = "groups"
 SOURCE = "source"
 MODIFIED_S = "modified_s"
 MARKS, NUMBERS, DATES = "marks", "numbers", "dates"  # of attributes, for filters
-# The fields of a passage that are stored as they are.
+# Passage fields that are stored as they are.
 _STORED = ("document", "revision", "ordinal", "title", SOURCE, MODIFIED_S, "start", "end", "text", "tokens")
 
-# points per write: 256 points of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
+# points per write: 256 of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
 BATCH = 256
 PAGE = 1000  # points per page of `passages`
-SENTINEL_TERM = 0  # id of a term: in place of no terms, in the embedded engine
-MAX_INDEXED_FIELDS = 200  # numeric and date fields; filters by further fields are slower
+SENTINEL_TERM = 0  # term id: in place of no terms, in the embedded engine
+MAX_INDEXED_FIELDS = 200  # numeric and date fields; filters by further ones are slower
 TIES = 100  # at most this many equal scores at the cut are ordered by id; the engine orders further ones
 
 
@@ -74,9 +74,9 @@ def payload_of(tenant: str, point: Point) -> dict[str, Any]:
 
 
 def filter_fields(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields for filters: texts and booleans as marks, numbers and dates by name.
+    """Return fields for filters: texts and booleans as marks, numbers and dates by name.
 
-    Each field has an index of its kind: without an index a query reads the payload of every point.
+    Each field has an index of its kind: without one, a query reads every point's payload.
     """
     marks: list[str] = []
     numbers: dict[str, float] = {}
@@ -99,7 +99,7 @@ def mark(name: str, value: str | bool) -> str:
 
 
 def indexed_fields(points: Iterable[Point]) -> Iterator[str]:
-    """Yield the numeric and date fields of these points, with repetitions; each field needs an index."""
+    """Yield numeric and date fields of these points, with repetitions; each needs an index."""
     for point in points:
         if point.passage.attributes:
             fields = filter_fields(point.passage.attributes)
@@ -107,7 +107,7 @@ def indexed_fields(points: Iterable[Point]) -> Iterator[str]:
 
 
 def build_filter(classes: Any, tenant: str, view: View = ALL) -> Any:
-    """Return the filter for a tenant's points in the view. classes: the engine's module with classes for filters."""
+    """Return a filter for a tenant's points in the view. classes: the engine's module with filter classes."""
     of_tenant = classes.FieldCondition(key=TENANT, match=classes.MatchValue(value=tenant))
     condition = [_condition(classes, parsed_filter(view.filter))] if view.filter else []
     return classes.Filter(must=[of_tenant, *condition, *_rights(classes, view)])
@@ -144,7 +144,9 @@ def _condition(classes: Any, condition: Filter) -> Any:
 
 
 def _joined(parts: Iterable[Filter]) -> Iterator[Filter]:
-    """The parts of an "or", with one condition for all values of a key: the engine then looks at a point's key once."""
+    """The parts of an "or", with one condition for all of a key's values: the engine then looks at a point's key
+    once.
+    """
     values: dict[str, list[Any]] = {}
     for part in parts:
         if isinstance(part, Equals):
@@ -170,7 +172,7 @@ def _range(classes: Any, **bounds: float) -> Any:
 
 def passage_of(payload: Mapping[str, Any]) -> Passage:
     fields = {name: payload[name] for name in _STORED}
-    fields[MODIFIED_S] = float(fields[MODIFIED_S])  # JSON of another client may have turned 3.0 into 3
+    fields[MODIFIED_S] = float(fields[MODIFIED_S])  # another client's JSON may have turned 3.0 into 3
     return Passage(
         **fields,
         headings=tuple(payload["headings"]),
@@ -191,7 +193,7 @@ def _sparse(vector: Any) -> Sparse:
 
 
 def checked(vector: Any, dimension: int) -> list[float]:
-    """Return the vector as the engines accept vectors.
+    """Return a vector in the form that both engines accept.
 
     Raises ValueError: the engines silently accept NaN and find no points.
     """
@@ -212,7 +214,7 @@ def checked_points(points: Sequence[Point], vectors: Vectors) -> list[tuple[Poin
 
 @dataclass(frozen=True, slots=True)
 class EngineSearch:
-    """A search as lists to request from the engine: (arm, tenant) -> length."""
+    """A search, as lists to request from the engine: (arm, tenant) -> length."""
 
     numbers: Mapping[str, list[float]]  # arm -> vector
     sparse: Mapping[str, Sparse]  # tenant -> words
@@ -222,33 +224,33 @@ class EngineSearch:
 
 
 def with_ties(points: Sequence[Any], k: int) -> list[ScoredId]:
-    """Return an engine's points, best first: the first k, and further points with the score of the k-th point."""
+    """Return an engine's points, best first: the first k, and further ones with the k-th score."""
     lowest_score = points[k - 1].score if len(points) > k else -inf
     # `str` of a UUID takes 2 us
     return [ScoredId(str(point.id), point.score) for point in points if point.score >= lowest_score]
 
 
 def extended(question: EngineSearch, lists: Mapping[tuple[str, str], Sequence[ScoredId]]) -> EngineSearch | None:
-    """Return a question for the lists of vectors that are cut between equal scores. lists: from `with_ties`."""
+    """Return a question for vector lists that are cut between equal scores. lists: from `with_ties`."""
     k = question.k
     longer = {of: k + TIES for of, points in lists.items() if of[0] != BM25 and len(points) > k}
     return replace(question, lengths=longer) if longer else None
 
 
 def best(lists: Iterable[Sequence[ScoredId]], k: int) -> list[ScoredId]:
-    """Return the k best points of all lists, best first, ties by id."""
+    """Return the k best points from all lists, best first, ties by id."""
     return sorted(chain.from_iterable(lists), key=lambda point: (-point.score, point.id))[:k]
 
 
 class EngineStore(ABC):
-    """The part of a store that is the same over both engines: see `retrieval.stores.base.Store` for the promises."""
+    """What is the same in a store over both engines; see `retrieval.stores.base.Store` for the promises."""
 
     _vectors: Vectors
     _indexed_fields: set[str]  # numeric and date fields that this process has indexed
 
     @abstractmethod
     async def _records(self, ids: Sequence[str], *, vectors: Sequence[str] = ()) -> list[Any]:
-        """Return the existing records, with payloads, or with only the named vectors."""
+        """Return existing records, with payloads, or with only the named vectors."""
 
     @abstractmethod
     async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], list[ScoredId]]:
@@ -258,7 +260,7 @@ class EngineStore(ABC):
     async def _page(
         self, tenant: str, offset: Any, limit: int, view: View = ALL, *, vectors: bool = False
     ) -> tuple[list[Any], Any]:
-        """Return at most `limit` records by id from the offset, and the next offset (None: no further records)."""
+        """Return at most `limit` records by id from an offset, and the next offset (None: no further records)."""
 
     async def search(
         self,
@@ -307,6 +309,6 @@ class EngineStore(ABC):
         return PointPage(points, str(page[-1].id) if len(further) > limit else "")
 
     def _fields_to_index(self, points: Sequence[Point]) -> list[str]:
-        """Return the numeric and date fields of the points that no index finds yet, within the limit."""
+        """Return these points' numeric and date fields that no index finds yet, within the limit."""
         known = self._indexed_fields
         return sorted({*indexed_fields(points)} - known)[: MAX_INDEXED_FIELDS - len(known)]
