@@ -1,14 +1,14 @@
-"""Whether a request is augmented, from which collections, and why: one precedence for all controls.
+"""Whether to augment a request, from which collections, and why: one precedence for all controls.
 
-Off wins over on: the setting, the model prefix `raw/`, the header `x-rag: off`, `rag` in the body. On, by the header or
-the body, forces a search for a utility request and for small talk; on never overrides off. `x-rag: compare` is on, and
-asks for a shadow comparison. Collections come from the body's `rag`, else the header `x-rag-collection`, else the model
-prefix `rag/<collection>/`, else the setting.
+Off wins over on: the setting, model prefix `raw/`, header `x-rag: off`, `rag` in the body. On, by header or body,
+forces a search even for utility requests and small talk, but never overrides off. `x-rag: compare` is on, and asks for
+a shadow comparison. Collections come from `rag` in the body, else header `x-rag-collection`, else model prefix
+`rag/<collection>/`, else the setting.
 
-Where action sets are configured, a chat can name sets: in the body's `rag.actions`, else the header `x-rag-actions`,
-else the model prefix `rage/<set>/`, before any other prefix. Retrieval that is off switches the sets of the settings
-off, too, unless the header is `on`: to compare answers with and without passages, both with operations. The header
-`x-rag-max-tokens` is a ceiling of all calls of the model together.
+If action sets are configured, a chat can name some: in the body's `rag.actions`, else header `x-rag-actions`, else
+model prefix `rage/<set>/`, before any other prefix. Retrieval off switches default sets off, too, unless that header is
+`on`: so answers with and without passages can be compared, both with operations. Header `x-rag-max-tokens` is a ceiling
+for all model calls together.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ from proxy.dialects.target import Target
 from proxy.exchange import Exchange, RagStatus
 from retrieval.records.search import Retrieved, Turn
 
-_MAX_TURNS = 12  # of the conversation's end: rewriting uses no more
+_MAX_TURNS = 12  # the last ones: rewriting uses no more
 _MAX_TURN_CHARS = 20_000
 _MAX_K = 100
-_MAX_QUOTED_CHARS = 100  # of an unknown name, in an error
+_MAX_QUOTED_CHARS = 100  # of an unknown name, quoted in an error
 _CONTROLS = (b"x-rag", b"x-rag-collection", b"x-rag-actions", b"x-rag-max-tokens")
 _MOST_DIGITS = 15
 HOUSEKEEPING = "housekeeping call"
@@ -37,34 +37,34 @@ SMALL_TALK = "small talk"
 
 @dataclass(slots=True)  # not frozen, as `Step`: made for each request
 class Decision:
-    """What the gateway does with a request. `turns` is empty unless the request is augmented or small talk."""
+    """What to do with a request. `turns` is empty unless it is augmented or small talk."""
 
     model: str  # without our prefixes
     status: RagStatus  # off or skipped; augmented means: search
     reason: str
     turns: tuple[Turn, ...]
     collections: tuple[str, ...]
-    explicit: bool  # the client named the collections
+    explicit: bool  # the client named collections
     k: int | None
-    compare: bool = False  # the client asks for a shadow comparison
-    continues: bool = False  # the request lacks earlier turns of a stored conversation, which the search needs
-    forced: bool = False  # the client asks for a search, whatever the message says
-    action_sets: tuple[str, ...] | None = None  # that the client names; None: the client names no set, () switches off
-    keeps_sets: bool = False  # the sets of the settings stay with retrieval off
-    most_tokens: int = 0  # of all calls of the model in a chat with operations; 0: no ceiling
+    compare: bool = False  # a shadow comparison is asked for
+    continues: bool = False  # lacks earlier turns of a stored conversation, which the search needs
+    forced: bool = False  # a search is asked for, whatever the message says
+    action_sets: tuple[str, ...] | None = None  # as the client names them; None: not named, () switches off
+    keeps_sets: bool = False  # default sets stay even if retrieval is off
+    most_tokens: int = 0  # for all model calls in a chat with operations; 0: no ceiling
 
 
 @dataclass(slots=True)
 class Chat:
-    """A chat between the client's request and the call of the model."""
+    """A chat between the client's request and the model call."""
 
     exchange: Exchange
     request: ModelRequest  # as the client sent it
     target: Target
     decision: Decision
-    budget_tokens: int = 0  # of the passages
-    found: Retrieved | None = None  # None: no result of a search
-    injected: str = ""  # the passages, and the text around them
+    budget_tokens: int = 0  # for passages
+    found: Retrieved | None = None  # None: no search result
+    injected: str = ""  # passages, and the text around them
 
     @property
     def searched(self) -> bool:
@@ -79,9 +79,9 @@ class Chat:
         edits: Sequence[Edit] = (),
         instructions: str = "",
     ) -> bytes:
-        """The bytes for the upstream. A request without edits stays identical, byte for byte.
+        """The bytes for the upstream: without edits, identical to the request.
 
-        request, target: the chat as a chat completion; None: as the client sent it. instructions: before the passages.
+        request, target: the chat as a chat completion; None: as sent. instructions: placed before passages.
         """
         target = target or self.target
         return (request or self.request).edited(
@@ -102,11 +102,11 @@ def decide(
     utility_prompts: UtilityPrompts,
     actions: bool = False,
 ) -> Decision:
-    """utility_prompts: the prompts of programs; a request with such a prompt gets no passages.
+    """utility_prompts: prompts that programs use; requests with one get no passages.
 
-    actions: whether action sets are configured; without sets, the gateway reads no control of actions.
+    actions: whether action sets are configured; without any, controls for them are not read.
 
-    Raises ApiError 400: a control, the model or the messages cannot be read, or two headers disagree.
+    Raises ApiError 400: a control, model or messages cannot be read, or two headers disagree.
     """
     name, sets = split_sets(request.model()) if actions else (request.model(), "")
     model, raw, prefix = split_model(name)
@@ -153,7 +153,7 @@ def decide(
 
 
 def _most_tokens(header: str) -> int:
-    """The ceiling of a chat with operations; 0: none. Raises ApiError 400."""
+    """A ceiling for a chat with operations; 0: none. Raises ApiError 400."""
     if header and not (header.isascii() and header.isdigit() and len(header) <= _MOST_DIGITS and int(header)):
         raise ApiError(
             400, f"The header x-rag-max-tokens must be a whole number above 0, got {header!r}.", code="invalid_x_rag"
@@ -162,7 +162,7 @@ def _most_tokens(header: str) -> int:
 
 
 def _named_sets(options: "RagOptions", header: str, prefix: str) -> tuple[str, ...] | None:
-    """The action sets that the client names; None: none, () for the header `off` or an empty list."""
+    """Action sets that the client names; None: none named, () for header `off` or an empty list."""
     if options.actions is not None:
         return options.actions
     if header.lower() == "off":
@@ -172,7 +172,7 @@ def _named_sets(options: "RagOptions", header: str, prefix: str) -> tuple[str, .
 
 
 def split_sets(name: str) -> tuple[str, str]:
-    """(the rest of the name, the sets of rage/<sets>/<rest> or ""), on a gateway with action sets.
+    """(rest of the name, sets in rage/<sets>/<rest> or ""), if action sets are configured.
 
     Raises ApiError 400 for half a prefix.
     """
@@ -186,10 +186,10 @@ def split_sets(name: str) -> tuple[str, str]:
 
 
 def _continues(request: ModelRequest, messages: Sequence[ConversationMessage], turns: Sequence[Turn]) -> bool:
-    """Whether the search needs turns that only the provider and the gateway have.
+    """Whether the search needs turns that only the provider and we have.
 
-    A request with an answer of the model has the whole history. A request without a user message has results of tools,
-    and continues the question before.
+    A request with a model's answer has the whole history. One without a user message has tool results, and continues an
+    earlier question.
     """
     if not (request.previous_reply or request.conversation):
         return False
@@ -199,9 +199,9 @@ def _continues(request: ModelRequest, messages: Sequence[ConversationMessage], t
 
 
 def with_history(decision: Decision, history: Sequence[Turn]) -> Decision:
-    """The decision about the whole conversation. history: the earlier turns; empty where they are not known.
+    """Decide about the whole conversation. history: earlier turns; empty if they are not known.
 
-    A request without a question gets the passages of the question before.
+    A request without a question gets an earlier question's passages.
     """
     own = decision.turns
     turns = [*history, *(turn for turn in own[:-1] if turn not in history), *own[-1:]]
@@ -213,7 +213,7 @@ def with_history(decision: Decision, history: Sequence[Turn]) -> Decision:
 
 
 def without_small_talk(decision: Decision, small_talk: SmallTalk) -> Decision:
-    """The decision not to search where the message is small talk. The turns stay: later questions lean on them."""
+    """Do not search if the message is small talk. Its turns stay: later questions lean on them."""
     if decision.status != "augmented" or decision.forced or not small_talk.match(decision.turns):
         return decision
     return replace(decision, status="skipped", reason=SMALL_TALK)
@@ -223,10 +223,10 @@ def without_small_talk(decision: Decision, small_talk: SmallTalk) -> Decision:
 class RagOptions:
     """The body's `rag`."""
 
-    enabled: bool | None  # None: the client leaves the decision to the gateway
+    enabled: bool | None  # None: left to the gateway
     collections: tuple[str, ...]
     k: int | None
-    actions: tuple[str, ...] | None = None  # None: the client names no set
+    actions: tuple[str, ...] | None = None  # None: no set named
 
 
 _NO_OPTIONS = RagOptions(None, (), None)
@@ -243,7 +243,7 @@ def _off_reason(enabled: bool, raw: bool, header: str, options: RagOptions) -> s
 
 
 def split_model(name: str) -> tuple[str, bool, str]:
-    """(model, whether the name is raw/<model>, the collections of rag/<collections>/<model> or "").
+    """(model, whether the name is raw/<model>, collections in rag/<collections>/<model> or "").
 
     Raises ApiError 400 for half a prefix.
     """
@@ -294,11 +294,10 @@ def _bad_rag(what: str) -> ApiError:
 
 
 def turns_of(messages: Sequence[ConversationMessage]) -> tuple[Turn, ...]:
-    """The conversation up to the latest user message; () where the latest user message has no text.
+    """The conversation up to its latest user message; () if that has no text.
 
-    Tool calls and tool results after the latest user message belong to the same turn: the gateway searches for the
-    same question again, so every round of a tool loop gets the same context. A user message that holds only text of a
-    program is no question.
+    Tool calls and results after it belong to the same turn: we search for that question again, so every round of a tool
+    loop gets equal context. A user message that only a program wrote is not a question.
     """
     messages = [message for message in map(_without_program_text, messages) if message is not None]
     last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
@@ -314,7 +313,7 @@ def turns_of(messages: Sequence[ConversationMessage]) -> tuple[Turn, ...]:
 
 
 def _without_program_text(message: ConversationMessage) -> ConversationMessage | None:
-    """A user message without the text of a program; None where the message holds no other text."""
+    """A user message without what a program added; None if nothing else is left."""
     if message.role != "user" or (text := without_program_text(message.text)) == message.text:
         return message
     return ConversationMessage("user", text, message.calls) if text.strip() else None
@@ -328,12 +327,12 @@ def _clip(text: str) -> str:
 
 
 def collection_names(value: str) -> tuple[str, ...]:
-    """The names of collections, separated by commas, in a prefix of a model or in a header."""
+    """Collection names, separated by commas, in a model prefix or a header."""
     return () if not value else tuple(name for part in value.split(",") if (name := part.strip()))
 
 
 def _header(headers: Headers, name: bytes) -> str:
-    """The header's value; "" without the header. Raises ApiError 400: the header is given twice with two values."""
+    """A header's value; "" without it. Raises ApiError 400: it is given twice, with different values."""
     if not headers:
         return ""
     values = {value.decode("latin-1").strip() for key, value in headers if key == name}

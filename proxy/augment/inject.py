@@ -1,8 +1,8 @@
-"""Passages to the text that the model reads, the *block*, by a template in a file.
+"""Turns passages into the text that a model reads, the *block*, by a template in a file.
 
-The template's `{passages}`, `{collections}` and `{tag}` are replaced as plain text; no part of a document is ever
-evaluated. The delimiters carry a digest of the passages, and the text between the delimiters is quoted (`sanitize`): a
-document can neither close nor open a delimiter. The same passages give the same bytes, since providers cache by prefix.
+`{passages}`, `{collections}` and `{tag}` in the template are replaced as plain text; nothing in a document is ever
+evaluated. Delimiters carry a digest of the passages, and the text between them is quoted (`quoting`): a document can
+neither close nor open a delimiter. The same passages give the same bytes, since providers cache by prefix.
 """
 
 import hashlib
@@ -14,17 +14,17 @@ from urllib.parse import quote as percent_encoded
 from proxy.dialects.quoting import quoted_label, shown_passages
 from retrieval.records.documents import Passage
 
-_MAX_SOURCES_BYTES = 1000  # of a header that names sources or operations
+_MAX_SOURCES_BYTES = 1000  # for a header that names sources or operations
 _TAG_BYTES = 4
 Order = Literal["best_first", "best_first_and_last"]
 
 
 class TemplateError(ValueError):
-    """A template that cannot be used."""
+    """The template cannot be used."""
 
 
 def read_template(file: Path, kind: str, *places: str) -> str:
-    """The text of a file that has each of the places once. kind: for an error. Raises TemplateError."""
+    """Read a file that must have each place once. kind: for an error. Raises TemplateError."""
     try:
         text = file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -36,7 +36,7 @@ def read_template(file: Path, kind: str, *places: str) -> str:
 
 
 class Template:
-    """The text around the passages."""
+    """The text around passages."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -47,7 +47,7 @@ class Template:
         return Template(read_template(file, "template", "{passages}"))
 
     def render(self, passages: Sequence[Passage], collections: Sequence[str]) -> str:
-        """The block: passages in the order given, each labelled with its title and source, between delimiters."""
+        """The block: passages in the given order, each labelled with title and source, between delimiters."""
         names = ", ".join(quoted_label(name) for name in collections)
         shown = shown_passages(passages)
         tag = _tag(shown)
@@ -59,16 +59,16 @@ class Template:
 
 
 def in_order(passages: Sequence[Passage], order: Order) -> Sequence[Passage]:
-    """The passages, given best first, in the order of the block. The same passages always have the same order.
+    """Put passages, given best first, into the block's order: always the same for the same passages.
 
-    best_first_and_last: the first, third, fifth … forwards, then the others backwards, so that the weakest stand in the
-    middle, which a model reads least (Liu et al., "Lost in the Middle", TACL 2024).
+    best_first_and_last: first, third, fifth … forwards, then the others backwards, so that the weakest are in the
+    middle, which models read least (Liu et al., "Lost in the Middle", TACL 2024).
     """
     return (*passages[::2], *passages[1::2][::-1]) if order == "best_first_and_last" else passages
 
 
 def _tag(shown: Sequence[tuple[str, str]]) -> str:
-    """Eight hexadecimal digits of all labels and texts: a passage alone cannot contain the tag of the block."""
+    """Eight hexadecimal digits from all labels and texts: a passage alone cannot contain its block's tag."""
     digest = hashlib.blake2b(digest_size=_TAG_BYTES)
     for label, text in shown:
         digest.update(f"{label}\0{text}\0".encode())
@@ -76,12 +76,12 @@ def _tag(shown: Sequence[tuple[str, str]]) -> str:
 
 
 def sources_header(sources: Sequence[str]) -> bytes:
-    """The distinct sources, best first, as `names_header`."""
+    """Distinct sources, best first, as in `names_header`."""
     return names_header(list(dict.fromkeys(sources)))
 
 
 def names_header(names: Sequence[str]) -> bytes:
-    """The names, percent-encoded and comma-separated; cut at a whole name."""
+    """Names, percent-encoded and comma-separated; cut after a whole one."""
     header = b""
     for name in names:
         entry = (b"," if header else b"") + percent_encoded(name, safe="/.-_~ #", errors="replace").encode()

@@ -1,7 +1,7 @@
-"""The augmentation of a chat: read the body, decide, find passages, inject them. `Metering` calls the model afterwards.
+"""Augments a chat: reads the body, decides, finds passages and injects them. `Metering` calls the model afterwards.
 
-Augmentation fails open, and visibly: a chat whose retrieval fails goes on without passages, marked `degraded`; where
-context is required, the chat is refused. Only the request is ever changed: the reply never passes through this module.
+It fails open, and visibly: if retrieval fails, the chat goes on without passages, marked `degraded`, or is refused if
+context is required. Only the request is ever changed: replies never pass through this module.
 """
 
 import logging
@@ -27,30 +27,30 @@ from proxy.query import check_models, models_in
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
-_HISTORY_SHARE = 0.25  # of the time for retrieval, at most, to read the history of a stored conversation
-_RETRY_AFTER_S = 5  # an index process that died is back within seconds
+_HISTORY_SHARE = 0.25  # at most, of the time for retrieval, to read a stored conversation's history
+_RETRY_AFTER_S = 5  # a dead index process is back within seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Augment:
-    """The route of chats: an ordinary request for the model, with passages in the prompt."""
+    """The route for chats: an ordinary model request, with passages in its prompt."""
 
     upstream: App
     resolve: Callable[[str, Rights], Target]
     passages: Passages
     max_body_bytes: int
-    utility_prompts: UtilityPrompts  # a request with such a prompt gets no passages
+    utility_prompts: UtilityPrompts  # requests with one get no passages
     small_talk: SmallTalk = NO_LISTS  # gets no passages
-    action_sets: bool = False  # a chat may name action sets
-    histories: Histories | None = None  # of stored conversations; None: no history is stored
-    offered: Callable[[Chat], Awaitable[ModelCall | None]] | None = None  # the call of a chat with operations
+    action_sets: bool = False  # chats may name action sets
+    histories: Histories | None = None  # of stored conversations; None: none are stored
+    offered: Callable[[Chat], Awaitable[ModelCall | None]] | None = None  # how to call the model with operations
     keep_receipt: Callable[[Chat], object] | None = None  # None: no receipts
-    draws: bool = False  # chats are compared that do not ask for it
-    # The middleware that compares a chat, for a selected chat alone; None: no chat is compared.
+    draws: bool = False  # even chats that do not ask may be compared
+    # The middleware that compares a selected chat; None: none are compared.
     compared: Callable[[Chat], Callable[[App], App] | None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, _send: Send) -> ModelCall:
-        """Prepare the call of the model: the target and body of the exchange. Raises ApiError."""
+        """Prepare the model call: set the exchange's target and body. Raises ApiError."""
         exchange, retrieval = exchange_of(scope), self.passages.retrieval
         raw = await whole_body(scope, receive, max_bytes=self.max_body_bytes)
         began = time.perf_counter()
@@ -97,12 +97,12 @@ class Augment:
         return Chat(exchange, request, target, decision)
 
     def _call_of(self, chat: Chat, offered: ModelCall | None) -> ModelCall:
-        """The prepared call. offered: of a chat with operations; None: another chat."""
+        """The prepared call. offered: for a chat with operations; None: without any."""
         exchange, request, turns = chat.exchange, chat.request, chat.decision.turns
         may_be_drawn = chat.decision.compare or (self.draws and chat.decision.status == "augmented")
         call = offered or one_call(self.upstream)
         exchange.once = offered is None
-        # The translated lane stores no response; of a chat with actions, the gateway stores the response.
+        # The translated lane stores no response; with actions, the gateway itself does.
         stored = request.stored and (chat.target.lane != "translated" or offered is not None)
         if turns and stored and (histories := self.histories) is not None:
             call = wrapped(call, lambda app: histories.remembering(app, exchange, request.conversation, turns))
@@ -116,7 +116,7 @@ class Augment:
         return call
 
     async def _read_history(self, chat: Chat, histories: Histories) -> None:
-        """Decide about the whole conversation; where the history cannot be read, about the request alone."""
+        """Decide about the whole conversation; if its history cannot be read, about the request alone."""
         exchange, previous = chat.exchange, chat.request.previous_reply
         id, deadline_s = previous or chat.request.conversation, self.passages.retrieval.deadline_s * _HISTORY_SHARE
         began = time.perf_counter()
@@ -130,7 +130,7 @@ class Augment:
 
 
 def _refusal(exchange: Exchange) -> ApiError:
-    """The answer where a chat must not go on without context."""
+    """The answer if a chat must not go on without context."""
     message = (
         f"No context could be looked up ({exchange.rag_reason}), and without it this gateway gives no answer "
         "(retrieval.require_context): try again later."

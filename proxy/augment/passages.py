@@ -1,6 +1,6 @@
-"""The passages of a chat: the budget, the search within its deadline, and the text to inject.
+"""A chat's passages: their budget, the search within its deadline, and the text to inject.
 
-The search fails open: without its result the chat goes on, marked `degraded`.
+The search fails open: without a result, the chat goes on, marked `degraded`.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from retrieval.knowledge import Knowledge
 from retrieval.records.search import Retrieved
 
 log = logging.getLogger("ragway")
-# Kind of failure -> the reason in x-rag-reason and in the metrics; the first matching kind counts.
+# Kind of failure -> reason in x-rag-reason and metrics; the first match counts.
 DEGRADED: Sequence[tuple[type[Exception], str]] = (
     (TimeoutError, "retrieval took too long"),
     (IndexSilent, "index does not answer"),
@@ -39,24 +39,24 @@ _NO_ROOM = "no room in the model's window"
 
 
 async def already() -> None:
-    """The start of a gateway that has started."""
+    """For a gateway that has already started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """Finds the passages of chats."""
+    """Finds passages for chats."""
 
     knowledge: Knowledge
     template: Template
     retrieval: RetrievalSettings
     inject: InjectSettings
-    rewriter: Rewriter | None = None  # None leaves rewriting to the index
-    translated_window: Callable[[str], int] | None = None  # of a translated model in tokens, by litellm; 0: not known
-    traced: bool = False  # the results say how the passages were found
-    begun: Callable[[], Awaitable[None]] = already  # awaited before a search, while the gateway starts
+    rewriter: Rewriter | None = None  # None: the index rewrites
+    translated_window: Callable[[str], int] | None = None  # a translated model's, in tokens, by litellm; 0: not known
+    traced: bool = False  # results say how passages were found
+    begun: Callable[[], Awaitable[None]] = already  # awaited before a search, as the gateway may be starting
 
     async def find(self, chat: Chat, headers: Headers, deadline_s: float) -> None:
-        """Set the chat's search result and the text to inject; the exchange has the reason where there is none."""
+        """Set the chat's search result and text to inject; if there is none, the exchange says why."""
         exchange = chat.exchange
         chat.budget_tokens = await by_size(chat.request.raw, lambda: self._budget_tokens(chat))
         if not chat.budget_tokens:
@@ -76,7 +76,7 @@ class Passages:
             exchange.rag_status, exchange.rag_reason = "empty", NOT_THERE
         except (RetrievalError, TimeoutError) as error:
             _degrade(exchange, error)
-        except Exception as error:  # fail open: a fault in our retrieval costs the context, never the reply
+        except Exception as error:  # fail open: our fault may cost context, never the reply
             log.exception("%s retrieval failed", exchange.id)
             _degrade(exchange, error)
         retrieval.duration_ms = exchange.elapsed_ms() - retrieval.started_ms
@@ -84,20 +84,20 @@ class Passages:
         exchange.steps.append(retrieval)
 
     def _budget_tokens(self, chat: Chat) -> int:
-        """The token budget of the passages: the setting, or less where a known context window leaves less."""
+        """The token budget for passages: as set, or less if a known context window leaves less."""
         most, window_tokens = self.inject.budget_tokens, self._window_tokens(chat.target)
         if not window_tokens:
             return most
         return min(most, room_tokens(chat.request, window_tokens=window_tokens, share=self.inject.window_share))
 
     def _window_tokens(self, target: Target) -> int:
-        """The context window of the target's model: the setting, else litellm's; 0: not known."""
+        """The model's context window: as set, else litellm's; 0: not known."""
         if target.window_tokens or target.lane != "translated" or self.translated_window is None:
             return target.window_tokens
         return self.translated_window(target.model)
 
     async def _search(self, chat: Chat, headers: Headers) -> permitted.SearchResult:
-        """Search for the latest question, as the index or a model rewrites the question.
+        """Search for the latest question, as the index or a model rewrites it.
 
         Raises UnknownCollection, RetrievalError.
         """
@@ -116,7 +116,7 @@ class Passages:
         return await self.rewriter.search(self.knowledge, asked, chat.exchange, headers)
 
     def _rendered(self, retrieved: Retrieved, exchange: Exchange) -> str:
-        """The text to inject; "" where no passage is relevant."""
+        """The text to inject; "" if no passage is relevant."""
         exchange.rag_reason = retrieved.query.reason
         passages = retrieved.context.passages
         if not passages:
@@ -131,6 +131,6 @@ class Passages:
 def _degrade(exchange: Exchange, error: Exception) -> None:
     exchange.rag_status = "degraded"
     exchange.rag_reason = next(reason for kind, reason in DEGRADED if isinstance(error, kind))
-    # Only errors that retrieval raises on purpose are sure to quote no document and no question.
+    # Only errors that retrieval raises on purpose are sure to quote neither document nor question.
     words = str(error) if isinstance(error, RetrievalError) else type(error).__name__
     exchange.error = words or exchange.rag_reason

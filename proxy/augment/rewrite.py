@@ -1,9 +1,9 @@
-"""The latest question rewritten by a model (`retrieval.rewrite: llm`), raced with the search for the local form.
+"""A model rewrites the latest question (`retrieval.rewrite: llm`), raced with a search for its local form.
 
-The search begins at once with the question as the index rewrites the question without a model. Meanwhile the model is
-asked for a question that stands alone; an answer in time that passes `accepted` is searched for instead. A failure
-costs the rewrite and nothing else: the passages of the local form are already found. The call of the model stands in
-the usage of the chat's key. Neither the prompt nor the conversation is ever logged.
+The search begins at once, with the question as the index rewrites it without a model. Meanwhile a model is asked for a
+question that stands alone; if its answer comes in time and passes `accepted`, we search for that instead. A failure
+costs nothing but the rewrite: passages for the local form are already found. The call counts as usage of the chat's
+key. Neither prompt nor conversation is ever logged.
 """
 
 import asyncio
@@ -31,20 +31,20 @@ from retrieval.records.search import Turn
 log = logging.getLogger("ragway")
 
 REWRITTEN = "rewritten by the model"
-UNRESOLVED = "unresolved"  # no answer, or an answer with names that the conversation lacks
+UNRESOLVED = "unresolved"  # no answer, or one with names that the conversation lacks
 LATE = "rewriting took too long"
 FAILED = "rewriting failed"
 
 _MOST_TURNS = 8  # for the model, before the latest message
 MAX_TOKENS = 200
-_MOST_ADDED_CHARS = 300  # a rewrite is at most so much longer than the message
-_KEPT_SHARE = 0.05  # of the time for retrieval: enough to answer with the local form at the end
+_MOST_ADDED_CHARS = 300  # how much longer than the message a rewrite may be
+_KEPT_SHARE = 0.05  # of the time for retrieval: enough to fall back on the local form
 _QUOTES = "\"'`“”„«»‘’ "
 _MARKS = ("?", "？", "؟", ";")
 _WORD = re.compile("[^\\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")  # Chinese has neither capitals nor gaps
 _QUOTED = re.compile(r"[\"“”„«»`]([^\"“”„«»`]{1,200})[\"“”„«»`]")
 _HAS_DIGIT = re.compile(r"\d")
-# First words of questions and requests: written with a capital, but no names.
+# First words of questions and requests: capitalised, but not names.
 _BEGINNINGS = frozenset(
     """a an and are at by can compare could define describe did do does explain find for from give had has have how i if
     in is list may must name of on or please provide regarding shall should show summarize tell that the there these
@@ -53,7 +53,7 @@ _BEGINNINGS = frozenset(
 
 
 class Prompt:
-    """The text that asks a model for a rewrite."""
+    """Asks a model for a rewrite."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -65,7 +65,7 @@ class Prompt:
         return Prompt(read_template(file, "prompt", "{conversation}", "{question}"))
 
     def render(self, turns: Sequence[Turn]) -> str:
-        """The prompt for a conversation whose last message is to be rewritten."""
+        """The prompt to rewrite a conversation's last message."""
         said = [f"{turn.role.capitalize()}: {_clip(turn.text)}" for turn in turns[:-1][-_MOST_TURNS:]]
         values = {"{conversation}": "\n".join(said), "{question}": _clip(turns[-1].text)}
         return "".join(values.get(part, part) for part in self._parts)
@@ -83,21 +83,21 @@ class Rewriter:
     async def search(
         self, knowledge: Knowledge, asked: PermittedSearch, exchange: Exchange, headers: Headers
     ) -> SearchResult:
-        """Search for the model's form of the question; where the model gives none, for the local form.
+        """Search for the model's form of the question; if it gives none, for the local form.
 
-        exchange: of the chat that asks; its record gets a step. headers: of the client's request.
-        Raises what the search for the local form raises.
+        exchange: the chat's, which records a step. headers: the client's.
+        Raises what a search for the local form raises.
         """
         until_s = asyncio.get_running_loop().time() + self.settings.deadline_s * (1 - _KEPT_SHARE)
         began = time.perf_counter()
         local = asyncio.ensure_future(permitted.search(knowledge, asked))
         asking = asyncio.ensure_future(self._ask(asked.turns, exchange, headers))
-        for task in (local, asking):  # retrieve the exception: asyncio warns about an error that no code has read
+        for task in (local, asking):  # retrieve exceptions: asyncio warns about unread ones
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
             done, _ = await asyncio.wait({local, asking}, return_when=asyncio.FIRST_COMPLETED)
             if local in done:
-                local.result()  # where the local search fails, the search for the rewrite fails, too
+                local.result()  # if the local search fails, so would one for a rewrite
             await asyncio.wait({asking})
             text, why = _outcome(asking, asked.turns)
             exchange.ended_step("rewrite_model", began, self.target.model)
@@ -128,7 +128,7 @@ class Rewriter:
     async def _search_again(
         self, knowledge: Knowledge, asked: PermittedSearch, text: str, until_s: float
     ) -> SearchResult | None:
-        """Search for the rewrite; None where the search fails or takes too long, and the local result must do."""
+        """Search for the rewrite; None if that fails or takes too long, and the local result must do."""
         try:
             async with asyncio.timeout_at(until_s):
                 searched = await permitted.search(knowledge, replace(asked, turns=[Turn("user", text)]))
@@ -138,12 +138,12 @@ class Rewriter:
 
 
 def _outcome(asking: "asyncio.Future[str]", turns: Sequence[Turn]) -> tuple[str | None, str]:
-    """The rewrite; or None, and the reason."""
+    """The rewrite, or None and a reason."""
     fault = asking.exception()
     if isinstance(fault, TimeoutError):
         return None, LATE
     if fault is not None:
-        # The kind alone: an error's words may quote the prompt.
+        # Only the kind: an error's words may quote the prompt.
         log.warning("rewriting failed: %s", fault if isinstance(fault, NoAnswer) else type(fault).__name__)
         return None, FAILED
     text = tidied(asking.result())
@@ -160,12 +160,12 @@ def _because(searched: SearchResult, reason: str) -> SearchResult:
 
 
 def has_history(turns: Sequence[Turn]) -> bool:
-    """Whether the latest question follows other messages: only then can a rewrite add anything."""
+    """Whether the latest question follows other messages: else a rewrite adds nothing."""
     return any(turn.text.strip() for turn in turns[:-1])
 
 
 def tidied(answer: str) -> str:
-    """An answer without the quotes and spaces that models add."""
+    """Remove quotes and spaces that models add."""
     text = answer.strip()
     if len(text) > 1 and text[0] in _QUOTES and text[-1] in _QUOTES:
         text = text.strip(_QUOTES)
@@ -173,10 +173,10 @@ def tidied(answer: str) -> str:
 
 
 def accepted(text: str, turns: Sequence[Turn]) -> bool:
-    """Whether a rewrite may stand for the last of `turns`.
+    """Whether a rewrite may replace the last of `turns`.
 
-    Refused: an empty or UNRESOLVED answer, several lines, far more text than the message, a statement in place of a
-    question, and names that the conversation lacks: capitalised words, numbers, code, quotations.
+    Refused: an empty or UNRESOLVED answer, several lines, far more text than before, a statement instead of a question,
+    and names that the conversation lacks: capitalised words, numbers, code, quotations.
     """
     message = turns[-1].text
     if not text or UNRESOLVED.upper() in text or "\n" in text or len(text) > len(message) + _MOST_ADDED_CHARS:
@@ -191,7 +191,7 @@ def accepted(text: str, turns: Sequence[Turn]) -> bool:
 
 
 def _names(text: str) -> list[str]:
-    """Words that may be names: with a capital, a digit or an underscore; a first word only if unusual."""
+    """Words that may be names: with a capital, digit or underscore; a first word only if unusual."""
     names = []
     begins = True
     for found in _WORD.finditer(text):
@@ -205,11 +205,11 @@ def _names(text: str) -> list[str]:
 
 
 def _is_known(word: str, known: set[str]) -> bool:
-    """Whether the conversation has the word, in the singular, the plural or the genitive."""
+    """Whether the conversation has the word: singular, plural or genitive."""
     word = word.casefold()
     return word in known or word.removesuffix("s") in known or f"{word}s" in known
 
 
 def _clip(text: str) -> str:
-    """The beginning and the end of a long message, without tags that would close the quotation."""
+    """How a long message begins and ends, without tags that would close the quotation."""
     return head_and_end(text.strip().replace("</", "< /"))

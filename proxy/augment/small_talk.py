@@ -1,9 +1,9 @@
 """Small talk: messages that ask for nothing, and get no passages.
 
-In a conversation the search for "thanks" leans on the turns before, and finds their passages again: some 2,000 tokens.
-The gateway knows small talk by closed lists of phrases (`config/small_talk.yaml`): phrases must make up the whole
-message, so one word more is a question. An embedder does not help here: to a model made for English, "¿por qué?" and
-"почему?" are as near to thanks as thanks is.
+In a conversation, a search for "thanks" leans on earlier turns, and finds their passages again: some 2,000 tokens. We
+know small talk by closed lists of phrases (`config/small_talk.yaml`), which must make up the whole message: one word
+more makes it a question. An embedder does not help here: to a model made for English, "¿por qué?" and "почему?" are as
+near to thanks as thanks is.
 """
 
 import re
@@ -16,11 +16,11 @@ import yaml
 
 from retrieval.records.search import Turn
 
-_MOST_CHARS = 200  # of a message; a longer message asks for something
-_TAIL_CHARS = 300  # of an answer, in which its last question stands
+_MOST_CHARS = 200  # longer messages ask for something
+_TAIL_CHARS = 300  # of an answer, where its last question is
 _APOSTROPHES = re.compile(r"['’‘ʼ`´]")
 _EMOTICON = re.compile(r"(?<!\w)(?:[:;=8][-o'^]?[)(\]\[dpo3/\\|*<>]+|x[d)]+|<3+|\^[_.]?\^)(?!\w)", re.IGNORECASE)
-_INDIC = "\u0900-\u093b\u093d-\u0963\u0971-\u0df3"  # with vowel signs, without the nukta
+_INDIC = "\u0900-\u093b\u093d-\u0963\u0971-\u0df3"  # with vowel signs, without nukta
 _WORD = re.compile(rf"[\u3040-\u30ff\u3400-\u9fff]|[{_INDIC}]+|[^\W_\u3040-\u30ff\u3400-\u9fff{_INDIC}]+")
 _NO_ACCENT = re.compile(f"[{_INDIC}]")
 _QUESTION_MARK = re.compile("[?？؟\u037e⁇⁈⁉‽❓❔]")
@@ -28,12 +28,12 @@ _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")  # names a country
 _REPEATED = re.compile(r"(.)\1{2,}")
 
 _Phrase = tuple[str, ...]
-_Phrases = Mapping[str, Sequence[_Phrase]]  # by their first word
+_Phrases = Mapping[str, Sequence[_Phrase]]  # by first word
 
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """The phrases of a language, each a row of words."""
+    """One language's phrases, each a row of words."""
 
     courtesies: _Phrases
     agreement: _Phrases
@@ -43,18 +43,18 @@ class _Language:
 
 @dataclass(frozen=True, slots=True)
 class SmallTalk:
-    """The lists of all languages. Without lists, nothing is small talk."""
+    """Lists for all languages. Without any, nothing is small talk."""
 
     languages: Sequence[
         _Language
-    ] = ()  # each with the English courtesies and agreement, which are said in any language
+    ] = ()  # each includes English courtesies and agreement, which are said in any language
     laughter: Sequence[re.Pattern[str]] = ()
     closing: Sequence[str] = ()
-    words: frozenset[str] = frozenset()  # of all phrases
+    words: frozenset[str] = frozenset()  # in all phrases
 
     @classmethod
     def read(cls, file: Path) -> "SmallTalk":
-        """The lists of a file."""
+        """Read lists from a file."""
         # Python's own reader takes half a second for five thousand phrases.
         lists = yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
         laughter, closing, english = lists.pop("laughter"), lists.pop("closing"), lists["en"]
@@ -74,7 +74,7 @@ class SmallTalk:
         )
 
     def match(self, turns: Sequence[Turn]) -> bool:
-        """Whether the latest turn, which is the user's, is small talk."""
+        """Whether the latest turn, the user's, is small talk."""
         text = turns[-1].text
         if not self.languages or len(text) > _MOST_CHARS or _FLAG.search(text):
             return False
@@ -93,7 +93,7 @@ class SmallTalk:
         return not words or any(self._is(words, core, [to.beside]) for core, to in zip(cores, languages, strict=True))
 
     def _known_form(self, word: str) -> str:
-        """The word as a phrase has it, if the word has letters too many: "thaaanks"."""
+        """The word as phrases have it, if it has letters too many: "thaaanks"."""
         forms = (word, _REPEATED.sub(r"\1\1", word), _REPEATED.sub(r"\1", word))
         return next((form for form in forms if form in self.words), word)
 
@@ -101,8 +101,8 @@ class SmallTalk:
         return any(pattern.fullmatch(word) for pattern in self.laughter)
 
     def _is(self, words: Sequence[str], core: Sequence[_Phrases], beside: Sequence[_Phrases]) -> bool:
-        """Whether phrases make up all words, one phrase of `core` or laughter among them."""
-        reached = {(0, False)}  # the number of words, and whether a phrase of `core` was among them
+        """Whether phrases make up all words, including one from `core` or laughter."""
+        reached = {(0, False)}  # number of words, and whether a `core` phrase was among them
         for at, word in enumerate(words):
             for seen in (False, True):
                 if (at, seen) not in reached:
@@ -116,7 +116,7 @@ class SmallTalk:
         return (len(words), True) in reached
 
     def _asks(self, answer: str) -> bool:
-        """Whether an answer ends with a question that waits for an answer."""
+        """Whether an answer ends with a question that waits for a reply."""
         tail = answer.rstrip()[-_TAIL_CHARS:].rpartition("\n\n")[2]
         if not _QUESTION_MARK.search(tail):
             return False
@@ -128,7 +128,7 @@ NO_LISTS = SmallTalk()
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text without case and accents; a sign of Chinese or Japanese is a word."""
+    """A text's words without case and accents; each Chinese or Japanese sign is one."""
     text = _APOSTROPHES.sub("", text).casefold()
     if text.isascii():
         return _WORD.findall(text)

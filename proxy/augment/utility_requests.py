@@ -1,9 +1,8 @@
 """Utility requests: a chat program's own requests for a title, tags, follow-ups, a summary or a search query.
 
-Programs send utility requests to the same model as the conversation. Passages would cost tokens and spoil answers that
-must be JSON or four words. The gateway recognises a utility request by the fixed words at the beginning of the prompt:
-a person who asks about titles, or quotes a prompt, begins otherwise. The prompts are data:
-`config/utility_requests.yaml`, and a file of the user's own.
+Programs send these to the conversation's model. Passages would cost tokens and spoil answers that must be JSON or four
+words. We recognise them by the fixed words that their prompts begin with: people who ask about titles, or quote a
+prompt, begin differently. Prompts are data: `config/utility_requests.yaml`, and a file of the user's own.
 """
 
 from collections.abc import Sequence
@@ -15,18 +14,18 @@ import yaml
 
 from proxy.dialects.base import ConversationMessage
 
-_HEAD_CHARS = 4000  # of a system message: the part in which a prompt may begin
-_INSTRUCTIONS = 8  # system messages that are read at either end of a conversation; a conversation may hold many
-_SHORTEST_CHARS = 20  # of the fixed words: a person's question may hold fewer by chance
+_HEAD_CHARS = 4000  # of a system message: a prompt may begin here
+_INSTRUCTIONS = 8  # system messages read at either end of a conversation, which may hold many
+_SHORTEST_CHARS = 20  # of fixed words: a person's question may hold fewer by chance
 
 
 class PromptsError(ValueError):
-    """A file of prompts that cannot be used: the entry, and the expected form."""
+    """A file of prompts cannot be used; the text names the entry and the expected form."""
 
 
 @dataclass(frozen=True, slots=True)
 class UtilityPrompt:
-    """The first words of a prompt, and words that must come later ("" for none)."""
+    """A prompt's first words, and words that must come later ("" for none)."""
 
     begins: str
     holds: str = ""
@@ -34,19 +33,19 @@ class UtilityPrompt:
 
 @dataclass(frozen=True, slots=True)
 class UtilityPrompts:
-    """The known prompts: the beginning of the newest user message, or of a line of a system message."""
+    """Known prompts: how the newest user message begins, or a line in a system message."""
 
     user: tuple[UtilityPrompt, ...] = ()
     system: tuple[UtilityPrompt, ...] = ()
 
     @classmethod
     def read(cls, *files: Path) -> "UtilityPrompts":
-        """The prompts of all files. Raises PromptsError."""
+        """Read prompts from all files. Raises PromptsError."""
         found = [entry for file in files for entry in _entries(file)]
         return cls(*(tuple(prompt for role, prompt in found if role == wanted) for wanted in ("user", "system")))
 
     def match(self, messages: Sequence[ConversationMessage]) -> bool:
-        """Whether the newest user message, or an instruction to the model, is a known prompt."""
+        """Whether the newest user message, or an instruction, is a known prompt."""
         newest = next((message for message in reversed(messages) if message.role == "user"), None)
         said = "" if newest is None else newest.text.lstrip()
         if any(said.startswith(prompt.begins) and prompt.holds in said for prompt in self.user):
@@ -57,7 +56,7 @@ class UtilityPrompts:
         return any(map(self._matches_system, instructions))
 
     def _matches_system(self, text: str) -> bool:
-        """Whether any line begins a known prompt: the text parts of a message arrive joined by line feeds."""
+        """Whether any line begins a known prompt: a message's text parts arrive joined by line feeds."""
         head = "\n" + text[:_HEAD_CHARS]
         return any("\n" + prompt.begins in head and prompt.holds in text for prompt in self.system)
 
