@@ -1,8 +1,8 @@
-"""The operator's and the user's view of a request.
+"""What operators and users see of a request.
 
-middleware  outermost: opens the exchange, answers the gateway's errors, writes one log line
-metrics     counters of every exchange, for Prometheus
-processes   memory and more of the processes, free space of the disk, for Prometheus
-receipts/   the question, the search result and the injected text of a chat, stored for a while
+middleware  outermost: opens an exchange, answers our errors, writes one log line
+metrics     counters, for Prometheus
+processes   process memory and more, free disk space, for Prometheus
+receipts/   a chat's question, search result and injected text, stored for a while
 shadow/     shadow comparisons: the same chat again without passages
 """

@@ -1,10 +1,10 @@
-"""The counters of `/metrics`: requests, degraded chats, upstream errors, refusals by limits, usage rows, stages, more.
+"""Counters for `/metrics`: requests, degraded chats, upstream errors, refusals by limits, usage rows, stages, more.
 
-Every label has a closed set of values, none from a client: models and upstreams are those of the settings. So each
-number has a fixed cell in one block of memory, and counting is an addition, far cheaper than with prometheus_client's
-own counters. The library only writes the text. Each worker has a block in a file of a shared folder, and the
-worker that answers `/metrics` adds all blocks up: the numbers are those of the gateway. A worker that replaces a dead
-worker continues the dead worker's block, so no counter falls.
+Every label has a closed set of values, none from clients: models and upstreams come from the settings. So each number
+has a fixed cell in one block of memory, and counting is an addition, far cheaper than prometheus_client's own counters.
+That library only writes the text. Each worker has a block in a file in a shared folder, and whoever answers `/metrics`
+adds all blocks up, so the numbers cover the whole gateway. A worker that replaces a dead one continues its block, so no
+counter falls.
 """
 
 import itertools
@@ -36,47 +36,47 @@ UPSTREAM_ERRORS = (
     "upstream_unreachable", "upstream_timeout", "upstream_closed", "upstream_bad_reply", "upstream_cut",
     "upstream_garbled", "upstream_too_large", "upstream_redirect", "upstream_error",
 )  # fmt: skip
-# Kinds of `Exchange.steps` that are measured, in the order they run.
+# Kinds of `Exchange.steps` that are measured, in running order.
 STAGES = (
     "parse", "history", "retrieval", "rewrite", "rewrite_model", "embed", "search", "fuse", "rerank", "pack",
     "action_search", "translate", "upstream", "action", "total",
 )  # fmt: skip
-LIMITED = (*MEASURES, "unavailable")  # unavailable: the accounts cannot be reached
-ROWS = ("written", "lost")  # of usage, receipts, and histories
-# Comparisons: stored, lost, and not made for a reason.
+LIMITED = (*MEASURES, "unavailable")  # unavailable: accounts cannot be reached
+ROWS = ("written", "lost")  # usage, receipts and histories
+# Comparisons: stored, lost, or not made for a reason.
 COMPARISONS = (
     "written", "lost", "nothing injected", "unsuited", "not allowed", "busy", "budget", "unreadable", "unfinished",
 )  # fmt: skip
-# Of an upstream's reply; 2xx and so on for all others, none for no reply.
+# An upstream reply's; 2xx and so on for all others, none without a reply.
 UPSTREAM_STATUSES = ("401", "403", "404", "408", "413", "429", "500", "502", "503", "504", *CLASSES)
-_MOST_ROWS = 500  # of the setting `models`; calls of further rows count under "other"
+_MOST_ROWS = 500  # in `models`; calls of further rows count as "other"
 OFFERS = get_args(OfferResult)
 OUTCOMES = get_args(CallOutcome)
-ROUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 15)  # bounds of the histogram
+ROUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 15)  # histogram bounds
 BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 _CELL_BYTES = 8
 
 
 @dataclass(slots=True)
 class _Family:
-    """A metric: cells for each combination of values of its labels. A counter, without `gauge` or `bounds`."""
+    """A metric: cells for each combination of its label values. Without `gauge` or `bounds`, a counter."""
 
     name: str
     text: str
-    labels: str = ""  # with spaces between
+    labels: str = ""  # separated by spaces
     keys: Iterable[tuple[str, ...]] = ((),)
-    sparse: bool = False  # write no combination that was never counted
+    sparse: bool = False  # leave out combinations never counted
     gauge: bool = False
-    bounds: Sequence[float] = ()  # of a histogram: a cell for each bucket, +Inf included, and the sum in thousandths
-    unit: int = 1  # how many of the bounds make one of the written
-    width: int = field(init=False)  # cells of a combination
+    bounds: Sequence[float] = ()  # a histogram's: a cell per bucket, +Inf included, and the sum in thousandths
+    unit: int = 1  # how many units of a bound make one written unit
+    width: int = field(init=False)  # cells per combination
     places: Mapping[tuple[str, ...], int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.width = len(self.bounds) + 2 if self.bounds else 1
 
     def place(self, at: int) -> int:
-        """Give the cells from `at` on to the combinations; returns the first cell behind."""
+        """Give combinations their cells, from `at` on; returns the next free cell."""
         self.places = dict(zip(self.keys, itertools.count(at, self.width), strict=False))
         return at + len(self.places) * self.width
 
@@ -101,7 +101,7 @@ def _families(sets: Iterable[str], upstreams: Mapping[str, str]) -> Iterator[_Fa
     """All metrics. upstreams: row of `models` -> host or provider."""
     seconds = partial(_Family, bounds=BOUNDS_MS, unit=1000)
     requests = itertools.product(LANES, STATUSES, CLASSES)
-    calls = itertools.product(dict.fromkeys((*sets, "none")), OUTCOMES)  # none: a call of no operation of a set
+    calls = itertools.product(dict.fromkeys((*sets, "none")), OUTCOMES)  # none: the call belongs to no set
     rows = list(upstreams.items())
     replies = [(*row, status) for row in rows for status in UPSTREAM_STATUSES]
     yield _Family("requests", "Requests under /v1/ that are over.", "lane rag_status status", requests, sparse=True)
@@ -130,7 +130,7 @@ def _families(sets: Iterable[str], upstreams: Mapping[str, str]) -> Iterator[_Fa
 
 
 class Metrics:
-    """The counters of this process, and the sums over all processes of the folder."""
+    """This process's counters, and their sums over all processes that share a folder."""
 
     def __init__(
         self,
@@ -141,9 +141,9 @@ class Metrics:
         upstreams: Mapping[str, str] | None = None,
         data: Path | None = None,
     ) -> None:
-        """folder: shared by the workers; None: this process is the only worker. sets: the configured action sets.
+        """folder: shared by workers; None: this process is the only one. sets: configured action sets.
 
-        upstreams: row of `models` -> host or provider. data: the data folder, for the free space.
+        upstreams: row of `models` -> host or provider. data: the data folder, for its free space.
         """
         self._folder, self._data, self._sets = folder, data, frozenset(sets)
         rows = dict(list((upstreams or {}).items())[:_MOST_ROWS])
@@ -190,7 +190,7 @@ class Metrics:
             self._actions(exchange.action_trace)
 
     def _upstream(self, exchange: Exchange, row: str) -> None:
-        """Count the last reply of the upstream, and the time until each reply began."""
+        """Count the upstream's last reply, and how long each reply took to begin."""
         row = row if row in self._rows else "other"
         waits = [step.duration_ms or 0.0 for step in exchange.steps if step.kind == "upstream"]
         if not waits:
@@ -250,7 +250,7 @@ def _class_of(status: int) -> str:
 
 
 def _block(file: Path | None, cells: int) -> "memoryview[int]":
-    """The cells of a file, all 0 in a new file; None: cells in memory."""
+    """A file's cells, all 0 if it is new; None: cells in memory."""
     size = cells * _CELL_BYTES
     if file is None:
         return memoryview(bytearray(size)).cast("q")

@@ -1,4 +1,4 @@
-"""Outermost: opens the exchange, answers with the gateway's own errors, writes one log line per request."""
+"""Outermost: opens an exchange, answers with our own errors, writes one log line per request."""
 
 import asyncio
 import itertools
@@ -45,7 +45,7 @@ class Observe:
                 started = True
                 exchange.status = message["status"]
                 end_grant(exchange)
-                # An upstream may be a gateway of the same kind: two sets of headers would contradict each other.
+                # An upstream may be such a gateway, too: two sets of headers would contradict each other.
                 theirs = [pair for pair in message.get("headers", ()) if not pair[0].startswith(b"x-rag-")]
                 message["headers"] = [*theirs, *_headers(exchange)]
             await send(message)
@@ -61,7 +61,7 @@ class Observe:
             exchange.error = error.log_text
             if not started:
                 await _send_error(send_with_headers, exchange, error)
-        except Exception:  # the last line: a fault of the gateway is a 500 and stands in the log
+        except Exception:  # the last line of defence: a 500, and a log entry
             log.exception("%s failed", exchange.id)
             exchange.error = exchange.error or "internal error"
             if not started:
@@ -82,7 +82,7 @@ class Observe:
 
 
 def _dialect_of(path: str) -> Dialect:
-    """Below `/v1/messages` Anthropic's, too; a path without a dialect has OpenAI's errors."""
+    """Anthropic's even below `/v1/messages`; paths without a dialect get OpenAI's errors."""
     return BY_PATH.get(path) or (MESSAGES if path.startswith(MESSAGES.path + "/") else CHAT)
 
 
@@ -121,7 +121,7 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 
 def _ran(exchange: Exchange) -> tuple[str, ...]:
-    """The operations that ran, once for each call, in the order of the calls, after words of the gateway."""
+    """Operations that ran, one entry per call and in call order, after words of our own."""
     trace = exchange.action_trace
     if trace is None:
         return exchange.actions
@@ -133,7 +133,7 @@ def _ran(exchange: Exchange) -> tuple[str, ...]:
 
 def _line(exchange: Exchange) -> str:
     path = truncate(exchange.path)
-    if not path.isprintable() or " " in path:  # a client must not forge a line of the log
+    if not path.isprintable() or " " in path:  # clients must not forge log lines
         path = repr(path)
     parts = [exchange.method, path, str(exchange.status or "-"), f"{exchange.elapsed_ms():.0f}ms"]
     if exchange.model:

@@ -1,6 +1,6 @@
-"""Memory, processor time and open files of the gateway's processes, and the free space of the data folder's disk.
+"""Memory, processor time and open files of our processes, and free space on the data folder's disk.
 
-Read from /proc at each scrape; without /proc (not Linux), the free space alone.
+Read from /proc at each scrape; without /proc (not Linux), only free space.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 _PROC = Path("/proc")
-_KINDS = {b"retrieval.rpc.server": "index", b"cli.worker": "worker"}  # modules of children of `ragway serve`
+_KINDS = {b"retrieval.rpc.server": "index", b"cli.worker": "worker"}  # modules that `ragway serve` starts
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Processes:
-    """A collector of prometheus_client. Workers add up."""
+    """A prometheus_client collector. Workers add up."""
 
     def __init__(self, data: Path | None) -> None:
         self._data = data
@@ -34,7 +34,7 @@ class Processes:
         seconds = CounterMetricFamily("ragway_process_cpu_seconds", "Time of the processor.", labels=["process"])
         sums: dict[str, list[float]] = {}
         for kind, pid in _processes():
-            with contextlib.suppress(OSError, ValueError, IndexError):  # the process has just ended
+            with contextlib.suppress(OSError, ValueError, IndexError):  # it has just ended
                 found = _figures(_PROC / str(pid))
                 sums[kind] = [one + more for one, more in zip(sums.get(kind, (0, 0, 0)), found, strict=True)]
         for kind, (used, opened, took) in sums.items():
@@ -45,7 +45,7 @@ class Processes:
 
 
 def _processes() -> Iterator[tuple[str, int]]:
-    """Kind and id of the first process and its children. Called in a worker, a child of the first process."""
+    """Kind and id of the first process and its children. Runs in a worker, which is one of those."""
     first = os.getppid()
     try:
         children = (_PROC / str(first) / "task" / str(first) / "children").read_text("ascii").split()
@@ -64,8 +64,8 @@ def _processes() -> Iterator[tuple[str, int]]:
 
 
 def _figures(folder: Path) -> tuple[float, float, float]:
-    """Bytes of memory, open files, seconds of the processor. Raises OSError, ValueError, IndexError."""
+    """Memory in bytes, open files, processor time in seconds. Raises OSError, ValueError, IndexError."""
     pages = int((folder / "statm").read_text("ascii").split()[1])
     fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-    seconds = (int(fields[11]) + int(fields[12])) / _TICKS  # utime and stime of proc(5)
+    seconds = (int(fields[11]) + int(fields[12])) / _TICKS  # utime and stime, see proc(5)
     return float(pages * _PAGE_BYTES), float(len(list((folder / "fd").iterdir()))), seconds

@@ -1,6 +1,6 @@
-"""Receipts: the question of a chat, the search result and the injected text, stored for a while.
+"""Receipts: a chat's question, search result and injected text, stored for a while.
 
-receipt        the facts of a chat, the JSON, and the queue of unwritten receipts
-shown          a receipt for a reader who may read every part
-replay         the text for the same chat today, and the differences
+receipt        facts about a chat, their JSON, and a queue of unwritten receipts
+shown          a receipt for readers who may see every part
+replay         what the same chat would get today, and how that differs
 """

@@ -1,6 +1,6 @@
-"""The receipt of a chat whose question was searched for, in passages or in operations, and the JSON of the receipt.
+"""Receipts of chats whose question was searched for, in passages or operations, and their JSON.
 
-A request makes a `Receipt` of references, in microseconds; `serialize_receipt` reads the references later, in a thread.
+A request makes a `Receipt` of references, in microseconds; `serialize_receipt` reads them later, in a thread.
 """
 
 import functools
@@ -21,16 +21,16 @@ from retrieval.records.search import Hit, Retrieved
 from runtime.record_store import RecordStore
 from runtime.write_behind import Count, WriteBehindQueue
 
-_MOST_CHARS = 100  # of the client's name of a model
+_MOST_CHARS = 100  # of the client's model name
 
 
 @dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make
 class Receipt:
-    """A chat: the question, the search result (None: no search) and the injected text."""
+    """A chat: its question, search result (None: no search) and injected text."""
 
     id: str
     at_s: float
-    exchange: Exchange  # before the call of the model, without the client's body
+    exchange: Exchange  # before the model call, without the client's body
     decision: Decision
     budget_tokens: int
     found: Retrieved | None
@@ -39,16 +39,16 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The parts of a gateway that determine the injected text, beside the documents."""
+    """What determines the injected text besides the documents."""
 
     gateway: str  # version
-    template: str  # SHA-256 of the text around the passages
+    template: str  # SHA-256 of the text around passages
     order: Order
-    settings: Mapping[str, Any]  # by dotted key: the settings of search and injection
+    settings: Mapping[str, Any]  # by dotted key: settings for search and injection
 
 
 def receipt_of(chat: Chat) -> Receipt:
-    """The receipt of a chat before the call of the model, without the client's body."""
+    """The receipt as it is before the model call, without the client's body."""
     decision, steps = chat.decision, [*chat.exchange.steps]
     if not decision.turns:
         decision = replace(decision, turns=turns_of(chat.request.messages()))
@@ -57,10 +57,10 @@ def receipt_of(chat: Chat) -> Receipt:
 
 
 def serialize_receipt(receipt: Receipt, versions: Versions) -> bytes:
-    """The receipt as JSON. Only `shown`, which makes the reader's version, reads members that begin with _."""
+    """The receipt as JSON. Members that begin with _ are only for `shown`, which makes the readers' version."""
     exchange, decision, found = receipt.exchange, receipt.decision, receipt.found
     searched_for = exchange.rag_status not in ("off", "skipped")
-    model = exchange.model[:_MOST_CHARS].encode("utf-8", "replace").decode()  # no half a surrogate pair
+    model = exchange.model[:_MOST_CHARS].encode("utf-8", "replace").decode()  # no half surrogate pairs
     searched = _NOT_SEARCHED if found is None else _searched(found)
     return orjson.dumps(
         {
@@ -92,12 +92,12 @@ def serialize_receipt(receipt: Receipt, versions: Versions) -> bytes:
 
 
 def sha256_of(text: str) -> str:
-    """SHA-256 of the UTF-8, in hexadecimal digits."""
+    """SHA-256 of the UTF-8 bytes, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _actions(trace: ActionTrace) -> dict[str, Any]:
-    """The offer, the rounds and the calls."""
+    """Offer, rounds and calls."""
     rounds = [
         {
             "started_ms": one.started_ms,
@@ -147,7 +147,7 @@ def _searched(found: Retrieved) -> Mapping[str, Any]:
 
 
 def _hit(hit: Hit) -> dict[str, Any]:
-    """The members of a passage that are missing in a candidate of the trace."""
+    """What a passage has that a candidate in the trace lacks."""
     one = hit.passage
     return {
         "id": hit.id,
@@ -164,18 +164,18 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 
 def allowed(groups: Sequence[str], reader: Groups) -> bool:
-    """Whether a reader may read a document. groups: of the document; reader: the groups of the reader."""
+    """Whether a reader may read a document. groups: the document's; reader: the reader's."""
     return not groups or reader is None or not set(groups).isdisjoint(reader)
 
 
 class Receipts(WriteBehindQueue[Receipt]):
-    """The unwritten receipts of this process, and access to all stored receipts."""
+    """This process's unwritten receipts, and access to all stored ones."""
 
     def __init__(self, store: RecordStore, versions: Versions, count: Count) -> None:
         super().__init__(store, lambda one: serialize_receipt(one, versions), count)
 
     def keep(self, chat: Chat) -> None:
-        """Keep the receipt of a searched chat: at once, or after a reply that may take several rounds."""
+        """Keep a searched chat's receipt: at once, or after a reply that may take several rounds."""
         receipt, trace = receipt_of(chat), chat.exchange.action_trace
         if trace is not None and trace.offer == "offered":
             chat.exchange.after_reply.append(functools.partial(self.add, receipt))
@@ -183,7 +183,7 @@ class Receipts(WriteBehindQueue[Receipt]):
             self.add(receipt)
 
     async def find(self, id: str) -> dict[str, Any] | None:
-        """The receipt as JSON; None: no receipt of this id. Raises RetrievalError."""
+        """The receipt as JSON; None: there is none with this id. Raises RetrievalError."""
         record = await self.find_record(id)
         content = self._content(record) if isinstance(record, Receipt) else record
         found: dict[str, Any] | None = None if content is None else orjson.loads(content)

@@ -1,7 +1,7 @@
-"""A receipt against today: the text for the same conversation now, and the differences.
+"""A receipt against today: what the same conversation would get now, and how that differs.
 
-`today` makes the outcome of a new search; `differences` compares the outcome with the receipt's outcome. Both are plain
-JSON, like receipts.
+`today` makes the outcome of a new search; `differences` compares it with the receipt's. Both are plain JSON, like
+receipts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,14 +15,14 @@ from retrieval.records.search import Retrieved
 
 Outcome = Mapping[str, Any]
 _COMPARED = ("document", "revision", "source", "title", "headings", "start", "end", "text")
-# In the order of the members of the JSON; the query is only its text, and a passage has the compared members.
+# In JSON member order; the query is only its text, and passages have the compared members.
 _OF_A_RECEIPT = (
     "status", "reason", "query", "collections", "passages", "injected", "sha256", "injected_tokens", "versions",
 )  # fmt: skip
 
 
 def outcome(kept: Mapping[str, Any]) -> Outcome:
-    """The injected text and passages of a receipt. kept: of `serialize_receipt`."""
+    """A receipt's injected text and passages. kept: from `serialize_receipt`."""
     return {
         **{name: kept[name] for name in _OF_A_RECEIPT},
         "query": kept["query"] and kept["query"]["text"],
@@ -31,7 +31,7 @@ def outcome(kept: Mapping[str, Any]) -> Outcome:
 
 
 def today(found: Retrieved, names: Sequence[str], template: Template, versions: Versions) -> Outcome:
-    """The text and passages of today. names: the searched collections."""
+    """Today's text and passages. names: the searched collections."""
     passages = in_order(found.context.passages, versions.order)
     text = template.render(passages, names) if passages else ""
     return {
@@ -53,7 +53,7 @@ def today(found: Retrieved, names: Sequence[str], template: Template, versions: 
 
 
 def differences(was: Outcome, now: Outcome, there: Sequence[DocumentLocation]) -> dict[str, Any]:
-    """The differences; an unchanged part is empty or null. there: the existing documents of the receipt."""
+    """The differences; what is unchanged is empty or null. there: the receipt's documents that still exist."""
     return {
         "injected": _pair(was["sha256"], now["sha256"]),
         "status": _pair(was["status"], now["status"]),
@@ -72,9 +72,9 @@ def _pair(was: object, now: object) -> dict[str, object] | None:
 
 
 def _passages(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Each moved or changed passage; `was` and `now` are the numbers of the passage in the texts, from 1.
+    """Each moved or changed passage; `was` and `now` are its numbers in the texts, from 1.
 
-    Two passages of a document with the same text, the same headings or common characters count as a replacement.
+    Two passages of one document with the same text or headings, or with common characters, replace each other.
     """
     pairs = _matched(was, now)
     order = [pairs[at] for at in sorted(pairs)]
@@ -96,7 +96,7 @@ def _passages(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
 
 
 def _matched(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Place in `was` -> place in `now` of equal or replaced passages."""
+    """Place in `was` -> place in `now`, for equal or replaced passages."""
     pairs: dict[int, int] = {}
     taken: set[int] = set()
     for alike in (_same, _akin):
@@ -131,7 +131,7 @@ def _change(change: str, one: Mapping[str, Any], was: int | None, now: int | Non
 
 
 def _documents(was: Sequence[Mapping[str, Any]], there: Sequence[DocumentLocation]) -> Iterator[dict[str, Any]]:
-    """The receipt's documents, replaced or deleted since the chat."""
+    """Documents replaced or deleted since the chat."""
     revisions = {one.document: one.revision for one in there}
     for document, one in {one["document"]: one for one in was}.items():
         revision = revisions.get(document)
@@ -142,6 +142,6 @@ def _documents(was: Sequence[Mapping[str, Any]], there: Sequence[DocumentLocatio
 
 
 def _changed(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The names with another value."""
+    """Names whose value changed."""
     names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
     return [{"name": name, "was": was.get(name), "now": now.get(name)} for name in names]

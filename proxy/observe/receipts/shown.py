@@ -1,10 +1,9 @@
-"""The reader's version of a receipt: every part, or no receipt.
+"""A receipt as its reader sees it: every part, or nothing.
 
-A receipt quotes documents and a conversation. So a reader must be allowed to read each named document, in the revision
-of the receipt and in the revision of today, in a collection that the reader may read today; and the reader must be in
-the team of the chat (without a team: have the same key), or be an admin. A deleted document has no readers, and neither
-has a receipt that quotes a deleted document. Results of operations are for the key of the chat alone, and for an admin:
-an API may answer another key of the team with less.
+A receipt quotes documents and a conversation. So readers must be allowed to read each named document, in the receipt's
+revision and in today's, in a collection that they may read today; and they must be in the chat's team (without a team:
+have the same key), or be an admin. A deleted document has no readers, and neither has a receipt that quotes it. Results
+of operations are only for the chat's own key and for admins: an API may answer another key in the team with less.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ _OF_A_PASSAGE = (*_OF_A_POINT, "text", "tokens")
 async def readable_receipt(
     kept: Mapping[str, Any], knowledge: Knowledge, rights: Rights, owner: str, key: str
 ) -> dict[str, Any] | None:
-    """The receipt for this reader; None where the reader may not read every part. kept: of `serialize_receipt`.
+    """The receipt for this reader; None if some part is not theirs to read. kept: from `serialize_receipt`.
 
     Raises RetrievalError.
     """
@@ -47,7 +46,7 @@ async def readable_receipt(
 
 
 def _may_read_calls(kept: Mapping[str, Any], rights: Rights, key: str) -> bool:
-    """Whether a reader may read the calls of the receipt; true for a receipt without calls."""
+    """Whether a reader may read the calls in a receipt; true if it has none."""
     actions = kept.get("actions") or {"calls": []}
     if not actions["calls"] or rights.admin:
         return True
@@ -55,7 +54,7 @@ def _may_read_calls(kept: Mapping[str, Any], rights: Rights, key: str) -> bool:
 
 
 async def _named(kept: Mapping[str, Any], knowledge: Knowledge, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Id -> document and place of each candidate: read by the request, or still stored."""
+    """Id -> document and place, for each candidate read by the request or still stored."""
     named: dict[str, Mapping[str, Any]] = {hit["id"]: hit for hit in kept["_hits"]}
     trace = kept["_trace"] or {"ids": []}
     others = [id for id in trace["ids"] if id not in named]
@@ -76,7 +75,7 @@ def _complete(
 
 
 def _candidates(kept: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """All candidates, best first, each with the ranks of the arms and the outcome."""
+    """All candidates, best first, each with its ranks in the arms and its outcome."""
     trace = kept["_trace"]
     if trace is None:
         return []

@@ -1,6 +1,6 @@
-"""Shadow comparison: a chat is answered as usual; then the gateway asks the same model again without passages.
+"""Shadow comparison: a chat is answered as usual; then the same model is asked again without passages.
 
-middleware  the choice of chats, the number at once, the budget, and the request without passages
-reply       the bytes of a reply in transit -> the facts of the reply
-comparison  both answers, and the stored JSON
+middleware  chooses chats, limits number and budget, and sends the request without passages
+reply       a reply's bytes in transit -> facts about it
+comparison  both answers, and their JSON
 """

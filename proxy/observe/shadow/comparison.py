@@ -1,4 +1,4 @@
-"""The two answers to one chat, with and without passages, and their JSON."""
+"""Both answers to one chat, with and without passages, and their JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,34 +10,34 @@ import orjson
 from proxy.dialects.token_counts import Tokens
 from retrieval.records.search import Turn
 
-COMPARISONS = "comparisons"  # the kind of the records
+COMPARISONS = "comparisons"  # kind of record
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One reply. Times are milliseconds: for the chat since the arrival, for the raw request since the sending."""
+    """One reply. Times are milliseconds: for the chat since its arrival, for the raw request since it was sent."""
 
     status: int  # HTTP's; 0: no reply
     answer: str | None  # None: no answer, or no text
     finish_reason: str | None
     error: str | None  # None: an answer
     tokens: Tokens
-    cost_usd: float | None  # None: the price of the model is not known
-    first_ms: float | None  # the first text of the answer or the reasoning
+    cost_usd: float | None  # None: the model's price is not known
+    first_ms: float | None  # first text of answer or reasoning
     total_ms: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One chat, and the replies of the model with and without passages."""
+    """One chat, and the model's replies with and without passages."""
 
     id: str  # the chat's x-rag-id
     at_s: float
-    asked: bool  # by the client; False: the chat was sampled
+    asked: bool  # by the client; False: sampled
     key: str  # id of the caller's key; "": no keys
     model: str
-    collections: Sequence[str]  # the searched collections
-    turns: Sequence[Turn]  # the conversation of the search
+    collections: Sequence[str]  # as searched
+    turns: Sequence[Turn]  # the conversation that was searched for
     sources: Sequence[str]
     injected_tokens: int
     rag: Side
@@ -51,5 +51,5 @@ def serialize_comparison(one: Comparison) -> bytes:
 
 
 def comparison_from(content: bytes) -> Comparison:
-    """Read the JSON of `serialize_comparison`; unknown members are left out. Raises ValueError."""
+    """Read what `serialize_comparison` wrote; unknown members are left out. Raises ValueError."""
     return msgspec.json.decode(content, type=Comparison)

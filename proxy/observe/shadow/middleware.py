@@ -1,13 +1,13 @@
-"""Shadow comparison: the same question to the same model without passages, after a chat was answered with passages.
+"""Shadow comparison: after a chat was answered with passages, ask the same model again without them.
 
-The middleware stands only in front of the model of selected chats: chats whose client asks for a comparison
-(`x-rag: compare`), and a sample of the other chats (`bench.shadow`). The chat is answered as usual, and the middleware
-records the bytes of the reply in transit. After the last byte, a separate task asks the model without passages, over
-separate connections: a comparison can neither delay nor fail a reply, and makes no request if the client left.
+It stands in front of the model only for selected chats: those whose client asks for a comparison (`x-rag: compare`),
+and a sample of all others (`bench.shadow`). The chat is answered as usual, and its reply recorded in transit. After the
+last byte, a separate task asks the model without passages, over separate connections: a comparison can neither delay
+nor fail a reply, and is not made if the client left.
 
-At most `bench.at_once` comparisons run in a process. If all places are taken, a further comparison is dropped and
-counted, not queued. The owner of the raw request is `comparisons`, whose limits are the budget: exact across processes,
-like the limits of a key.
+At most `bench.at_once` comparisons run in a process. If all places are taken, further ones are dropped and counted, not
+queued. The raw request belongs to the owner `comparisons`, whose limits are the budget: exact across processes, like a
+key's limits.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ from runtime.write_behind import WriteBehindQueue
 log = logging.getLogger("ragway")
 TAKEN = "taken"
 _MOST_BODY_BYTES = 256 * 1024
-_MOST_CHARS = 100  # of the client's name of a model
-_LONGEST_S = 300.0  # of a raw request
-_SPENT_S = 60.0  # without a further raw request, once the budget is used up
-_LOG_EVERY_S = 60.0  # for each reason
-# Statuses of a chat that are worth the raw request: an answer, or a refusal that the passages may have caused.
+_MOST_CHARS = 100  # of the client's model name
+_LONGEST_S = 300.0  # for a raw request
+_SPENT_S = 60.0  # without raw requests, once the budget is used up
+_LOG_EVERY_S = 60.0  # per reason
+# Statuses that are worth a raw request: an answer, or a refusal that passages may have caused.
 _WORTH_COMPARING = (200, 400, 413, 422)
-# Headers of a single request: an upstream would take a second request with the same value for the first.
+# Headers for a single request: with the same values, an upstream would take the second one for the first.
 _ONCE = frozenset({b"idempotency-key", b"x-client-request-id", b"x-request-id", b"traceparent", b"tracestate"})
 _LOGGED = ("busy", "budget", "unreadable")
 
 
 class ShadowComparison:
-    """The middleware, and the comparisons of the process."""
+    """The middleware, and this process's comparisons."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ShadowComparison:
         settings: BenchSettings,
         draw: Callable[[], float] = random.random,
     ) -> None:
-        """models: over connections without chats; disconnect: closes the connections. draw: from 0 to 1."""
+        """models: over connections that no chat uses; disconnect: closes them. draw: from 0 to 1."""
         self._models = models
         self._disconnect = disconnect
         self.keeper = keeper
@@ -67,19 +67,21 @@ class ShadowComparison:
         self._owner = Owner(
             COMPARISONS, Limits(tokens_per_day=settings.tokens_per_day, usd_per_day=settings.usd_per_day)
         )
-        self.under_way = 0  # comparisons, from the moment their chats went to the model
+        self.under_way = 0  # comparisons whose chats went to the model
         self._tasks: set[asyncio.Task[None]] = set()
         self._spent_until_s = 0.0
         self._logged_s: dict[str, float] = {}
 
     def middleware(self, chat: Chat) -> Callable[[App], App] | None:
-        """The middleware, if the client asks for a comparison or the chat is drawn. chat: asking, or searched for."""
+        """The middleware, if a comparison is asked for or the chat is drawn. chat: asks for one, or was searched
+        for.
+        """
         if chat.decision.compare or self._draw() < self._settings.shadow:
             return lambda app: functools.partial(self._answer, chat, app)
         return None
 
     async def _answer(self, chat: Chat, app: App, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the chat; then compare the answer, if allowed and possible."""
+        """Answer the chat, then compare if that is allowed and possible."""
         exchange = chat.exchange
         why_not = self._why_not(chat, exchange)
         if chat.decision.compare:
@@ -104,7 +106,7 @@ class ShadowComparison:
                 self._dropped("unfinished")
 
     async def close(self) -> None:
-        """Drop the comparisons that are under way, and close the connections."""
+        """Drop comparisons under way, and close their connections."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -112,7 +114,7 @@ class ShadowComparison:
         await self._disconnect()
 
     def _why_not(self, chat: Chat, exchange: Exchange) -> str:
-        """Why the chat is not compared; "": the chat is compared."""
+        """Why the chat is not compared; "": it is."""
         asked = chat.decision.compare
         allowed = self._settings.compare == "all" or (self._settings.compare == "admin" and exchange.rights.admin)
         if asked and not allowed:
@@ -145,7 +147,7 @@ class ShadowComparison:
                 self._dropped(outcome)
 
     async def _raw(self, chat: Chat, scope: Scope) -> Side:
-        """The model's answer without passages, or the error. Raises _BudgetSpent, UnreadableReply."""
+        """The model's answer without passages, or its error. Raises _BudgetSpent, UnreadableReply."""
         exchange = chat.exchange
         body = chat.request.edited(model=chat.target.model or chat.decision.model, without_rag=True)
         owner = replace(self._owner, request=exchange.id)
@@ -168,7 +170,7 @@ class ShadowComparison:
         except TimeoutError:
             error = f"no whole reply within {_LONGEST_S:g} s"
         side = await asyncio.to_thread(reply.side, body, chat.target.model, error)
-        # The times count from the sending: before, the call may have waited for a share of the budget.
+        # Times count from sending: before that, the call may have waited for a share of the budget.
         waited_ms = next((step.started_ms for step in call.steps if step.kind == "upstream"), 0.0)
         return replace(side, first_ms=_later(side.first_ms, waited_ms), total_ms=_later(side.total_ms, waited_ms))
 
@@ -186,7 +188,7 @@ class ShadowComparison:
 
 
 class _BudgetSpent(Exception):
-    """The budget is used up, or the accounts cannot be reached."""
+    """The budget is used up, or accounts cannot be reached."""
 
 
 _REASONS = {
@@ -197,12 +199,12 @@ _REASONS = {
 
 
 def _suited(chat: Chat) -> bool:
-    """Whether the client wants one text answer of the model alone, and the prompt is not too long."""
+    """Whether the client wants one text answer by the model alone, and its prompt is not too long."""
     return chat.request.wants_only_text() and len(chat.request.raw) <= _MOST_BODY_BYTES
 
 
 def _headers(headers: Headers) -> Headers:
-    """The client's headers, without headers of one request alone, for an uncompressed reply."""
+    """The client's headers, without those for a single request, and for an uncompressed reply."""
     return [pair for pair in headers if pair[0] not in _ONCE and pair[0] != b"accept-encoding"]
 
 

@@ -12,27 +12,27 @@ from proxy.dialects.token_counts import Tokens
 from proxy.kept_reply import KeptReply
 from proxy.observe.shadow.comparison import Side
 
-_MOST_BYTES = 1 << 20  # recorded of a reply; a longer reply is not compared
+_MOST_BYTES = 1 << 20  # recorded; longer replies are not compared
 _MOST_UNPACKED_BYTES = 8 << 20
 _UNPACKED = (b"", b"identity")
 
 
 class UnreadableReply(Exception):
-    """A reply that cannot be compared; the text says why."""
+    """A reply cannot be compared; the text says why."""
 
 
 class ReplyRecorder(KeptReply):
-    """Sends a reply on, and keeps the pieces with their times."""
+    """Passes a reply on, and keeps its pieces with their times."""
 
     def __init__(self, send: Send, began: float, dialect: Dialect) -> None:
-        """began: by `time.perf_counter`; all times count from this moment."""
+        """began: by `time.perf_counter`; all times count from then."""
         super().__init__(send, _MOST_BYTES, began)
         self._dialect = dialect
 
     def side(self, body: bytes, model: str, error: str = "") -> Side:
         """The reply as one side of a comparison. Raises UnreadableReply.
 
-        body: of the request. model: the upstream's name of the model. error: why the upstream gave no reply.
+        body: the request's. model: as the upstream names it. error: why there was no reply.
         """
         if self.size > _MOST_BYTES:
             raise UnreadableReply(f"the reply is longer than {_MOST_BYTES >> 20} MB")
@@ -83,5 +83,5 @@ class ReplyRecorder(KeptReply):
 
 
 def _encodable(text: str | None) -> str | None:
-    """The text without half a surrogate pair: JSON may spell a half, and no encoding holds a half."""
+    """Remove half surrogate pairs: JSON may spell one, but no encoding can hold it."""
     return None if text is None else text.encode("utf-8", "replace").decode()
