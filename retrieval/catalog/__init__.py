@@ -1,7 +1,7 @@
 """The catalog: collections, documents, texts and revisions, in SQL.
 
 catalog          the catalog itself
-catalog_tables   the tables                               migrations/  the history of the tables
+catalog_tables   its tables                               migrations/  how they came about
 revisions        the catalog's values                     changes      changes for other processes
 document_reader  lists of documents, and full texts       file_store   files that clients uploaded
 descriptions     attributes and groups of revisions       builds       unfinished generations of a collection

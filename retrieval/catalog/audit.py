@@ -1,4 +1,4 @@
-"""Audit: whether a store holds exactly the points of the catalog, undamaged."""
+"""Audit: whether a store holds exactly the catalog's points, undamaged."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,15 @@ from retrieval.records.documents import Passage
 from retrieval.records.points import PointFaults, Vector
 from retrieval.stores.base import Store
 
-_SAMPLED = 4  # documents, before a collection is searched for the first time
+_SAMPLED = 4  # documents, before a collection's first search
 _ROUNDING = 1e-2  # of a unit vector's length
 _AT_ONCE = 500  # points
 
 
 async def audited(catalog: Catalog, store: Store, collection: Collection, *, unfinished: bool) -> PointFaults:
-    """Compare every point of a collection with the catalog. unfinished: the next generation is being built.
+    """Compare a collection's every point with the catalog. unfinished: its next generation is being built.
 
-    A page of points at a time, so that searches go on, and documents may be replaced meanwhile.
+    Reads a page of points at a time, so that searches go on; documents may be replaced meanwhile.
     """
     due = _due(catalog, collection)
     try:
@@ -55,7 +55,7 @@ def _due(catalog: Catalog, collection: Collection) -> dict[str, Revision]:
 
 
 async def _compare(catalog: Catalog, store: Store, due: Mapping[str, Revision]) -> tuple[set[str], set[str]]:
-    """The missing points and the damaged points."""
+    """Missing points and damaged points."""
     missing: set[str] = set()
     damaged: set[str] = set()
     ids = list(due)
@@ -78,14 +78,14 @@ def _is_as_written(passage: Passage, text: str, due: Revision, vector: Vector | 
 
 
 async def cleared(store: Store, collection: Collection, points: PointFaults) -> None:
-    """Delete the points of no document."""
+    """Delete points that belong to no document."""
     await store.delete(collection.tenant, points.orphaned)
     for tenant in points.tenants:
         await store.drop(tenant)
 
 
 def current(catalog: Catalog, collection: Collection, *, most: int | None = None) -> list[Revision]:
-    """The current revisions of a collection that have points; most: only the newest revisions, at most this many."""
+    """A collection's current revisions that have points; most: only the newest, at most this many."""
     query = (
         select(*revisions.c["document", "revision", "chunks"])
         .join(documents, documents.c.id == revisions.c.document)
@@ -98,10 +98,10 @@ def current(catalog: Catalog, collection: Collection, *, most: int | None = None
 
 
 async def check_there(catalog: Catalog, store: Store, collection: Collection) -> None:
-    """Raise Incomplete if the store lacks points, or holds points of another catalog or of an older copy.
+    """Raise Incomplete if the store lacks points, or holds those of another catalog or an older copy.
 
-    Counts all points and looks for a few points by id. Replacing or deleting a document meanwhile deletes the
-    document's points: then the check runs again.
+    Counts all points and looks for a few by id. Replacing or deleting a document meanwhile deletes its points: then
+    the check runs again.
     """
     name, expected = collection.name, _expected(catalog, collection)
     while await store.count(collection.tenant) < expected[0] or not await _holds(store, expected[1]):
@@ -111,7 +111,7 @@ async def check_there(catalog: Catalog, store: Store, collection: Collection) ->
 
 
 def _expected(catalog: Catalog, collection: Collection) -> tuple[int, list[str]]:
-    """How many points are due, and the ids of some."""
+    """How many points are due, and some of their ids."""
     sample = [revision.last_point_id() for revision in current(catalog, collection, most=_SAMPLED)]
     return catalog.chunks(collection.name), sample
 

@@ -1,9 +1,9 @@
-"""Builds: unfinished generations of a collection beside the current generation, and the embedder of each generation.
+"""Builds: a collection's unfinished generations beside its current one, and each generation's embedder.
 
-A build's row is written before the first document of the generation. The build is unfinished while the collection's
-own row names an earlier generation. An interruption keeps the build's `ready` documents (the store holds the points),
-and a later build with the same inputs continues from these. The row of the current generation names the embedder, if
-the embedder differs from the configured embedder.
+A build's row is written before its first document. The build is unfinished while the collection's own row names an
+earlier generation. An interruption keeps its `ready` documents (the store holds their points), and a later build with
+the same inputs continues from there. The current generation's row names its embedder if that is not the configured
+one.
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, St
 
 
 class Builds:
-    """The builds of one catalog."""
+    """One catalog's builds."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     def begin(self, collection: Collection, *, embedder: str, made_with: str) -> dict[str, RevisionRecord]:
-        """Return key -> ready document of the collection's next generation; empty for a new build.
+        """Return key -> ready document in the collection's next generation; empty for a new build.
 
-        embedder: the embedder for searching the generation, as JSON; "" for the configured embedder.
+        embedder: for searching this generation, as JSON; "" for the configured one.
         made_with: all inputs that must be equal for a build to continue.
 
-        Documents of an earlier build with other inputs become leftovers, for `Removal.recover` to clear.
+        An earlier build's documents, if made with other inputs, become leftovers, for `Removal.recover` to clear.
         """
         name, generation = collection.name, collection.generation + 1
         with self._catalog.writing() as sql:
@@ -49,11 +49,11 @@ class Builds:
         return self._catalog.records(name, revisions.c.generation == generation, revisions.c.state == "ready")
 
     def ready(self, staged: Sequence[Revision]) -> None:
-        """Mark documents whose points are in the store: the documents stay until the build is finished or abandoned."""
+        """Mark documents whose points are in the store: they stay until the build is finished or abandoned."""
         self._set(staged, "ready")
 
     def retire(self, records: Sequence[RevisionRecord]) -> None:
-        """Retire documents of a build that have changed or disappeared."""
+        """Retire a build's documents that have changed or disappeared."""
         self._set(records, "retired")
 
     def _set(self, rows: Sequence[Revision | RevisionRecord], state: State) -> None:
@@ -69,7 +69,7 @@ class Builds:
         return {row.collection: row.embedder for row in self._catalog.rows(query) if row.embedder}
 
     def embedder(self, collection: str) -> str:
-        """Return the unfinished build's embedder (JSON), or the current one; "": as configured."""
+        """Return the embedder of an unfinished build (JSON), or the current one; "": as configured."""
         return {**self.embedders(), **self.unfinished()}.get(collection, "")
 
     def unfinished(self) -> dict[str, str]:

@@ -1,14 +1,14 @@
-"""The catalog: all collections and documents, their texts, and the current revision of each document.
+"""The catalog: all collections and documents, with texts and current revisions.
 
-The catalog is the source of truth; the index is derived from the catalog. A new revision replaces a document:
+The catalog is the source of truth; the index is derived from it. A new revision replaces a document:
 
     stage (durable)  ->  write the points to the store  ->  publish (one transaction: staged becomes current,
     the previous revision becomes retired)  ->  delete the retired points by id  ->  forget
 
 Revision numbers are never reused, so points left by a crash between two steps never pass for current points.
-`leftovers` lists the remains of a crash, for `recover` to clear. Answers that every question needs (a collection's
-row, the current revisions) come from memory. For a file, only the process that holds the data folder's lock writes.
-For a server, `replicas` reports the writes of other processes.
+`leftovers` lists what a crash left, for `recover` to clear. Answers that every question needs (a collection's row,
+current revisions) come from memory. In a file, only the process that holds the data folder's lock writes. On a server,
+`replicas` reports what other processes write.
 """
 
 import re
@@ -58,18 +58,18 @@ class Catalog:
     def __init__(self, engine: Engine, *, durable: bool = True) -> None:
         self.lockable, self._durable = engine, durable
         self.shared = engine.name != "sqlite"  # other processes may write as well
-        self.process = uuid.uuid4().hex  # this process's name among the writers
+        self.process = uuid.uuid4().hex  # this process's name among writers
         # With autocommit a query to a server is one exchange, without a surrounding transaction.
         self.engine = engine.execution_options(isolation_level="AUTOCOMMIT") if self.shared else engine
-        # An SQL statement takes .2 to .6 ms; a search without the embedding takes 2 ms. So rows are cached.
+        # An SQL statement takes .2 to .6 ms; a search without embedding takes 2 ms. So rows are cached.
         self._collections: dict[str, Collection] = {}
         self._languages: dict[tuple[str, int], str] | None = None  # by collection and generation; None: not read yet
-        # document -> current revision, of all documents; None: not read yet
+        # document -> current revision, for all documents; None: not read yet
         self._current: dict[str, int] | None = None
 
     @staticmethod
     def is_current(file: Path, url: str) -> bool:
-        """Whether a catalog exists in the database (or else in the file) that `open` need not create or migrate."""
+        """Whether the database (or else the file) has a catalog that `open` need not create or migrate."""
         if not url and not file.is_file():
             return False
         engine = open_server(url) if url else open_file(file)
@@ -80,7 +80,7 @@ class Catalog:
 
     @staticmethod
     def open(file: Path, *, durable: bool = True) -> "Catalog":
-        """Open the catalog in an SQLite file; create a missing file. Raises RetrievalError if it is not a catalog.
+        """Open a catalog in an SQLite file, created if missing. Raises RetrievalError if it is not a catalog.
 
         durable: False for a temporary catalog: no fsync, and ids derive from keys, so that ties are ordered equally
             in each run.
@@ -89,7 +89,7 @@ class Catalog:
 
     @staticmethod
     def connect(url: str) -> "Catalog":
-        """Open the catalog in a PostgreSQL database; create missing tables. Raises RetrievalError, IndexDown."""
+        """Open a catalog in a PostgreSQL database; create missing tables. Raises RetrievalError, IndexDown."""
         return Catalog._open(open_server(url), True, "the database of catalog.url holds no usable catalog")
 
     @staticmethod
@@ -123,7 +123,7 @@ class Catalog:
     # Collections
 
     def collection(self, name: str) -> Collection:
-        """Raises UnknownCollection with the names of all collections."""
+        """Raises UnknownCollection, naming all collections."""
         if name in self._collections:
             return self._collections[name]
         with self.engine.connect() as sql:
@@ -138,11 +138,11 @@ class Catalog:
         return [self._collection_of(row) for row in self.rows(select(collections).order_by(collections.c.name))]
 
     def changed_s(self, name: str) -> float:
-        """Return when the collection's documents last changed, in any process."""
+        """Return when a collection's documents last changed, in any process."""
         return self.scalar(select(collections.c.updated_s).where(collections.c.name == name)) or 0.0
 
     def create(self, name: str, *, embedder: str, probes: Matrix, language: str | None = DEFAULT) -> Collection:
-        """Return the collection of this name; create a new collection with this embedder and language.
+        """Return the collection of this name, created with this embedder and language if missing.
 
         language: None leaves the language to `set_language`. Raises Invalid if a header, model prefix or URL cannot
             hold the name.
@@ -161,7 +161,7 @@ class Catalog:
         return self.collection(name)
 
     def language(self, collection: str, generation: int) -> str:
-        """Return the language of a generation: the latest language set for this generation or an earlier one."""
+        """Return a generation's language: the latest set for it or an earlier one."""
         if self._languages is None:
             self._languages = {(row[0], row[1]): row[2] for row in self.rows(select(languages))}
         generations = [of for name, of in self._languages if name == collection and of <= generation]
@@ -172,7 +172,7 @@ class Catalog:
         return bool(self.language(collection, 0)) and any(name == collection for name, _ in self._languages or ())
 
     def set_language(self, collection: str, generation: int, language: str) -> None:
-        """Set the language of a generation without points."""
+        """Set the language for a generation without points."""
         with self.writing() as sql:
             self._set_language(sql, collection, generation, language)
             self._record_change(sql, "collections")
@@ -185,7 +185,7 @@ class Catalog:
         self._languages = None
 
     def empty(self, name: str) -> None:
-        """Retire all documents of a collection at once; the revisions become leftovers."""
+        """Retire all of a collection's documents at once; their revisions become leftovers."""
         of_collection = select(documents.c.id).where(documents.c.collection == name)
         with self.writing() as sql:
             sql.execute(update(revisions).where(revisions.c.document.in_(of_collection)).values(state="retired"))
@@ -194,7 +194,7 @@ class Catalog:
         self._current = None
 
     def remove(self, name: str) -> None:
-        """Delete the rows of a collection without documents. A later collection of this name is a new collection."""
+        """Delete the rows of a collection without documents. A later one of this name is a new collection."""
         with self.writing() as sql:
             for table in (languages, builds):
                 sql.execute(delete(table).where(table.c.collection == name))
@@ -206,15 +206,15 @@ class Catalog:
     # Documents and their revisions
 
     def current_revisions(self, collection: str, keys: Sequence[str] | None = None) -> dict[str, RevisionRecord]:
-        """Return key -> current revision, of the collection's documents or those in `keys`."""
+        """Return key -> current revision, for the collection's documents or those in `keys`."""
         conditions: list[ColumnElement[bool]] = [revisions.c.state == "current"]
-        if keys is not None:  # by the documents' ids: SQLite would look through all current revisions for many keys
+        if keys is not None:  # by document ids: SQLite would look through all current revisions for many keys
             named = select(documents.c.id).where(documents.c.collection == collection, documents.c.key.in_(keys))
             conditions.append(revisions.c.document.in_(named))
         return self.records(collection, *conditions)
 
     def records(self, collection: str, *conditions: ColumnElement[bool]) -> dict[str, RevisionRecord]:
-        """Return key -> revision, of the collection's revisions that meet the conditions."""
+        """Return key -> revision, for the collection's revisions that meet these conditions."""
         query = (
             select(documents.c.key, *revisions.c["document", "revision", "content_hash", "recipe"])
             .join(revisions, revisions.c.document == documents.c.id)
@@ -245,7 +245,7 @@ class Catalog:
             ]
 
     def short_texts(self, ids: Sequence[str], *, max_chars: int) -> dict[tuple[str, int], str]:
-        """Return (document, current revision) -> text, of the documents with at most `max_chars` characters."""
+        """Return (document, current revision) -> text, for documents with at most `max_chars` characters."""
         text = revisions.c.text
         query = select(*revisions.c["document", "revision"], text).where(
             revisions.c.document.in_(ids), revisions.c.state == "current", func.length(text) <= max_chars
@@ -291,7 +291,7 @@ class Catalog:
         return Revision(id, revision, self._tenant(collection.name, generation), chunks)
 
     def publish(self, staged: Revision) -> list[Revision]:
-        """Make a staged revision current. Return the replaced revisions: the caller may delete the points of these."""
+        """Make a staged revision current. Return the replaced ones: the caller may delete their points."""
         with self.writing() as sql:
             replaced = self._find(sql, documents.c.id == staged.document, revisions.c.state == "current")
             for old in replaced:
@@ -304,7 +304,7 @@ class Catalog:
         return replaced
 
     def retire(self, *ids: str) -> list[Revision]:
-        """Retire documents at once. Return the retired revisions: the caller may delete the points of these."""
+        """Retire documents at once. Return the retired revisions: the caller may delete their points."""
         with self.writing() as sql:
             retired = self._find(sql, documents.c.id.in_(ids), revisions.c.state == "current")
             for old in retired:
@@ -341,7 +341,7 @@ class Catalog:
         self._current = None
 
     def forget(self, *gone: Revision) -> None:
-        """Delete revisions without points, and the documents of which this was the last revision."""
+        """Delete revisions without points, and documents left without any revision."""
         with self.writing() as sql:
             for one in gone:
                 sql.execute(delete(revisions).where(_is(one)))
@@ -349,19 +349,19 @@ class Catalog:
                 sql.execute(delete(documents).where(documents.c.id == one.document, ~left.exists()))
 
     def leftovers(self, collection: str | None = None) -> list[Revision]:
-        """Return the revisions that a crash left staged or retired, in one or all collections."""
+        """Return revisions that a crash left staged or retired, in one or all collections."""
         condition = () if collection is None else (documents.c.collection == collection,)
         with self.engine.connect() as sql:
             return self._find(sql, revisions.c.state.in_(("staged", "retired")), *condition)
 
     def current(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return document -> current revision; documents without a current revision are left out."""
+        """Return document -> current revision; documents without one are left out."""
         if self._current is None:
             self._current = {row.document: row.revision for row in self.rows(_CURRENT)}
         return {document: self._current[document] for document in ids if document in self._current}
 
     def chunks(self, collection: str, groups: Groups = None) -> int:
-        """Return how many points the store must hold for the current revisions that `groups` may read."""
+        """Return how many points the store must hold for current revisions that `groups` may read."""
         return self.scalar(_CHUNKS.where(descriptions.readable(groups)).params(name=collection)) or 0
 
     # Other processes
@@ -369,7 +369,7 @@ class Catalog:
     def _record_change(
         self, sql: Connection, what: ChangeKind, revision: Revision | None = None, *, retired: bool = False
     ) -> None:
-        """Record a change for other processes, or count changes in SQLite; must be last in the transaction."""
+        """Record a change for other processes, or count changes in SQLite; must come last in the transaction."""
         if self.shared:
             document, number = ("", 0) if revision is None else (revision.document, revision.revision)
             record_change(sql, self.process, Change(what, document, number, retired))
@@ -378,7 +378,7 @@ class Catalog:
             sql.exec_driver_sql(f"PRAGMA user_version = {min(changes + 1, _MAX_CHANGES)}")
 
     def identity(self) -> tuple[int, int]:
-        """Return an SQLite catalog's random number and the number of changes.
+        """Return an SQLite catalog's random number and its number of changes.
 
         A copy of a catalog has the same identity.
         """
@@ -402,7 +402,7 @@ class Catalog:
                     self._current[change.document] = change.revision
 
     def reload(self, ids: Sequence[str]) -> None:
-        """Read again which revisions of these documents are current."""
+        """Read again which of these documents' revisions are current."""
         rows = self.rows(_CURRENT.where(revisions.c.document.in_(ids)))
         self.apply_changes([Change("document", *row) for row in rows])
 

@@ -26,13 +26,13 @@ from sqlalchemy import (
 
 from runtime.database import Schema
 
-_NUL = "\ufdd0"  # a noncharacter: reserved for programs, and in no document
+_NUL = "\ufdd0"  # a noncharacter: reserved for programs, in no document
 
 
 class _WithoutNul(TypeDecorator[str]):
     """Any text in PostgreSQL.
 
-    PostgreSQL refuses NUL, so another character replaces NUL, and character positions stay.
+    PostgreSQL refuses NUL, so another character replaces it, and character positions stay.
     """
 
     impl = Text
@@ -57,7 +57,7 @@ collections = Table(
     Column("generation", Integer, nullable=False),
     Column("embedder", String, nullable=False),
     Column("dimension", Integer, nullable=False),
-    Column("probes", LargeBinary, nullable=False),  # (4, dimension) float32: vectors that identify the embedder
+    Column("probes", LargeBinary, nullable=False),  # (4, dimension) float32: vectors that identify it
     Column("updated_s", Float, nullable=False),
 )  # fmt: skip
 documents = Table(
@@ -95,21 +95,21 @@ revisions = Table(
     Column("content_hash", String, nullable=False),
     Column("recipe", String, nullable=False),  # how the chunks were made
     Column("chunks", Integer, nullable=False),
-    # With the state alone, SQLite reads all current revisions to find the current revision of a document.
+    # With only the state, SQLite reads all current revisions to find one document's.
     Index("revisions_by_state", "state", "document", "revision"),
 )  # fmt: skip
-attributes = Table(  # per revision, deleted with the revision; older revisions have no row
+attributes = Table(  # per revision, deleted with it; older revisions have no row
     "attributes", metadata,
     Column("document", Name, primary_key=True),
     Column("revision", Integer, primary_key=True),
     Column("attributes", Text, nullable=False),  # JSON
     ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
 )  # fmt: skip
-audiences = Table(  # the groups of a restricted revision; deleted with the revision
+audiences = Table(  # groups of a restricted revision; deleted with it
     "audiences", metadata,
     Column("document", Name, primary_key=True),
     Column("revision", Integer, primary_key=True),
-    Column("member", Name, primary_key=True),  # name of a group
+    Column("member", Name, primary_key=True),  # group name
     ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
 )  # fmt: skip
 files = Table(  # uploaded by clients, in any number of collections
@@ -131,19 +131,19 @@ jobs = Table(  # documents waiting for a collection, see `job_store`; deleted wi
     Column("updated_s", Float, nullable=False),
     Column("interruptions", Integer, nullable=False),  # unfinished attempts at the next document
     Column("reason", AnyText, nullable=False),
-    Column("writer", AnyText, nullable=False),  # the groups of the client, as JSON; null: all
+    Column("writer", AnyText, nullable=False),  # the client's groups, as JSON; null: all
 )  # fmt: skip
-tasks = Table(  # the documents of a job
+tasks = Table(  # a job's documents
     "tasks", metadata,
     Column("job", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("place", Integer, primary_key=True),
     Column("key", AnyString, nullable=False, index=True),
     Column("source", AnyString, nullable=False),
-    Column("said", AnyText, nullable=False),  # the other fields of `DocumentInput`, as JSON
+    Column("said", AnyText, nullable=False),  # other fields of `DocumentInput`, as JSON
     Column("state", String, nullable=False),
     Column("document", String, nullable=False),
     Column("reason", AnyText, nullable=False),
-    Column("content", LargeBinary),  # while waiting; NULL: the content of the file with the key as id
+    Column("content", LargeBinary),  # while waiting; NULL: that of the file with the key as id
 )  # fmt: skip
 changes = Table(  # in PostgreSQL: changes for other processes; see `changes`
     "changes", metadata,

@@ -1,7 +1,7 @@
-"""The changes in a catalog that several processes share, for processes that cache parts of the catalog.
+"""Changes in a catalog that several processes share, for those that cache parts of it.
 
-The transaction of a change also writes a row, under a lock until the transaction ends. So row numbers follow the
-order in which changes become visible, and a process that has read up to a number has missed no earlier change.
+A change's transaction also writes a row, under a lock until it ends. So row numbers follow the order in which changes
+become visible, and a process that has read up to a number has missed no earlier change.
 """
 
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ from runtime.database import lock_number
 
 # One document; collections created, removed or of another language; or any documents of a collection.
 ChangeKind = Literal["document", "collections", "documents"]
-PROPAGATION_S = 3.0  # by then every connected process knows: each process reads changes once a second
+PROPAGATION_S = 3.0  # by then every connected process knows: each reads changes once a second
 _LOCK = text(f"SELECT pg_advisory_xact_lock({lock_number('changes')} + hashtext(current_schema()))")
 
 
@@ -25,12 +25,12 @@ class Change:
 
     what: ChangeKind
     document: str = ""
-    revision: int = 0  # the current revision, or the last revision
+    revision: int = 0  # the current revision, or else the last
     gone: bool = False
 
 
 def record_change(sql: Connection, writer: str, change: Change) -> None:
-    """Record a change; must be last in the transaction, because all other recorders wait for the transaction's end."""
+    """Record a change; must come last in the transaction, because all other recorders wait for its end."""
     sql.execute(_LOCK)
     sql.execute(insert(changes).values(number=last(sql) + 1, writer=writer, at_s=time(), **asdict(change)))
 
@@ -41,9 +41,9 @@ def last(sql: Connection) -> int:
 
 
 def since(sql: Connection, number: int, reader: str) -> tuple[int, list[Change]]:
-    """Return the number of the last change, and the changes of other processes after `number`.
+    """Return the last change's number, and other processes' changes after `number`.
 
-    If the changes after `number` were pruned, the result is a change of all documents.
+    If any of these were pruned, the result is a change of all documents.
     """
     rows = list(sql.execute(select(changes).where(changes.c.number > number).order_by(changes.c.number)))
     if not rows:

@@ -1,4 +1,4 @@
-"""Attributes and groups of revisions, in tables beside the revisions: written and deleted together with a revision."""
+"""Attributes and groups of revisions, in tables of their own: written and deleted together with a revision."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ RevisionKey = tuple[str, int]  # document and revision
 
 
 def write(sql: Any, key: RevisionKey, document: Document) -> None:
-    """Write the description of a new revision, in the transaction that staged the revision."""
+    """Write a new revision's description, in the transaction that staged it."""
     id, revision = key
     values = orjson.dumps(dict(document.attributes)).decode()
     sql.execute(insert(attributes).values(document=id, revision=revision, attributes=values))
@@ -23,7 +23,7 @@ def write(sql: Any, key: RevisionKey, document: Document) -> None:
 
 
 def readable(groups: Groups) -> ColumnElement[bool]:
-    """Return the SQL condition on a row of `revisions`: a member of `groups` may read the revision."""
+    """Return the SQL condition on a row of `revisions`: a member of `groups` may read it."""
     if groups is None:
         return true()
     listed = select(audiences.c.member).where(
@@ -33,7 +33,7 @@ def readable(groups: Groups) -> ColumnElement[bool]:
 
 
 def readable_documents(engine: Engine, documents: Sequence[str], groups: Groups) -> set[str]:
-    """Return the documents whose current revision `groups` may read."""
+    """Return documents whose current revision `groups` may read."""
     query = select(revisions.c.document).where(
         revisions.c.document.in_(documents), revisions.c.state == "current", readable(groups)
     )

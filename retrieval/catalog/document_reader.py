@@ -1,4 +1,4 @@
-"""Collections and documents for display: lists and full texts, from the catalog's current revisions."""
+"""Collections and documents for display: lists and full texts, from current revisions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,13 +21,13 @@ from retrieval.records.documents import (
 
 
 class DocumentReader:
-    """Reads the current documents of one catalog."""
+    """Reads one catalog's current documents."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
-        """Return all collections, by name, with the number of documents that `groups` may read."""
+        """Return all collections, by name, each with its number of documents that `groups` may read."""
         counts = (
             select(
                 documents.c.collection,
@@ -53,7 +53,7 @@ class DocumentReader:
         ]
 
     def page(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
-        """Return at most `limit` documents of the collection that `groups` may read, by id, after the id `after`.
+        """Return at most `limit` of the collection's documents that `groups` may read, by id, after the id `after`.
 
         Raises UnknownCollection.
         """
@@ -69,39 +69,38 @@ class DocumentReader:
         return id
 
     def ids(self, collection: str, keys: Sequence[str], groups: Groups = ()) -> dict[str, str]:
-        """Return key -> id of the documents that clients put; a key without a readable document is left out."""
+        """Return key -> id of documents that clients put; a key without a readable document is left out."""
         by_key = {catalog_key(key): key for key in keys}
         query = _current(groups).with_only_columns(documents.c.id, documents.c.key)
         rows = self._catalog.rows(query.where(documents.c.collection == collection, documents.c.key.in_(by_key)))
         return {by_key[row.key]: row.id for row in rows}
 
     def keys(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return document -> a client's key, for the documents that clients put."""
+        """Return document -> a client's key, for documents that clients put."""
         query = select(*documents.c["id", "key"]).where(documents.c.id.in_(ids))
         return {row.id: key for row in self._catalog.rows(query) if (key := client_key(row.key))}
 
     def keys_under(self, collection: str, prefix: str) -> list[str]:
-        """Return the keys that begin with the prefix, of documents that clients put. Raises UnknownCollection."""
+        """Return keys that begin with the prefix, of documents that clients put. Raises UnknownCollection."""
         self._catalog.collection(collection)
         key, start = documents.c.key, catalog_key(prefix)
-        under = key >= start, key < start[:-1] + chr(ord(start[-1]) + 1)  # a range: read from the index of the keys
+        under = key >= start, key < start[:-1] + chr(ord(start[-1]) + 1)  # a range: read from the key index
         query = _current(None).with_only_columns(key).where(documents.c.collection == collection, *under)
         return [client_key(row.key) for row in self._catalog.rows(query.order_by(key))]
 
     def locations(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
-        """Return the present location of each existing document that `groups` may read."""
+        """Return where each existing document that `groups` may read is now."""
         query = _current(groups).with_only_columns(*documents.c["id", "collection"], revisions.c.revision)
         return [DocumentLocation(*row) for row in self._catalog.rows(query.where(documents.c.id.in_(ids)))]
 
     def read(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
-        """Return the full document.
+        """Return a full document.
 
-        collections: names or patterns (ending with *) of the collections that the reader may read. No pattern matches
-            a reserved collection.
+        collections: those that the reader may read, as names or patterns (ending with *). No pattern matches a
+            reserved collection.
 
-        Raises UnknownDocument if the document does not exist or the reader may not read the document. Both cases take
-        the same time: one statement without a row. A check after reading the text would reveal by its duration that
-        the document exists.
+        Raises UnknownDocument if the document does not exist or the reader may not read it. Both cases take the same
+        time: one statement without a row. A check after reading the text would reveal by its duration that it exists.
         """
         query = _current(groups).add_columns(revisions.c.text).where(documents.c.id == id, _among(collections))
         rows = self._catalog.rows(query)
@@ -110,7 +109,7 @@ class DocumentReader:
         return FullDocument(self._infos(rows)[0], rows[0].text)
 
     def _infos(self, rows: Sequence[Any]) -> list[DocumentInfo]:
-        """rows: of `_current`, whose columns begin with the fields of `DocumentInfo`."""
+        """rows: of `_current`, whose columns begin with `DocumentInfo`'s fields."""
         with self._catalog.engine.connect() as sql:
             described = descriptions.read(sql, [(row.id, row.revision) for row in rows])
         fields: list[tuple[Any, ...]] = [
@@ -120,7 +119,7 @@ class DocumentReader:
 
 
 def _current(groups: Groups) -> Select[Any]:
-    """Select the current documents that `groups` may read."""
+    """Select current documents that `groups` may read."""
     shown = revisions.c["source", "title", "format", "modified_s", "chunks"]
     chars = func.length(revisions.c.text).label("chars")
     return (
@@ -131,7 +130,7 @@ def _current(groups: Groups) -> Select[Any]:
 
 
 def _among(collections: Sequence[str]) -> ColumnElement[bool]:
-    """Return the SQL condition on a row of `documents`: the collection's name matches a name or pattern.
+    """Return the SQL condition on a row of `documents`: its collection's name matches a name or pattern.
 
     No pattern matches a reserved collection.
     """

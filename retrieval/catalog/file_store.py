@@ -1,4 +1,4 @@
-"""Uploaded files in the catalog, visible only to the owner; a job can turn a file into a document (`job_store`)."""
+"""Uploaded files in the catalog, visible only to their owner; a job can turn one into a document (`job_store`)."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _SHOWN = files.c["id", "name", "purpose", "created_s", "bytes"]
 
 
 class UploadedFiles:
-    """The uploaded files of one catalog. Files of other owners do not exist for the caller."""
+    """One catalog's uploaded files. For a caller, other owners' files do not exist."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -29,7 +29,7 @@ class UploadedFiles:
         return file
 
     def find(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
-        """Return the existing files of these ids, unordered."""
+        """Return existing files with these ids, unordered."""
         return self._rows(select(*_SHOWN).where(files.c.id.in_(ids), files.c.owner == owner))
 
     def page(self, owner: str, purpose: str, *, after: str, limit: int, newest_first: bool) -> list[UploadedFile]:
@@ -42,7 +42,7 @@ class UploadedFiles:
         return self._rows(query.order_by(files.c.id.desc() if newest_first else files.c.id).limit(limit))
 
     def part(self, id: str, owner: str, start: int, length: int) -> bytes:
-        """Return `length` bytes of the content from `start`. Raises UnknownFile."""
+        """Return `length` bytes of content from `start`. Raises UnknownFile."""
         content: Any = func.substr(files.c.content, start + 1, length, type_=LargeBinary)
         rows = self._catalog.rows(select(files.c.id, content).where(files.c.id == id, files.c.owner == owner))
         if not rows:

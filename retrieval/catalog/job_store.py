@@ -1,11 +1,11 @@
-"""Jobs: clients' documents, kept in the catalog until written; `ingest.job_runner` writes the documents.
+"""Jobs: clients' documents, kept in the catalog until `ingest.job_runner` has written them.
 
-A job is `queued` until the first document's turn comes, then `running`, then `completed` (even if some documents
-failed), `failed` (all documents failed, or the collection cannot be written) or `cancelled`. A job survives a
-restart: the next index process writes the waiting documents. Deleting a collection deletes the collection's jobs.
+A job is `queued` until its first document's turn comes, then `running`, then `completed` (even if some documents
+failed), `failed` (all failed, or the collection cannot be written) or `cancelled`. It survives a restart: the next
+index process writes waiting documents. Deleting a collection deletes its jobs.
 
-Only readers in all groups of the job's creator see the job: such readers may read every document of the job, and
-other readers learn nothing about documents beyond their rights.
+Only readers in all of the creator's groups see a job: they may read all its documents, and others learn nothing about
+documents beyond their rights.
 """
 
 import secrets
@@ -30,7 +30,7 @@ from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, Wri
 _INCOMPLETE = "making"  # incomplete: a crash may leave such a job, which no client was told about
 _UNFINISHED = ("queued", "running")
 _SAVED_FIELDS = ("title", "format", "modified_s", "attributes", "groups", "otherwise", "writer", "owner")
-_MAX_INTERRUPTIONS = 3  # of one document: the document may be what crashes the index
+_MAX_INTERRUPTIONS = 3  # of one document, which may be what crashes the index
 _CREATION_S = 3600.0  # by then a job is complete, or its creator is gone
 _RETENTION_S = 30 * 86_400.0  # a finished job
 
@@ -41,11 +41,11 @@ class JobTask:
 
     place: int
     given: DocumentInput
-    obstacle: str  # why the document cannot be written; "": no obstacle
+    obstacle: str  # why it cannot be written; "": no obstacle
 
 
 class Jobs:
-    """The jobs of one catalog. Every method is a short transaction."""
+    """One catalog's jobs. Every method is a short transaction."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -53,9 +53,9 @@ class Jobs:
     # Creating jobs
 
     def begin(self, collection: str, writer: Groups = ()) -> str:
-        """Create a job, invisible until `queue`, and return the id.
+        """Create a job, invisible until `queue`, and return its id.
 
-        writer: the groups of the client who gives the documents.
+        writer: groups of the client whose documents these are.
 
         Raises UnknownCollection.
         """
@@ -76,7 +76,7 @@ class Jobs:
         return id
 
     def add(self, id: str, place: int, given: DocumentInput, content: bytes | None) -> None:
-        """Add a document to the job. content: None uses the content of the file with the key as id."""
+        """Add a document to a job. content: None takes it from the file with the key as id."""
         fields = orjson.dumps({name: getattr(given, name) for name in _SAVED_FIELDS}).decode()
         row = {"job": id, "place": place, "key": given.key, "source": given.source, "said": fields, "content": content}
         try:
@@ -94,7 +94,7 @@ class Jobs:
             sql.execute(delete(jobs).where(jobs.c.id == id, jobs.c.state == _INCOMPLETE))
 
     def recover(self, *, only_process: bool = True) -> list[str]:
-        """Clean up after another process; return the collections with unfinished jobs.
+        """Clean up after another process; return collections with unfinished jobs.
 
         only_process: no other process creates or runs jobs now.
         """
@@ -106,20 +106,20 @@ class Jobs:
             return list(sql.scalars(select(jobs.c.collection).where(jobs.c.state.in_(_UNFINISHED)).distinct()))
 
     def idle(self, for_s: float) -> list[str]:
-        """Return the collections with unfinished jobs that have made no progress for `for_s` seconds."""
+        """Return collections with unfinished jobs that have made no progress for `for_s` seconds."""
         condition = jobs.c.state.in_(_UNFINISHED), jobs.c.updated_s < time.time() - for_s
         return [row.collection for row in self._catalog.rows(select(jobs.c.collection).where(*condition).distinct())]
 
     # Running jobs
 
     def next(self, collection: str) -> str | None:
-        """Return the id of the collection's oldest unfinished job."""
+        """Return the id of a collection's oldest unfinished job."""
         query = select(func.min(jobs.c.id)).where(jobs.c.collection == collection, jobs.c.state.in_(_UNFINISHED))
         result: str | None = self._catalog.scalar(query)
         return result
 
     def take(self, id: str) -> JobTask | None:
-        """Return the next document and mark the job as running; None if no document waits or the job is gone.
+        """Return a job's next document and mark it as running; None if no document waits or the job is gone.
 
         Until `done` or `put_back` the document counts as interrupted, because a process that crashes cannot count.
         """
@@ -154,7 +154,7 @@ class Jobs:
         return bool(self._catalog.rows(query))
 
     def put_back(self, id: str) -> None:
-        """Return a taken document to the queue, for a reason other than a crash of the index."""
+        """Put a taken document back into the queue, for a reason other than a crash."""
         self._update(jobs.c.id == id, jobs.c.interruptions > 0, interruptions=jobs.c.interruptions - 1)
 
     def done(self, id: str, place: int, placed: WriteResult) -> None:
@@ -165,7 +165,7 @@ class Jobs:
             sql.execute(update(jobs).where(jobs.c.id == id).values(updated_s=time.time(), interruptions=0, reason=""))
 
     def finish(self, id: str, state: str | None = None, reason: str = "") -> None:
-        """Finish the job. state: None derives the state from the documents. Waiting documents will not be written."""
+        """Finish a job. state: None derives it from the documents. Waiting documents will not be written."""
         with self._catalog.writing() as sql:
             condition = tasks.c.job == id, tasks.c.state == "waiting"
             left = "cancelled" if state == "cancelled" else "failed"
@@ -187,7 +187,7 @@ class Jobs:
     # Reading jobs
 
     def read(self, id: str, groups: Groups = ()) -> Job:
-        """Return the job with its documents. Raises UnknownJob, also if `groups` may not see the job."""
+        """Return a job with its documents. Raises UnknownJob, also if `groups` may not see it."""
         with self._catalog.engine.connect() as sql:
             row = sql.execute(select(jobs).where(jobs.c.id == id, jobs.c.state != _INCOMPLETE)).one_or_none()
             if row is None or not _includes_writer(row.writer, groups):
@@ -208,7 +208,7 @@ class Jobs:
         return [_job(row, counts.get(row.id, {})) for row in rows]
 
     def unfinished_attachments(self, collections: Sequence[str], groups: Groups = ()) -> list[UnfinishedAttachment]:
-        """Return the files that these collections still wait for or failed to add, latest first."""
+        """Return files that these collections still wait for or failed to add, latest first."""
         there = (documents.c.collection == jobs.c.collection) & (documents.c.key == literal(CLIENTS) + tasks.c.key)
         query = (
             select(jobs.c.collection, *tasks.c["key", "state", "reason"], jobs.c.created_s)
@@ -229,13 +229,13 @@ class Jobs:
         return list(result.values())
 
     def collections_with(self, key: str) -> list[str]:
-        """Return the collections that have or wait for a document under this key."""
+        """Return collections that have or wait for a document under this key."""
         waiting = select(jobs.c.collection).join(tasks, tasks.c.job == jobs.c.id).where(tasks.c.key == key)
         query = union(waiting, select(documents.c.collection).where(documents.c.key == catalog_key(key)))
         return [row.collection for row in self._catalog.rows(query)]
 
     def forget(self, collection: str, keys: Sequence[str], groups: Groups = ()) -> set[str]:
-        """Remove documents from all jobs of the collection; the caller holds the write lock.
+        """Remove documents from all of a collection's jobs; the caller holds the write lock.
 
         Return the keys that a job had.
         """
@@ -263,7 +263,7 @@ def new_id(begin: str) -> str:
 
 
 def _visible(sql: Connection, collections: Sequence[str], groups: Groups) -> ColumnElement[bool]:
-    """Return the SQL condition: `groups` may see the job. There are few writers and many jobs."""
+    """Return an SQL condition: `groups` may see the job. There are few writers and many jobs."""
     if groups is None:
         return true()
     writers = sql.scalars(select(jobs.c.writer).where(jobs.c.collection.in_(collections)).distinct())
@@ -271,7 +271,7 @@ def _visible(sql: Connection, collections: Sequence[str], groups: Groups) -> Col
 
 
 def _includes_writer(writer: str, groups: Groups) -> bool:
-    """Whether `groups` include all of the writer's groups. writer: JSON."""
+    """Whether `groups` include all of the writer's. writer: JSON."""
     of: list[str] | None = orjson.loads(writer)
     return groups is None or (of is not None and set(of) <= set(groups))
 

@@ -1,8 +1,8 @@
 """Several index processes over one PostgreSQL catalog and one Qdrant server: each process soon sees all writes.
 
-Searches read the catalog's data from memory. So each process reads the changes of other processes once a second, in a
-thread apart from searches (`changes`). A search that finds a point newer than memory reads the changes at once.
-One process alone uses an SQLite catalog, so the reading of changes is off.
+Searches read catalog data from memory. So each process reads other processes' changes once a second, in a thread apart
+from searches (`changes`). A search that finds a point newer than memory reads them at once. Only one process uses an
+SQLite catalog, so there this is off.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from retrieval.errors import RetrievalError
 log = logging.getLogger("ragway")
 _LOOK_S = 1.0
 _FORGET_EVERY_S = 60.0
-_KEPT_S = 600.0  # a change is kept; a process without a look for longer takes all collections for changed
+_KEPT_S = 600.0  # a change is kept; a process that has not looked for longer takes all collections for changed
 
 
 class Replicas:
-    """The changes that other processes make."""
+    """Changes that other processes make."""
 
     def __init__(self, catalog: Catalog) -> None:
-        """To be made before the catalog's data is read into memory. Raises RetrievalError."""
+        """To be made before catalog data is read into memory. Raises RetrievalError."""
         self._catalog = catalog
         self._on_changes: Callable[[Sequence[Change]], None] = lambda _: None
         self._thread = ThreadPoolExecutor(1, "changes")  # a thread apart: the shared threads may all be busy
@@ -39,7 +39,7 @@ class Replicas:
                 self._seen = changes.last(sql)
 
     def watch(self, on_changes: Callable[[Sequence[Change]], None]) -> None:
-        """Start reading changes. on_changes: called after the catalog has taken changes over."""
+        """Start reading changes. on_changes: called after the catalog has taken them over."""
         self._on_changes = on_changes
         if self._catalog.shared:
             self._watching = asyncio.create_task(self._watch())

@@ -1,4 +1,4 @@
-"""The catalog's values for collections, documents and revisions, and the names of their points in a store."""
+"""Catalog values for collections, documents and revisions, and what their points are called in a store."""
 
 import uuid
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from retrieval.embedding.embed import Matrix
 from retrieval.lexical.language import DEFAULT
 
 State = Literal["staged", "ready", "current", "retired"]  # ready: in an unfinished generation, see `builds`
-CLIENTS = "api:"  # prefix of the catalog's keys for clients' documents; the key of a file is the absolute path
+CLIENTS = "api:"  # prefix of catalog keys for clients' documents; a file's key is its absolute path
 NAMESPACE = uuid.UUID("6f1d3c1e-7c0b-5b0e-9a55-3d1f5f6a2b10")  # of point ids; must never change
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A row of the catalog: a collection, and its current generation's embedder."""
+    """A catalog row: a collection, and its current generation's embedder."""
 
     name: str
     generation: int
@@ -24,13 +24,13 @@ class Collection:
 
     @property
     def tenant(self) -> str:
-        """The store's tenant of the current generation."""
+        """The current generation's tenant in a store."""
         return tenant_of(self.name, self.generation, self.language)
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionRecord:
-    """The catalog's record of a document's revision, to compare with new content."""
+    """A catalog record of a document's revision, to compare with new content."""
 
     document: str
     revision: int
@@ -40,7 +40,7 @@ class RevisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The key of a revision: enough to find the points."""
+    """A revision's key: enough to find its points."""
 
     document: str
     revision: int
@@ -48,16 +48,16 @@ class Revision:
     chunks: int
 
     def point_ids(self) -> list[str]:
-        """Return the points' ids: UUIDv5 of tenant, document, revision and ordinal."""
+        """Return its points' ids: UUIDv5 of tenant, document, revision and ordinal."""
         return [point_id(self.tenant, self.document, self.revision, i) for i in range(self.chunks)]
 
     def last_point_id(self) -> str:
-        """Return the last point's id, without making the others."""
+        """Return its last point's id, without making the others."""
         return point_id(self.tenant, self.document, self.revision, self.chunks - 1)
 
 
 def tenant_of(collection: str, generation: int, language: str = DEFAULT) -> str:
-    """Return the store's tenant of a collection's generation; `terms.language_of` reads the language."""
+    """Return a collection generation's tenant in a store; `terms.language_of` reads its language."""
     return f"{collection}@{generation}" + (f".{language}" if language != DEFAULT else "")
 
 
@@ -66,12 +66,12 @@ def collection_of(tenant: str) -> str:
 
 
 def point_id(tenant: str, document: str, revision: int, ordinal: int) -> str:
-    """Return the id of a chunk's point. The same chunk has the same id, so that a repeated write changes nothing."""
+    """Return the id of a chunk's point. It is always the same, so that a repeated write changes nothing."""
     return str(uuid.uuid5(NAMESPACE, f"{tenant}/{document}/{revision}/{ordinal}"))
 
 
 def catalog_key(key: str) -> str:
-    """Return the catalog's key for the client's name `key`."""
+    """Return the catalog key for a client's name `key`."""
     return CLIENTS + key
 
 

@@ -1,11 +1,11 @@
-"""Locks of collections, for all processes that share a catalog: three kinds, taken in this order.
+"""Locks on collections, for all processes that share a catalog: three kinds, taken in this order.
 
 `turn`: one ingest, and one job, per collection at a time; held while documents are read, perhaps for hours.
-`documents`: the puts of one document follow each other in order of arrival (in one process).
-`exclusive`: one writer per collection at a time; held only while finished points are written, so that a put never waits
-for the reading of another document.
+`documents`: puts of one document follow each other in order of arrival (in one process). `exclusive`: one writer per
+collection at a time; held only while finished points are written, so that a put never waits while another document is
+read.
 
-Waiting callers get a lock in order of arrival. A caller waits for another process only a limited time.
+Waiting callers get a lock in order of arrival. They wait for another process only a limited time.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ from retrieval.catalog.replicas import Replicas
 from retrieval.errors import Busy, RetrievalError
 from runtime import locks
 
-_WAIT_S = 30.0  # wait for a writer of another process
+_WAIT_S = 30.0  # wait for another process's writer
 _INDEX_WAIT_S = 5.0  # a killed process may hold the lock for a moment
 _MAX_WAITING = 8  # collections that other processes write to
 
-Work = Literal["ingest", "jobs"]  # an ingest, also a rebuild and the deletion of the collection
+Work = Literal["ingest", "jobs"]  # an ingest, also a rebuild, and deleting the collection
 
-_turn: ContextVar[Connection | None] = ContextVar("turn", default=None)  # the connection of the task's turn
+_turn: ContextVar[Connection | None] = ContextVar("turn", default=None)  # the connection that holds the task's turn
 
 
 class Writers:
-    """The write locks of all processes."""
+    """Write locks for all processes."""
 
     def __init__(self, catalog: Catalog, replicas: Replicas) -> None:
         self._catalog = catalog
@@ -44,9 +44,9 @@ class Writers:
         self._index_lock: Connection | None = None
 
     def declare_index(self, *, shared: bool) -> None:
-        """Declare where this process keeps the index: on a shared server, or in the process's own data folder.
+        """Declare where this process keeps its index: on a shared server, or in its own data folder.
 
-        Raises RetrievalError if another process with this catalog keeps the index elsewhere.
+        Raises RetrievalError if another process with this catalog keeps it elsewhere.
         """
         if not self._catalog.shared:
             return
@@ -60,7 +60,7 @@ class Writers:
 
     @contextlib.asynccontextmanager
     async def exclusive(self, collection: str, *, patience_s: float = _WAIT_S) -> AsyncIterator[None]:
-        """Hold the collection's write lock; the earlier writes of other processes are known then.
+        """Hold a collection's write lock; other processes' earlier writes are known by then.
 
         Raises Busy, IndexDown.
         """
@@ -70,14 +70,14 @@ class Writers:
                 return
             await self._replicas.look()
             turn = _turn.get()
-            if turn is not None and not turn.closed:  # without the turn, the documents read may be out of date
+            if turn is not None and not turn.closed:  # without the turn, documents read may be out of date
                 await asyncio.to_thread(locks.check, turn)
             with locks.holding(lock):
                 yield
 
     @contextlib.asynccontextmanager
     async def turn(self, work: Work, collection: str) -> AsyncIterator[None]:
-        """Keep other work of this kind from the collection; writes also need `exclusive`. Raises Busy, IndexDown."""
+        """Keep other work of this kind off the collection; writes also need `exclusive`. Raises Busy, IndexDown."""
         async with self._locked(work, collection, _WAIT_S) as lock:
             token = _turn.set(lock)
             try:
@@ -98,7 +98,7 @@ class Writers:
 
     @contextlib.asynccontextmanager
     async def _locked(self, kind: str, collection: str, patience_s: float) -> AsyncIterator[Connection | None]:
-        """Hold a lock, in all processes; yield the lock's connection, or None if this process is alone."""
+        """Hold a lock, in all processes; yield its connection, or None if this process is alone."""
         async with self._local_lock(kind, collection):
             if not self._catalog.shared:
                 yield None
@@ -119,7 +119,7 @@ class Writers:
         except Busy as error:
             message = f"another gateway is writing to the collection {collection!r}: try again later"
             raise Busy(message) from error
-        except asyncio.CancelledError:  # the thread continues: release the lock that the thread gets
+        except asyncio.CancelledError:  # the thread continues: release the lock that it gets
             taking.add_done_callback(_drop_lock)
             for pid in waits:
                 self._releasers.submit(locks.interrupt, engine, pid)

@@ -1,6 +1,6 @@
-"""Which collections have points missing from the index: after a restored backup, or a deletion on a Qdrant server.
+"""Which collections lack points in the index, after a restored backup or a deletion on a Qdrant server.
 
-A search of such a collection fails with the remedy, but the operator should know before the first question.
+A search of one fails with the remedy, but the operator should know before the first question.
 """
 
 import time
@@ -10,15 +10,15 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.errors import Incomplete, IndexDown, RetrievalError
 from retrieval.index.vector_spaces import VectorSpaces
 
-_LOOK_S = 0.5  # for all collections together; the next look begins where this one ended
+_LOOK_S = 0.5  # for all collections together; the next look starts where this one ended
 _MOST_NAMED = 8
 
 
 class Completeness:
-    """The collections that cannot be searched, as far as looked at."""
+    """Collections that cannot be searched, as far as looked at."""
 
     def __init__(self, catalog: Catalog, spaces: VectorSpaces, *, on_server: bool) -> None:
-        """on_server: others may delete points at any time, so each look counts the points again."""
+        """on_server: others may delete points at any time, so each look counts them again."""
         self._catalog = catalog
         self._spaces = spaces
         self._on_server = on_server
@@ -26,7 +26,7 @@ class Completeness:
         self._looked_s: dict[str, float] = {}
 
     async def problems(self) -> list[str]:
-        """Look at the collections not looked at for longest, and return a sentence for each problem.
+        """Look at the collections not looked at for longest; return a sentence for each problem.
 
         Raises IndexDown.
         """

@@ -1,6 +1,6 @@
-"""The data folder: its lock, and its stores, one store per embedder.
+"""The data folder: its lock, and its stores, one per embedder.
 
-Also the faults of a disk that may pass without help: only a lasting fault puts a shard aside.
+Also disk faults that may pass without help: only a lasting one puts a shard aside.
 """
 
 import errno
@@ -25,15 +25,15 @@ log = logging.getLogger("ragway")
 _BROKEN = ".broken"
 _TEXTS = ("index", "bench")  # folders with words of documents
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")  # in the engine's messages
-# Errors of a disk, of memory or of a limit: each may pass in a moment.
+# Errors of disk, memory or a limit: each may pass in a moment.
 _PASSING = {errno.EAGAIN, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC}
 _PASSING_SQLITE = ("SQLITE_BUSY", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM")
-# The passing errors, and errors of access rights: the files themselves may be sound.
+# Passing errors, and those of access rights: the files themselves may be sound.
 _NOT_THE_SHARD = _PASSING | {errno.EPERM, errno.EACCES, errno.EROFS}
 
 
 async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool) -> Store:
-    """The store of an embedder's vectors, made if missing. serving: the embedded store maintains itself.
+    """The store for an embedder's vectors, made if missing. serving: an embedded store maintains itself.
 
     Raises RetrievalError.
     """
@@ -59,7 +59,7 @@ async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool
 
 
 def open_shard(folder: Path, vectors: Vectors) -> "EdgeStore":
-    """The embedded store. An unreadable store is put aside, since a rebuild makes the whole content again."""
+    """The embedded store. An unreadable one is put aside, since a rebuild makes all its content again."""
     from retrieval.stores.edge import EdgeStore
 
     try:
@@ -77,13 +77,13 @@ def open_shard(folder: Path, vectors: Vectors) -> "EdgeStore":
 
 
 def _os_error(error: BaseException) -> int | None:
-    """The operating system's error number in the engine's message; None without a number."""
+    """The operating system's error number in the engine's message; None without one."""
     found = _OS_ERROR.search(str(error))
     return int(found[1]) if found else None
 
 
 def passing(error: Exception) -> bool:
-    """Whether the index may open after a while, without a change of settings."""
+    """Whether the index may open after a while, without changed settings."""
     if isinstance(error, OSError):
         return error.errno in _PASSING
     refused = getattr(error.__cause__, "sqlite_errorname", "")
@@ -91,12 +91,12 @@ def passing(error: Exception) -> bool:
 
 
 def shard_name(embedder: str, dimension: int) -> str:
-    """One shard per embedder: the folder's name. A change of embedder builds beside the old shard, never inside."""
+    """One shard per embedder: its folder's name. A change of embedder builds beside the old shard, never in it."""
     return f"{re.sub('[^A-Za-z0-9._-]+', '-', embedder)[-80:].strip('-.')}-{dimension}"
 
 
 def remove_unused_shards(folder: Path, used: set[str]) -> None:
-    """Delete the shards outside `used`: a shard is unused once all collections were rebuilt with another embedder."""
+    """Delete shards outside `used`: one is unused once all collections were rebuilt with another embedder."""
     for shard in folder.iterdir() if folder.is_dir() else ():
         if shard.name.removesuffix(_BROKEN) not in used:
             shutil.rmtree(shard, ignore_errors=True)
@@ -105,12 +105,12 @@ def remove_unused_shards(folder: Path, used: set[str]) -> None:
 def hold(data: Path, holder: str | None = None) -> IO[str]:
     """Lock the data folder, made if missing, for this process. Closing the returned file unlocks the folder.
 
-    Raises DataInUse naming the holder (default: this process), RetrievalError if the folder cannot be written.
+    Raises DataInUse, which names the holder (default: this process), RetrievalError if it cannot be written.
     """
     try:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         (data / "index").mkdir(exist_ok=True, mode=0o700)
-        for folder in _TEXTS:  # another account may own the data folder, and leave the folder open to all
+        for folder in _TEXTS:  # another account may own the data folder, and leave it open to all
             close_to_others(data / folder)
         file = (data / "lock").open("a+", encoding="utf-8")
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Index: the owner of the data folder, with the interface `Knowledge`.
+"""Index: owns the data folder, with the interface `Knowledge`.
 
-The index process serves one `Index` (`rpc.server`); a command without an index process opens an `Index` directly.
+The index process serves one `Index` (`rpc.server`); a command without one opens an `Index` directly.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from retrieval.search.retriever import Retriever
 
 
 class Index:
-    """The index in the running process. Use the parts: `search`, `library` and `writing`."""
+    """The index in this process. Use its parts: `search`, `library` and `writing`."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class Index:
     async def open(plan: Plan, *, serving: bool, scratch: Path | None = None, holder: str | None = None) -> "Index":
         """Lock the data folder and load all parts. serving: a child process reads and embeds files.
 
-        holder: the process named to other processes as holder of the folder (default: the running process).
+        holder: named to other processes as holder of the folder (default: this process).
         scratch: a folder to keep vectors for the next process; the rest of the index is temporary.
-        Raises DataInUse if another process holds the folder, RetrievalError if a part of the folder cannot be used.
+        Raises DataInUse if another process holds the folder, RetrievalError if a part of it cannot be used.
         """
         data = Path(plan.data)
         lock = hold(data, holder)
@@ -96,13 +96,13 @@ class Index:
         return index
 
     def _on_changes(self, changes: Sequence[Change]) -> None:
-        """Read another process's changes from the catalog."""
+        """Read other processes' changes from the catalog."""
         self._spaces.collections_changed()
         if any(change.what != "document" for change in changes):
             self.writing.go_on(self._spaces.open_pinned())
 
     def _remove_unused(self, folder: Path) -> None:
-        """Delete stores without a collection; keep all stores while a build is unfinished."""
+        """Delete stores without a collection; keep all while a build is unfinished."""
         if Builds(self._catalog).unfinished():
             return
         used = {shard_name(row.embedder, row.probes.shape[1]) for row in self._catalog.collections()}
@@ -125,7 +125,7 @@ class Index:
         )
 
     async def clear(self, name: str, points: PointFaults) -> None:
-        """Delete the points without a document, as found by an audit."""
+        """Delete points without a document, as found by an audit."""
         await cleared(self._spaces.of(name).store, self._catalog.collection(name), points)
 
     def choice(self, name: str) -> EmbedderChoice | None:

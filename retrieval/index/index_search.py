@@ -1,4 +1,4 @@
-"""`Search` over the vector spaces of an index."""
+"""`Search` over an index's vector spaces."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class IndexSearch:
 
     async def retrieve(self, request: SearchRequest) -> Retrieved:
         collections, options = request.collections, self._options
-        while True:  # a rebuild may replace and empty the generation during the search: then search again
+        while True:  # a rebuild may replace and empty the generation meanwhile: then search again
             generations = self._generations(collections)
             try:
                 by_space = self._spaces.by_space(collections)
@@ -57,10 +57,10 @@ class IndexSearch:
 
 
 def merged(parts: Sequence[Retrieved], *, k: int, budget_tokens: int) -> Retrieved:
-    """The answers of several vector spaces, merged: hits by score, passages in turns.
+    """Answers from several vector spaces, merged: hits by score, passages in turns.
 
-    Fusion scores are comparable between vector spaces with the same arms. Passages go in turns, so the first
-    passage of a vector space never gives way to the second passage of another.
+    Fusion scores are comparable between vector spaces with the same arms. Passages go in turns, so a vector space's
+    first passage never gives way to another's second.
     """
     hits = sorted((hit for part in parts for hit in part.hits), key=lambda hit: (-hit.score, hit.id))[:k]
     passages: list[Passage] = []

@@ -1,4 +1,4 @@
-"""`Library` over the catalog of an index."""
+"""`Library` over an index's catalog."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,7 +18,7 @@ _Operation = Callable[_P, Coroutine[Any, Any, _T]]
 
 
 def _at_once(read: Callable[_P, _T]) -> _Operation[_P, _T]:
-    """An operation on the event loop: for short statements, which cost less than a thread."""
+    """An operation on the event loop, for short statements, which cost less than a thread."""
 
     @wraps(read)
     async def operation(*args: _P.args, **named: _P.kwargs) -> _T:
@@ -28,12 +28,12 @@ def _at_once(read: Callable[_P, _T]) -> _Operation[_P, _T]:
 
 
 def _in_thread(read: Callable[_P, _T]) -> _Operation[_P, _T]:
-    """An operation in a thread: for reads of whole texts, during which searches continue."""
+    """An operation in a thread, for reads of whole texts, during which searches continue."""
     return wraps(read)(partial(asyncio.to_thread, read))
 
 
 class IndexLibrary:
-    """Implements `Library`: nearly each operation is a read of the catalog."""
+    """Implements `Library`: nearly every operation reads the catalog."""
 
     def __init__(
         self,

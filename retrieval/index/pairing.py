@@ -1,9 +1,9 @@
-"""Whether the index in the data folder was made from the catalog beside the index.
+"""Whether the index in the data folder was made from the catalog beside it.
 
-With a lost, emptied or older catalog, an index looks like an index without documents: the gateway would answer
-questions without passages and without a reason. So the data folder stores the identity of the index's catalog, and the
-catalog's number of changes at the end of the last write. The stored number is never ahead of the committed number, so
-a crash never separates a pair. Without an index, any catalog is right.
+With a lost, emptied or older catalog, an index looks as if it had no documents: the gateway would answer questions
+without passages and without a reason. So the data folder stores the catalog's identity, and its number of changes
+after the last write. The stored number is never ahead of the committed one, so a crash never separates a pair. Without
+an index, any catalog is right.
 """
 
 import contextlib
@@ -29,12 +29,12 @@ class Pairing:
             raise self._refusal("is empty" if there else "is gone")
 
     def pair(self, catalog: Catalog) -> None:
-        """Check the open catalog, and pair the catalog with the index. Raises RetrievalError."""
+        """Check the open catalog, and pair it with the index. Raises RetrievalError."""
         self.check(catalog)
         self.note(catalog)
 
     def check(self, catalog: Catalog) -> None:
-        """Raises RetrievalError for a catalog of another index, or an older copy of the catalog."""
+        """Raises RetrievalError for another index's catalog, or an older copy."""
         name, changes = catalog.identity()
         if self._kept is not None and self._kept[0] != name:
             raise self._refusal("is not the one that was here")

@@ -1,6 +1,6 @@
-"""Uploads on disk before the catalog stores the uploads: one folder per request, locked by the gateway.
+"""Uploads on disk before the catalog stores them: one folder per request, locked by the gateway.
 
-All file names are ours, never a client's. Folders of a dead gateway have no lock, and are deleted when the index opens.
+All file names are ours, never a client's. A dead gateway's folders have no lock, and are deleted when the index opens.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[0-9a-f]{32}/[0-9]{1,4}")
 
 
 class Spool:
-    """The folder of one request."""
+    """One request's folder."""
 
     def __init__(self, data: Path) -> None:
         """Raises OSError."""
@@ -34,7 +34,7 @@ class Spool:
         self._closed = False
 
     def append(self, number: int, data: bytes) -> None:
-        """Append to the file of this number; ignored after `close`. Raises OSError."""
+        """Append to the file with this number; ignored after `close`. Raises OSError."""
         with self._writing:
             if self._closed:
                 return
@@ -48,7 +48,7 @@ class Spool:
         return f"{self._folder.name}/{number}"
 
     def close(self) -> None:
-        """Delete the folder with its files."""
+        """Delete this folder with its files."""
         with self._writing:
             self._closed = True
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -56,7 +56,7 @@ class Spool:
 
 
 def read(data: Path, name: str, *, max_bytes: int) -> bytes:
-    """The content of a file. Raises RetrievalError for a missing file and for a file over `max_bytes`."""
+    """A file's content. Raises RetrievalError if it is missing or over `max_bytes`."""
     if not _NAME.fullmatch(name):
         raise RetrievalError(f"{name!r} is not the name of an upload")
     try:
@@ -70,7 +70,7 @@ def read(data: Path, name: str, *, max_bytes: int) -> bytes:
 
 
 def sweep(data: Path) -> None:
-    """Delete the folders without a lock."""
+    """Delete folders without a lock."""
     for folder in _folders(data):
         lock = os.open(folder, os.O_RDONLY)
         try:

@@ -1,8 +1,7 @@
 """Vector spaces: each embedder in use with a store, an ingester and a retriever.
 
-The configured embedder has one vector space. `reindex` may move a collection to the vector space of another embedder,
-until a `reindex` with the configured embedder moves the collection back. So searches work throughout a change of
-embedder.
+The configured embedder has one. `reindex` may move a collection to another embedder's vector space, until a `reindex`
+with the configured one moves it back. So searches work throughout a change of embedder.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ log = logging.getLogger("ragway")
 
 @dataclass(frozen=True, slots=True)
 class VectorSpace:
-    """An embedder with a store, and the parts for writing and searching."""
+    """An embedder with a store, and what writes and searches with them."""
 
     key: str  # the embedder's: `as_text` of its choice
     embedder: Embedder
@@ -70,7 +69,7 @@ class Opener:
         self.removal = Removal(catalog, writers)  # from all open stores
 
     async def open(self, choice: EmbedderChoice) -> VectorSpace:
-        """The vector space of an embedder; a new embedder is prepared first. Raises RetrievalError."""
+        """An embedder's vector space; a new embedder is prepared first. Raises RetrievalError."""
         plan, catalog, key = chosen(self._plan, choice), self._catalog, as_text(choice)
         recipe = Recipe(plan.ingest, plan.embedding, Path(plan.data), plan.enrichments, self._scratch)
         embedder = await asyncio.to_thread(recipe.open_embedder, plan.embedding.threads)
@@ -116,7 +115,7 @@ class VectorSpaces:
         return self._pinned.get(collection, self.configured)
 
     def by_space(self, collections: Sequence[str]) -> list[tuple[VectorSpace, list[str]]]:
-        """The collections grouped by vector space; without collections, the configured vector space."""
+        """Collections grouped by vector space; without any, the configured vector space."""
         groups: dict[str, tuple[VectorSpace, list[str]]] = {}
         for name in collections:
             space = self.of(name)
@@ -124,11 +123,11 @@ class VectorSpaces:
         return list(groups.values()) or [(self.configured, [])]
 
     def searched(self) -> list[VectorSpace]:
-        """The configured vector space, and all others with collections."""
+        """The configured vector space, and all others that have collections."""
         return list({id(space): space for space in (self.configured, *self._pinned.values())}.values())
 
     async def open(self, choice: EmbedderChoice) -> VectorSpace:
-        """The vector space of an embedder, opened if necessary. Raises RetrievalError."""
+        """An embedder's vector space, opened if necessary. Raises RetrievalError."""
         key = as_text(choice)
         async with self._opening:
             if key not in self._open:
@@ -136,7 +135,7 @@ class VectorSpaces:
         return self._open[key]
 
     async def open_pinned(self) -> None:
-        """Open the vector spaces of collections with another embedder than the configured embedder."""
+        """Open the vector spaces of collections whose embedder is not the configured one."""
         for collection, choice in Builds(self._catalog).embedders().items():
             try:
                 await self.open(from_text(choice))
@@ -146,7 +145,7 @@ class VectorSpaces:
         self._pinned = {name: self._open[key] for name, key in needed.items() if key in self._open}
 
     def pin(self, collection: str, space: VectorSpace) -> None:
-        """Search the collection in `space` from now on."""
+        """Search a collection in `space` from now on."""
         self.unpin(collection)
         if space is not self.configured:
             self._pinned[collection] = space
@@ -155,7 +154,7 @@ class VectorSpaces:
         self._pinned.pop(collection, None)
 
     def collections_changed(self, collection: str | None = None) -> None:
-        """Drop cached answers for the collection; None: for all collections."""
+        """Drop cached answers for a collection; None: for all."""
         for space in self:
             space.retriever.collections_changed(collection)
         if self._pairing is not None:
@@ -168,7 +167,7 @@ def choice_of(plan: Plan) -> EmbedderChoice:
 
 
 def chosen(plan: Plan, choice: EmbedderChoice) -> Plan:
-    """The plan with the embedder of `choice`. A key is sent only to the configured address."""
+    """The plan with the embedder in `choice`. A key is sent only to the configured address."""
     api_key = plan.embedding.api_key if choice.api_base == plan.embedding.api_base else ""
     return replace(plan, embedding=replace(plan.embedding, **asdict(choice), api_key=api_key))
 

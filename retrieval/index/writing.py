@@ -1,4 +1,4 @@
-"""`Writing` over the vector spaces and the catalog of an index."""
+"""`Writing` over an index's vector spaces and catalog."""
 
 import asyncio
 import contextlib
@@ -101,7 +101,7 @@ class IndexWriting:
         wanted: Callable[[], bool] = lambda: True,
         split: asyncio.Event | None = None,
     ) -> list[WriteResult]:
-        """Read the documents, then write under the lock; [] if the documents are not `wanted` any more.
+        """Read documents, then write them under the lock; [] if they are no longer `wanted`.
 
         split: as in `DocumentWriter.read`.
         """
@@ -125,7 +125,7 @@ class IndexWriting:
     async def _start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str]) -> Job:
         id = self.jobs.begin(collection, given[0].writer if given else ())
         try:
-            for place, one in enumerate(given):  # in turn: all contents together may exceed the memory
+            for place, one in enumerate(given):  # in turn: all contents together may exceed memory
                 name = spooled[place] if spooled else None
                 await asyncio.to_thread(self._add_to_job, id, place, one, name)
         except BaseException:
@@ -148,7 +148,7 @@ class IndexWriting:
 
     async def detach(self, collection: str, keys: Sequence[str], groups: Groups = ()) -> int:
         documents = DocumentReader(self._catalog)
-        async with self._writers.exclusive(collection):  # meanwhile no job writes the documents
+        async with self._writers.exclusive(collection):  # meanwhile no job writes them
             existing, readable = (documents.ids(collection, keys, reader) for reader in (None, groups))
             hidden = existing.keys() - readable.keys()
             waiting = self.jobs.forget(collection, [key for key in keys if key not in hidden], groups)
@@ -185,11 +185,11 @@ class IndexWriting:
             self._spaces.collections_changed(collection)
 
     async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """The work's result; it goes on after the caller leaves."""
+        """The work's result; it goes on even if the caller leaves."""
         return await asyncio.shield(self.go_on(work))
 
     def go_on(self, work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
-        """Run the work as a task; `close` cancels the task."""
+        """Run the work as a task; `close` cancels it."""
         task = asyncio.create_task(work)
         self._finishing.add(task)
         task.add_done_callback(self._finishing.discard)

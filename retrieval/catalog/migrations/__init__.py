@@ -1,4 +1,4 @@
-"""The history of the catalog's tables, by number; see `runtime.database`.
+"""History of the catalog's tables, by number; see `runtime.database`.
 
-m0005_tables   the tables, which m0001 to m0005 made
+m0005_tables   all tables that m0001 to m0005 made
 """

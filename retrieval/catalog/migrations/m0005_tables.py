@@ -1,6 +1,6 @@
-"""All tables, made if missing: catalogs of earlier numbers, and from before there were numbers, lack the later tables.
+"""All tables, made if missing: catalogs of earlier numbers, and from before there were numbers, lack later tables.
 
-A migration that changes one of these tables puts the table as it is today into this file.
+A migration that changes one of these tables puts it into this file as it is today.
 """
 
 from alembic import op
