@@ -1,12 +1,12 @@
-"""Keys and usage over HTTP: /v1/admin/… for keys made with --admin, and for every key the key's own usage.
+"""Keys and usage over HTTP: /v1/admin/… for keys made with --admin, and for every key its own usage.
 
-The credentials of a key can be written and deleted, and only the names can be read.
+A key's credentials can be written and deleted, but only their names can be read.
 
-A caller who may make keys may do everything, so a caller without a key may change nothing. While the gateway has no
-keys, every caller may read the lists, like /metrics, and the operator makes the first key on the machine by `ragway
-keys`. The routes answer no web page, with any `server.cors_origins`.
+Whoever may make keys may do everything, so a caller without a key may change nothing. While there are no keys, everyone
+may read these lists, like /metrics, and an operator makes the first key on the machine by `ragway keys`. Web pages get
+no answer, whatever `server.cors_origins` says.
 
-SQL runs in two separate threads: neither the event loop nor the checks for revoked keys wait for a sum over a year.
+SQL runs in two threads of its own: neither event loop nor checks for revoked keys wait for a sum over a year.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from retrieval.errors import RetrievalError
 from runtime import logs
 from runtime.sealing import SealingError
 
-USAGE = "/v1/usage"  # a configuration may relay the path instead
+USAGE = "/v1/usage"  # a configuration may relay this path instead
 _KEYS = "/v1/admin/keys"
 _THREADS = 2
 _RETRY_AFTER_S = 2
@@ -176,7 +176,7 @@ _WITH_SECRET = "The key with the secret, which is shown only once"
 
 @dataclass(eq=False, repr=False)
 class Admin(Rules):
-    """The routes of administration."""
+    """Administration routes."""
 
     headers: ClassVar[Headers] = [(b"cache-control", b"no-store")]
 
@@ -190,7 +190,7 @@ class Admin(Rules):
         self._threads = ThreadPoolExecutor(_THREADS, "accounts")
 
     def routes(self, *, usage: bool) -> list[Route]:
-        """usage: with the route for a key's own usage."""
+        """usage: include the route for a key's own usage."""
         return [route for route in routes_of(self, self) if usage or route.path != USAGE]
 
     # --- keys --------------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class Admin(Rules):
         """Sums of usage."""
         key = query.key
         if key and key != COMPARISONS:
-            await self._do(lambda: self.accounts.key(key))  # raises UnknownKey for an unknown key
+            await self._do(lambda: self.accounts.key(key))  # raises UnknownKey
         return await self._summed(call, query, key, by=query.by)
 
     @operation(f"GET {USAGE}", "usage", "Sums, by group", gives=_SUMS)
@@ -277,7 +277,7 @@ class Admin(Rules):
         return await self._summed(call, query, call.exchange.key, by="model" if query.by is None else query.by)
 
     async def _summed(self, call: ApiCall, asked: _OwnUsageQuery, key: str | None, *, by: str | None) -> Usage | str:
-        """Sums, as CSV if the client wants CSV: by the parameter, else by the header."""
+        """Sums, as CSV if the client wants that: by parameter, else by header."""
         try:
             query = usage_query(by=by, since=asked.since, until=asked.until, key=key)
         except ValueError as error:
@@ -295,11 +295,11 @@ class Admin(Rules):
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _change(self, work: Callable[[], _T]) -> _T:
-        """Change the accounts and refresh this process; other processes refresh within seconds."""
+        """Change accounts and refresh this process; others refresh within seconds."""
 
-        def changed() -> _T:  # in one piece, also if the client leaves
+        def changed() -> _T:  # in one piece, even if the client leaves
             done = work()
-            with contextlib.suppress(RetrievalError):  # the change is done, and the answer must carry the secret
+            with contextlib.suppress(RetrievalError):  # it is done, and the answer must carry the secret
                 self.keyring.refresh()
             return done
 
@@ -351,7 +351,7 @@ def _must_be_admin(scope: Scope) -> None:
 
 
 def _credentials(fields: Mapping[str, Any]) -> Mapping[str, str | None]:
-    """Name of each credential -> value, or None to remove the credential. Raises BadGrant."""
+    """Name of each credential -> value, or None to remove it. Raises BadGrant."""
     fixed = fields.get("fixed")
     if not isinstance(fixed, Mapping | None):
         raise BadGrant("fixed must be an object: the name of each argument, and the value", "fixed")
@@ -374,6 +374,6 @@ def _with_secret(call: ApiCall, what: str, key: StoredKey, secret: str) -> Creat
 
 
 def _changed(call: ApiCall, what: str, key: StoredKey) -> StoredKey:
-    """Log the change with the caller's key, and return the changed key."""
+    """Log who made the change, and return the changed key."""
     logs.write_line(f"{key.id} was {what} by {call.exchange.key}")
     return key

@@ -1,6 +1,6 @@
-"""The answer to a request for an unknown path: the path that was probably meant, or the list of paths.
+"""Answers requests for unknown paths: with the path that was probably meant, or where to find a list.
 
-Each mistake has its own advice: a wrong base_url, a client of Anthropic, a mistyped name.
+Each mistake has its own advice: a wrong base_url, an Anthropic client, a mistyped name.
 """
 
 import functools
@@ -16,16 +16,16 @@ from proxy.dialects.messages import MESSAGES
 from proxy.exchange import exchange_of
 from runtime.logs import truncate
 
-_OURS = ("knowledge", "admin", "actions")  # /v1/… paths unknown to all upstreams
-_MOST_CHARS = 300  # of a compared path: the time grows with the square
-_ALIKE = 0.7  # similarity of a mistyped name: "serach" and "search" have .83
+_OURS = ("knowledge", "admin", "actions")  # /v1/… paths that no upstream knows
+_MOST_CHARS = 300  # of a compared path: time grows with the square
+_ALIKE = 0.7  # how similar a mistyped name is: "serach" and "search" have .83
 
 
 class Advice:
-    """Knows the served paths."""
+    """Knows which paths are served."""
 
     def __init__(self, served: Iterable[str]) -> None:
-        """served: paths, or templates of paths as in the router ("/v1/models/{name:path}")."""
+        """served: paths, or templates as in the router ("/v1/models/{name:path}")."""
         self._templates = [template.strip("/").split("/") for template in served]
         self._patterns = [compile_path("/" + "/".join(template))[0] for template in self._templates]
 
@@ -57,7 +57,7 @@ class Advice:
         return ApiError(404, message, code="unknown_path")
 
     def _meant(self, names: Sequence[str], behind: Sequence[str]) -> tuple[str, str]:
-        """A served path inside the requested path, with the mistake; "" without a served path."""
+        """A served path inside the requested one, with the mistake; "" if there is none."""
         found = [
             ("/" + "/".join(names), "It has single slashes, and none at its end."),
             ("/".join(["/v1", *behind]), "A client's base_url ends in /v1, once."),
@@ -67,7 +67,7 @@ class Advice:
         return next(served, ("", ""))
 
     def _near(self, names: Sequence[str]) -> str:
-        """The path with mistyped names corrected; "" without a similar served path."""
+        """The path with its typing errors corrected; "" if no served path is similar."""
         found: list[tuple[float, str]] = []
         for template in self._templates:
             if len(template) == len(names):
@@ -85,7 +85,7 @@ class Advice:
         return ""
 
     def _below(self, names: Sequence[str]) -> str:
-        """The first served path below the path, as /v1/chat/completions for /v1/chat; "" for none."""
+        """The first served path below this one, as /v1/chat/completions for /v1/chat; "" for none."""
         below = (
             "/" + "/".join(template)
             for template in self._templates

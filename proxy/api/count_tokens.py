@@ -1,4 +1,4 @@
-"""`POST /v1/messages/count_tokens`: the tokens of a request for a message, as the upstream counts the tokens."""
+"""`POST /v1/messages/count_tokens`: how many tokens a request for a message has, as the upstream counts them."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -15,19 +15,19 @@ from proxy.upstream.bridges.missing_paths import FirstLook, NoSuchPathError
 
 @dataclass(eq=False, repr=False)
 class CountTokens:
-    """The route of counts: the request goes the way of a message.
+    """The route for counts: a request goes the way of a message.
 
-    An estimate answers outside the relay lane, and where the upstream has no such path.
+    Outside the relay lane, and if the upstream has no such path, an estimate answers.
     """
 
-    augment: ModelRoute  # prepares the call of the model, as for a message
+    augment: ModelRoute  # prepares the model call, as for a message
     _: KW_ONLY
     with_passages: bool  # whether `augment` adds passages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> ModelCall | None:
         """Prepare the count. Raises ApiError."""
         exchange = exchange_of(scope)
-        exchange.tokens = Tokens(0, 0)  # a count is no usage
+        exchange.tokens = Tokens(0, 0)  # a count is not usage
         call = await self.augment(scope, receive, send)
         if not self.with_passages:
             exchange.rag_reason = "inject.augment_count is false"
@@ -39,7 +39,7 @@ class CountTokens:
 
 
 def _or_estimate(upstream: App) -> App:
-    """The app, with an estimate where the app answers that the path is missing."""
+    """The app, with an estimate if it answers that the path is missing."""
 
     async def counted(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -51,7 +51,7 @@ def _or_estimate(upstream: App) -> App:
 
 
 async def _estimate(scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer with an estimate by the bytes of the request."""
+    """Answer with an estimate from the request's bytes."""
     exchange = exchange_of(scope)
     body = exchange.body or b""
     tokens = await by_size(body, lambda: estimated_tokens(body))

@@ -1,7 +1,7 @@
 """The MCP server: `tools` for programs that speak the Model Context Protocol, at /mcp and on stdio.
 
-The official SDK speaks the protocol. Importing the SDK takes most of a second: the first request waits, in a thread.
-The server keeps no state between requests (no sessions of the protocol), so any worker can answer any request.
+The official SDK speaks it. Importing that takes most of a second: the first request waits, in a thread. No state is
+kept between requests (no MCP sessions), so any worker can answer any request.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH = "/mcp"
-_MOST_BYTES = 1 << 18  # of a request: a question and a filter; the SDK parses requests in the event loop
+_MOST_BYTES = 1 << 18  # per request: a question and a filter; the SDK parses in the event loop
 _SEARCH = "Find passages in the team's own documents."
 _FETCH = "Read one of the documents that a search found, in full."
 
 
 @dataclass(eq=False, repr=False)
 class Mcp:
-    """The protocol over HTTP: an answer per request."""
+    """MCP over HTTP: one answer per request."""
 
     knowledge: Knowledge
     settings: RetrievalSettings
@@ -49,7 +49,7 @@ class Mcp:
     _running: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST":  # others are for sessions
+        if scope["method"] != "POST":  # other methods are for sessions
             raise method_not_allowed(scope["method"], scope["path"], ["POST"])
         if not self.settings.enabled:
             raise no_index()
@@ -70,7 +70,7 @@ class Mcp:
         def made() -> "StreamableHTTPSessionManager":
             from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-            # `auth` has checked the caller and the origin.
+            # `auth` has checked caller and origin.
             return StreamableHTTPSessionManager(
                 server(self.knowledge, self.settings, _rights),
                 stateless=True,
@@ -86,7 +86,7 @@ class Mcp:
 
 
 def _received(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that returns the unpacked body first."""
+    """A `receive` that first returns the unpacked body."""
     waiting = [body]
 
     async def unpacked() -> Message:
@@ -98,7 +98,7 @@ def _received(body: bytes, receive: Receive) -> Receive:
 def server(
     knowledge: Knowledge, settings: RetrievalSettings, rights: "Callable[[ServerRequestContext[Any, Any]], Rights]"
 ) -> "Server[Any]":
-    """The server of the tools; rights: of a request's caller. Raises ApiError for a caller without rights."""
+    """The tools' server. rights: finds a caller's rights, or raises ApiError."""
     from mcp import types
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError
@@ -109,7 +109,7 @@ def server(
 
     async def list_tools(context: "ServerRequestContext[Any, Any]", _params: object) -> types.ListToolsResult:
         names: list[str] = []
-        with suppress(ApiError, RetrievalError, TimeoutError):  # the tools are listed also without an index
+        with suppress(ApiError, RetrievalError, TimeoutError):  # tools are listed even without an index
             async with asyncio.timeout(settings.deadline_s):
                 names = await tools.readable(rights(context))
         reading = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -149,7 +149,7 @@ def server(
 
 def _rights(context: "ServerRequestContext[Any, Any]") -> Rights:
     request = context.request
-    assert request is not None  # over HTTP always present
+    assert request is not None  # always present over HTTP
     return exchange_of(request.scope).rights
 
 

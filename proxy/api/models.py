@@ -1,10 +1,9 @@
-"""GET /v1/models and GET /v1/models/NAME: the models that the caller may call.
+"""GET /v1/models and GET /v1/models/NAME: models that the caller may use.
 
-Models named in the settings come first, then the models listed by upstreams behind patterns. Each upstream has a time
-limit; the models of an upstream without a list are left out. GET /v1/models/NAME answers for exactly the listed models,
-with the upstream's own object where the upstream has an object, and takes the prefixes rage/SET/, raw/ and
-rag/COLLECTION/, too.
-A failed lookup is a 502 or 504, never a 404: a program takes a 404 for "no such model".
+Models named in the settings come first, then those listed by upstreams behind patterns. Each upstream has a time limit;
+if it gives no list, its models are left out. GET /v1/models/NAME answers for exactly those, with the upstream's own
+object if it has one, and takes prefixes rage/SET/, raw/ and rag/COLLECTION/, too.
+A failed lookup is a 502 or 504, never a 404, which programs take for "no such model".
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from proxy.exchange import exchange_of
 from proxy.model_calls import NoAnswer, find_model, list_models
 from proxy.upstream.routes import Routes
 
-_WITHIN_S = 5.0  # a chat program waits for the list when starting
+_WITHIN_S = 5.0  # chat programs wait for the list when they start
 _TIMEOUT = "upstream_timeout"
 
 Row = Mapping[str, Any]
@@ -33,24 +32,24 @@ CheckSets = Callable[[Sequence[str], Rights], object]
 
 @dataclass(eq=False, repr=False)
 class Models:
-    """The answers of both paths."""
+    """Answers for both paths."""
 
     routes: Routes
     upstream: App
-    check_collections: CheckCollections  # raises ApiError if a collection is missing or not readable
+    check_collections: CheckCollections  # raises ApiError if one is missing or not readable
     _: KW_ONLY
-    check_sets: CheckSets | None = None  # the same for action sets; None: the gateway has no action sets
+    check_sets: CheckSets | None = None  # the same for action sets; None: there are none
     within_s: float = _WITHIN_S
 
     async def list(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """All models. Where all models belong to one upstream, the upstream's answer unchanged, errors included."""
+        """All models. If they all belong to one upstream, its answer unchanged, errors included."""
         exchange, listers = exchange_of(scope), self.routes.listers()
         rights = exchange.rights
         names = self.routes.names(rights)
         exchange.patterns = self.routes.patterns(rights)
         if not names and rights.models.all and listers == [self.routes.row_of("")]:
             exchange.target, exchange.body = listers[0], b""
-            await self.upstream({**scope, "method": "GET"}, receive, send)  # the server leaves out the body for HEAD
+            await self.upstream({**scope, "method": "GET"}, receive, send)  # for HEAD, the server leaves out the body
             return
         rows: dict[str, Row] = {name: _described(name) for name in sorted(names)}
         if rights.models.patterns:
@@ -63,7 +62,7 @@ class Models:
         await send_json(send, 200, orjson.dumps({"object": "list", "data": list(rows.values())}))
 
     async def one(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """A model of the list. Raises ApiError 404 (no such model, collection or set), 502, 504 (the lookup failed)."""
+        """One listed model. Raises ApiError 404 (no such model, collection or set), 502, 504 (the lookup failed)."""
         exchange, asked = exchange_of(scope), scope["path_params"]["name"]
         rest, sets = (asked, "") if self.check_sets is None else split_sets(asked)
         name, _, prefix = split_model(rest)
@@ -87,9 +86,9 @@ class Models:
         await send_json(send, 200, found)
 
     async def _looked_up(self, target: Target, scope: Scope, *, required: bool) -> bytes | None:
-        """The upstream's own object of the target's model, in JSON; None: no such model.
+        """The upstream's own JSON object for the target's model; None: no such model.
 
-        required: without an answer of the upstream nothing is known of the model. Raises ApiError 502, 504.
+        required: without the upstream's answer, nothing is known about the model. Raises ApiError 502, 504.
         """
         exchange = exchange_of(scope)
         try:
@@ -106,7 +105,7 @@ class Models:
         raise upstream_error(status, message, code)
 
     async def _behind(self, row: Target, scope: Scope) -> dict[str, Row]:
-        """The models listed by a pattern's upstream, routed by the pattern and allowed to the caller."""
+        """Models listed by a pattern's upstream, if the pattern routes them and the caller may use them."""
         exchange = exchange_of(scope)
         try:
             async with asyncio.timeout(self.within_s):
@@ -119,7 +118,7 @@ class Models:
 
 
 def _not_listed(name: str, pattern: str, target: Target) -> ApiError:
-    """The 404 for a name that only a pattern matches."""
+    """A 404 for a name that only a pattern matches."""
     if target.lane == "relay" and target.model == name:
         message = f"The upstream of {pattern!r} has no model {name!r}: GET /v1/models lists the models."
     else:
@@ -134,5 +133,5 @@ def _described(name: str) -> Row:
 
 
 def _public(error: str) -> str:
-    """An error of the log without the address of the upstream."""
+    """A logged error without the upstream's address."""
     return error.partition(":")[0]

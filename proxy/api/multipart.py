@@ -1,23 +1,23 @@
-"""The parts of a form (multipart/form-data), as the parser finds them."""
+"""A form's parts (multipart/form-data), as the parser finds them."""
 
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-MAX_CONTENT_TYPE_BYTES = 1000  # of a form: 60 KB of semicolons take 40 ms to read
+MAX_CONTENT_TYPE_BYTES = 1000  # of a form: 60 KB of semicolons take 40 ms
 _MOST_BOUNDARY_BYTES = 70
 
 
 def boundary_of(content_type: bytes) -> bytes:
-    """The boundary in the type of a form; b"" for none, or for one longer than the standard allows."""
+    """The boundary in a form's type; b"" if there is none, or one longer than the standard allows."""
     boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
     return boundary if len(boundary) <= _MOST_BOUNDARY_BYTES else b""
 
 
 class PartReader:
-    """Reads the headers of each part; a subclass reads what the part is and what it holds."""
+    """Reads each part's headers; a subclass reads what it is and holds."""
 
     def __init__(self, boundary: bytes) -> None:
-        self.headers: list[tuple[bytes, bytes]] = []  # of the part, names in small letters
-        self.whole = False  # the end of the form was read
+        self.headers: list[tuple[bytes, bytes]] = []  # of the part, names in lower case
+        self.whole = False  # the form's end was read
         self._name = self._value = b""
         self.parser = MultipartParser(
             boundary,

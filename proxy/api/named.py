@@ -1,6 +1,6 @@
-"""The model named in the body of a listed path, in JSON or in a form, and the body with the name replaced.
+"""The model named in a listed path's body, JSON or a form, and the body with that name replaced.
 
-The upstream must read the checked model: a body that two parsers could read differently is refused.
+The upstream must read the model that we checked: a body that two parsers could read differently is refused.
 """
 
 import re
@@ -18,11 +18,11 @@ from proxy.asgi import Scope
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import MAX_MODEL_CHARS, JsonBody
 
-_MULTIPART = b"multipart/"  # some form parsers accept any of the names
+_MULTIPART = b"multipart/"  # some form parsers accept any of these
 _URL_ENCODED = b"application/x-www-form-urlencoded"
 _MOST_PARTS = 1000
-# How an object of names begins, in UTF-8, 16 or 32. Some readers take one from bytes that are no JSON: they stop at its
-# end, guess the encoding, take NaN or a broken letter.
+# How an object with names begins, in UTF-8, 16 or 32. Some readers find one in bytes that are not JSON: they stop at
+# its end, guess its encoding, accept NaN or a broken letter.
 _OBJECT = re.compile(rb'[\s\0\xef\xbb\xbf\xfe\xff]*+\{[\s\0]*+"')
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(rb";\s*name(\*?)\s*=", re.IGNORECASE)
@@ -32,17 +32,17 @@ _NAME = re.compile(rb";\s*name(\*?)\s*=", re.IGNORECASE)
 class Named:
     """A body with its model."""
 
-    model: str  # as the client wrote the name; "": none
-    renamed: Callable[[str], bytes]  # the bytes for the upstream, by the upstream's name of the model
+    model: str  # as the client wrote it; "": none
+    renamed: Callable[[str], bytes]  # the bytes for an upstream, given its name for the model
     fields: Mapping[str, Any]  # of JSON
 
 
 def named_in(scope: Scope, raw: bytes) -> Named:
-    """The model in the body of a relayed path; "" without a model.
+    """The model in a relayed body; "" without one.
 
-    JSON is parsed whatever the content type: some upstreams read JSON without a look at the type.
-    Raises ApiError 400: a model given twice or unreadable; invalid JSON with a JSON type or without a type, or in a
-    body that begins like an object.
+    JSON is parsed whatever its content type: some upstreams do not look at that.
+    Raises ApiError 400: a model given twice or unreadable; invalid JSON with a JSON type or none, or in a body that
+    begins like an object.
     """
     types = [value for name, value in scope["headers"] if name == b"content-type"]
     if raw and len(types) > 1:
@@ -51,7 +51,7 @@ def named_in(scope: Scope, raw: bytes) -> Named:
     body: JsonBody | None = None
     if raw and b"," in media:
         raise ApiError(400, "The content-type header names two types: send one.", code="conflicting_header")
-    if raw and media == _URL_ENCODED:  # a body valid as JSON, too, may name another model in the JSON
+    if raw and media == _URL_ENCODED:  # it may also be valid JSON that names another model
         message = "URL-encoded forms are not relayed: send application/json or multipart/form-data."
         raise ApiError(415, message, code="unsupported_content_type")
     if media.startswith(_MULTIPART) and raw:
@@ -66,12 +66,12 @@ def named_in(scope: Scope, raw: bytes) -> Named:
 
 
 def in_json(body: JsonBody) -> Named:
-    """The model of a JSON body. Raises ApiError 400 for a body without a model."""
+    """A JSON body's model. Raises ApiError 400 if it has none."""
     return Named(body.model(), lambda model: body.edited(model=model, without_rag=True), body.fields)
 
 
 def _json_of(raw: bytes, *, said: bool) -> JsonBody | None:
-    """The object; None for other JSON, and for other content with another type."""
+    """The object; None for other JSON, or for other content with another type."""
     try:
         return JsonBody.parse(raw)
     except ApiError as error:
@@ -94,7 +94,7 @@ def _in_form(raw: bytes, content_type: bytes) -> Named | None:
         raise _unreadable("it does not keep to the format") from error
     if not found.whole:
         raise _unreadable("it is cut off")
-    if raw.count(b"--" + boundary) != found.parts + 1:  # some readers go on behind the end
+    if raw.count(b"--" + boundary) != found.parts + 1:  # some readers go on past the end
         raise _unreadable("its boundary stands within a part, or behind the end")
     if found.model is None:
         return None
@@ -113,7 +113,7 @@ def _in_form(raw: bytes, content_type: bytes) -> Named | None:
 
 
 class _Fields(PartReader):
-    """Finds the field `model` among the parts of a form."""
+    """Finds the field `model` among a form's parts."""
 
     def __init__(self, boundary: bytes, raw: bytes) -> None:
         super().__init__(boundary)
@@ -163,7 +163,7 @@ class _Fields(PartReader):
 
 
 def _read_name(name: bytes) -> str:
-    """A part's name as the most lenient readers take the name: "Model", "model[]", "mod%65l", "mod\\el", "'model'"."""
+    """A part's name as the most lenient readers take it: "Model", "model[]", "mod%65l", "mod\\el", "'model'"."""
     text = unquote_to_bytes(name.partition(b"[")[0].replace(b"\\", b"")).decode("utf-8", "replace")
     letters = "".join(each for each in unicodedata.normalize("NFKC", text) if unicodedata.category(each)[0] != "C")
     return letters.strip(" '\"").casefold()

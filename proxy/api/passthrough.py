@@ -1,8 +1,8 @@
-"""Relayed paths under /v1: never augmented, with the key's rights, to the upstream of the model.
+"""Relayed paths under /v1: never augmented; with the key's rights, to the model's upstream.
 
-The body names the model, in JSON or as a field of a form; else the query; else, on a path of `upstream.paths`, the
-setting. Without any model, the request goes to the row `*` or the only upstream of the relay lane, and the key needs
-the right to every model. The upstream reads the checked model.
+The body names the model, in JSON or as a form field; else the query; else, on a path in `upstream.paths`, that setting.
+Without any model, a request goes to row `*` or to the relay's only upstream, and its key needs a right to every model.
+The upstream reads the model that we checked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +25,13 @@ from proxy.exchange import Exchange, ModelCall, exchange_of, one_call
 from proxy.query import check_models, models_in
 from proxy.upstream.routes import ANY_MODEL, Routes
 
-# listed: by the settings. named: WITH_MODEL. call: MODEL_CALLS. account: ACCOUNT. stored: of a stored response.
+# listed: in the settings. named: WITH_MODEL. call: MODEL_CALLS. account: ACCOUNT. stored: a stored response.
 Kind = Literal["listed", "named", "call", "account", "stored"]
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
 def relayed_kind(path: str) -> Kind | None:
-    """The kind of a path that is relayed without a row in `upstream.paths`; None: another path."""
+    """The kind of a path that is relayed without being in `upstream.paths`; None: another path."""
     if path in WITH_MODEL:
         return "named"
     if covered(path, MODEL_CALLS):
@@ -43,19 +43,19 @@ def relayed_kind(path: str) -> Kind | None:
 
 @dataclass(eq=False, repr=False)
 class Passthrough:
-    """The relayed paths: by default (`relayed_kind`), and by the `upstream.paths` setting."""
+    """Paths relayed by default (`relayed_kind`), or by setting `upstream.paths`."""
 
     upstream: App
     _: KW_ONLY
     routes: Routes
-    paths: Mapping[str, str]  # listed path -> the model for requests without a model
+    paths: Mapping[str, str]  # listed path -> model for requests without one
     max_body_bytes: int
-    action_sets: bool = False  # whether a model may name action sets
-    # Called with the key and the id of a response or conversation that the client deletes.
+    action_sets: bool = False  # whether a model name may name action sets
+    # Called with key and id when a client deletes a response or conversation.
     forget: Callable[[str, str], None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, _send: Send) -> ModelCall:
-        """Prepare the call of the upstream: the target and body of the exchange. Raises ApiError."""
+        """Prepare the upstream call: set the exchange's target and body. Raises ApiError."""
         exchange, path = exchange_of(scope), scope["path"]
         listed, asked = self._listed(path), models_in(scope["query_string"])
         kind = "listed" if listed is not None else relayed_kind(path)
@@ -79,7 +79,7 @@ class Passthrough:
         name = named.model or beside
         model, _, _ = split_model(split_sets(name)[0] if self.action_sets else name)
         exchange.model = model or ANY_MODEL
-        # The upstream reads no model, and may call a model that was not checked.
+        # The upstream reads no model, and may call one that was not checked.
         if not named.model and not exchange.rights.models.all and (kind in ("call", "account") or not model):
             raise forbidden(
                 f"{path} names no model, and this key may not call every model: {_how_to_name(path)}.", "model"
@@ -91,13 +91,13 @@ class Passthrough:
         return one_call(self.upstream)
 
     def _listed(self, path: str) -> str | None:
-        """The model for a listed path or one below it."""
+        """The model for a listed path, or for one below it."""
         return next((model for listed, model in self.paths.items() if covers(listed, path)), None)
 
     def _target(self, model: str, exchange: Exchange, path: str, asked: Sequence[str]) -> Target:
-        """Set the target of the exchange. Raises ApiError 400, 404.
+        """Set the exchange's target. Raises ApiError 400, 404.
 
-        model: "" for a request without a model. asked: the models in the query.
+        model: "" if the request has none. asked: models in its query.
         """
         target = self.routes.resolve(model, exchange.rights) if model else self.routes.without_model()
         if target is None:
@@ -117,7 +117,7 @@ class Passthrough:
 
 
 def _check(scope: Scope, exchange: Exchange, kind: Kind | None) -> None:
-    """Refuse a request by the head, on a path that is relayed by default. Raises ApiError 403, 405, 415."""
+    """Refuse a request by its head, on a path relayed by default. Raises ApiError 403, 405, 415."""
     path, method = scope["path"], scope["method"]
     methods = ("POST",) if kind == "named" else stored_methods(path) if kind == "stored" else _METHODS
     if method not in methods:
@@ -131,7 +131,7 @@ def _check(scope: Scope, exchange: Exchange, kind: Kind | None) -> None:
             "model",
         )
     if kind in ("account", "stored"):
-        exchange.tokens = Tokens(0, 0)  # a stored response was counted when the model was called
+        exchange.tokens = Tokens(0, 0)  # counted already, when the model was called
 
 
 def _how_to_name(path: str) -> str:

@@ -1,8 +1,8 @@
-"""The form of a path: a path as clients of other servers write the path becomes the served path.
+"""Turns a path as clients of other servers write it into the path that we serve.
 
 A base_url may lack /v1, hold /v1 twice or end in a slash, and Azure's clients write
-/openai/deployments/NAME/chat/completions. All parts of the gateway see the served path alone: rights, limits, the
-search for a route and the address at the upstream never read two spellings of a path.
+/openai/deployments/NAME/chat/completions. All parts of the gateway see only the served path: rights, limits, routing
+and upstream addresses never read two spellings.
 """
 
 import re
@@ -14,14 +14,14 @@ from proxy.body import DEPLOYMENT
 from proxy.dialects.messages import COUNT_PATH
 from proxy.dialects.paths import BY_PATH
 
-# Relayed to the upstream of the model in the body, which must name a model.
+# Relayed to the upstream of the model that the body must name.
 WITH_MODEL = ("/v1/embeddings", "/v1/completions")
-# These paths and all paths below are relayed: calls of one model.
+# These and all paths below are relayed: calls of one model.
 MODEL_CALLS = (
     "/v1/audio", "/v1/images", "/v1/moderations", "/v1/rerank", "/v1/score", "/v1/responses/compact",
     "/v1/responses/input_tokens",
 )  # fmt: skip
-# These, too: objects of the upstream's whole account, and work with the objects.
+# These, too: objects in an upstream's whole account, and work with them.
 ACCOUNT = (
     "/v1/assistants", "/v1/batches", "/v1/containers", "/v1/conversations", "/v1/evals", "/v1/fine_tuning",
     "/v1/messages/batches", "/v1/threads", "/v1/uploads", "/v1/videos",
@@ -40,15 +40,15 @@ _AZURES_VERSION = b"api-version"
 
 
 def covered(path: str, paths: Iterable[str]) -> bool:
-    """Whether the path is one of the paths, or below."""
+    """Whether the path is one of `paths`, or below one."""
     return any(covers(each, path) for each in paths)
 
 
 def canonical(path: str) -> tuple[str, str]:
-    """(the served path, the deployment in a path of Azure's form or "").
+    """(served path, deployment in a path of Azure's form or "").
 
-    Only paths of OpenAI's and Anthropic's APIs change. Behind the name of a section a path keeps each character, unless
-    the path without empty segments is a served path: the name of a file or a model may hold slashes.
+    Only paths of OpenAI's and Anthropic's APIs change. After its section name, a path keeps each character, unless it
+    is a served path once empty segments are removed: file and model names may hold slashes.
     """
     found = _PREFIX.match(path)
     rest = path[found.end() :] if found else ""
@@ -62,7 +62,7 @@ def canonical(path: str) -> tuple[str, str]:
 
 
 def rewrite(scope: Scope) -> None:
-    """Give a request the served path."""
+    """Give a request its served path."""
     path, deployment = canonical(scope["path"])
     if path == scope["path"]:
         return
@@ -75,15 +75,13 @@ def rewrite(scope: Scope) -> None:
 
 
 def _encoded(raw: bytes, path: str) -> bytes:
-    """The served path with the client's percent-encoding, where the encoded path has the same form."""
+    """The served path with the client's percent-encoding, if the encoded path has the same form."""
     found = canonical(raw.decode("latin-1"))[0]
     return found.encode("ascii") if found.isascii() and unquote(found) == path else quote(path).encode("ascii")
 
 
 def _from_azure(scope: Scope) -> None:
-    """Give a request of Azure's client the key in `Authorization`, and no version: an upstream of Azure's has a version
-    in `api_base`.
-    """
+    """Move an Azure client's key to `Authorization`, and drop its version: Azure upstreams have one in `api_base`."""
     headers, pairs = scope["headers"], scope["query_string"].split(b"&")
     keys = [value for name, value in headers if name == _AZURES_KEY]
     if len(keys) == 1 and not any(name == b"authorization" for name, _ in headers):

@@ -1,7 +1,7 @@
 """The MCP tools `search` and `fetch`, within the caller's rights.
 
-Names, required arguments and answer fields follow OpenAI's connectors, so a chat program written for the connectors
-needs no setting. A model reads the texts: the texts are quoted like the passages of a chat.
+Names, required arguments and answer fields follow OpenAI's connectors, so chat programs written for those need no
+setting. A model reads the texts, so they are quoted like a chat's passages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ from proxy.dialects.quoting import quoted, quoted_label
 from retrieval.knowledge import DEFAULT_HIT_OPTIONS, Knowledge
 from retrieval.records.search import Hit, Turn
 
-_MOST_CHARS = 100_000  # of a document at once: some 25,000 tokens
-_BETWEEN = "\n\n[…]\n\n"  # passages of the same document
+_MOST_CHARS = 100_000  # of one document at a time: some 25,000 tokens
+_BETWEEN = "\n\n[…]\n\n"  # between passages of one document
 
 _FILTER = (
     'What must be true of a document, e.g. {"type": "eq", "key": "team", "value": "hr"}. Types: eq, ne, in, nin, gt, '
@@ -71,20 +71,20 @@ class _Fetched(Open, frozen=True):
 
 
 def tool_schemas() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """The schemas of arguments and answer of each tool."""
+    """Schemas for each tool's arguments and answer."""
     of = Schemas(formats=False).schema
     return {"search": (of(_Search), of(_FoundDocuments)), "fetch": (of(_Fetch), of(_Fetched))}
 
 
 @dataclass(eq=False, repr=False)
 class Tools:
-    """The answers of the tools, independent of the transport."""
+    """What the tools answer, independent of transport."""
 
     knowledge: Knowledge
     settings: RetrievalSettings
 
     async def readable(self, rights: Rights) -> list[str]:
-        """The names of the searchable collections. Raises RetrievalError."""
+        """Names of searchable collections. Raises RetrievalError."""
         return [row.name for row in await permitted.readable(self.knowledge, rights)]
 
     async def search(self, asked: Mapping[str, Any], rights: Rights) -> Open:
@@ -109,7 +109,7 @@ class Tools:
         return _FoundDocuments([_result(hits) for hits in documents.values()])
 
     async def fetch(self, asked: Mapping[str, Any], rights: Rights) -> Open:
-        """A whole document, or the next piece. Raises ApiError, RetrievalError (UnknownDocument)."""
+        """A whole document, or its next piece. Raises ApiError, RetrievalError (UnknownDocument)."""
         wanted = read_as(_Fetch, checked(asked, _Fetch.__struct_fields__))
         start = wanted.start
         found = await permitted.document(self.knowledge, wanted.id, rights)

@@ -1,4 +1,4 @@
-"""Shared by all routes: the caller's rights, the search, and the answers to errors of the index."""
+"""Shared by all routes: caller's rights, search, and answers to index errors."""
 
 import asyncio
 import contextlib
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 ACTIONS = "/v1/actions"
 _RETRY_AFTER_S = 5  # a dead index process restarts within seconds
-_WRITE_DEADLINE_S = 60.0  # the first write after a start waits for the embedder of the child process
-# The answers to errors whose message is for the client.
+_WRITE_DEADLINE_S = 60.0  # the first write after a start waits for its child's embedder
+# Answers to errors whose message is for clients.
 _ANSWERS: Mapping[type[RetrievalError], Callable[[str], ApiError]] = {
     permitted.NotThere: partial(ApiError, 404, code="collection_not_found", param="collection"),
     CollectionExists: partial(ApiError, 409, code="collection_exists", param="name"),
@@ -60,7 +60,7 @@ class Page(Open, frozen=True, tag_field="object", tag="list"):
 
     @classmethod
     def of(cls, rows: Sequence[Any], limit: int | None = None, *, after: str | None = None) -> Self:
-        """A page of the first `limit` rows. after: the id to continue from, where no further row is known."""
+        """A page with the first `limit` rows. after: the id to continue from, if no further row is known."""
         page = list(rows[:limit])
         first_id, last_id = (page[0].id, after or page[-1].id) if page else (None, after)
         return cls(first_id, last_id, len(rows) > len(page) or after is not None, data=page)  # type: ignore[call-arg]
@@ -74,7 +74,7 @@ class Deleted(Closed, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeCall(ApiCall):
-    """A request for documents, within the caller's rights."""
+    """A request for documents, within its caller's rights."""
 
     rules: "Access"
 
@@ -96,7 +96,7 @@ class KnowledgeCall(ApiCall):
         return self.rules.actions
 
     async def collection(self, name: str) -> CollectionInfo:
-        """A readable collection. Raises UnknownCollection, also for an unreadable collection."""
+        """A readable collection. Raises UnknownCollection, even if it is only unreadable."""
         rows = await permitted.readable(self.knowledge, self.rights)
         row = next((row for row in rows if row.name == name), None)
         if row is None:
@@ -112,7 +112,7 @@ class KnowledgeCall(ApiCall):
 
 @dataclass(eq=False, repr=False)
 class Access(Rules):
-    """The index, and the settings of its routes."""
+    """The index, and settings for its routes."""
 
     call: ClassVar[type[ApiCall]] = KnowledgeCall
 
@@ -141,7 +141,7 @@ class Access(Rules):
             must_write(row.name, call.rights)
 
     async def check_readable(self, names: Sequence[str], rights: Rights) -> None:
-        """Raises ApiError 404 where a collection is missing or not readable, 503. Without retrieval no name is read."""
+        """Raises ApiError 404 if a collection is missing or not readable, 503. Without retrieval, no name is read."""
         if not self.settings.enabled:
             return
         async with self.asking():
@@ -163,7 +163,7 @@ class Access(Rules):
 
 @contextlib.contextmanager
 def index_errors() -> Iterator[None]:
-    """Errors of the index as answers to a client."""
+    """Turn index errors into answers to a client."""
     try:
         yield
     except TimeoutError as error:
@@ -177,20 +177,20 @@ def index_errors() -> Iterator[None]:
     except RetrievalError as error:
         if type(error) in _ANSWERS:
             raise _ANSWERS[type(error)](f"{error}.") from error
-        if isinstance(error, UnknownCollection):  # the index's message names all collections
+        if isinstance(error, UnknownCollection):  # the index's message would name all collections
             message = "The collection has just been deleted."
             raise ApiError(404, message, code="collection_not_found", param="collection") from error
         raise _unavailable(f"{error}.") from error
 
 
 def must_write(name: str, rights: Rights) -> None:
-    """Call only for readable content: the answer reveals whether the content exists."""
+    """Call only for readable content: the answer reveals whether it exists."""
     if name not in rights.write:
         raise forbidden(f"This key may read {name!r} but not write it.", "collection")
 
 
 def must_make(name: str, rights: Rights) -> None:
-    """Call before looking the content up: the answer must not reveal whether the content exists."""
+    """Call before looking content up: the answer must not reveal whether it exists."""
     if is_reserved(name):
         raise invalid(f"{name!r} is the gateway's own collection: choose another name", "name")
     if name not in rights.write or name not in rights.read:

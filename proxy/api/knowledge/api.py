@@ -14,12 +14,12 @@ class KnowledgeApi(Access):
     """All routes."""
 
     def routes(self, *, relayed: Collection[str]) -> list[Route]:
-        """relayed: paths relayed to an upstream, with all paths below: OpenAI's dialect may be relayed."""
+        """relayed: paths relayed to an upstream, with all below: OpenAI's dialect may be relayed."""
         more: list[object] = []
         if self.actions is None:
             relayed = {*relayed, ACTIONS}
         elif ACTIONS not in relayed:
-            from proxy.api.knowledge import action_sets  # 25 MB and 0.3 s, for a gateway with APIs alone
+            from proxy.api.knowledge import action_sets  # 25 MB and 0.3 s, only for gateways with APIs
 
             more = [action_sets]
         more += [] if files.PATH in relayed else [files]

@@ -1,6 +1,6 @@
-"""The files of OpenAI's vector stores: documents of a collection, and files waiting to become documents.
+"""Files in OpenAI's vector stores: a collection's documents, and files waiting to become documents.
 
-A job makes a document of an attached file, with the file's id as key. Other documents are shown by document id.
+A job turns an attached file into a document, with the file's id as key. Other documents are shown by their own id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ Status = Literal["in_progress", "completed", "failed", "cancelled"]
 STORE = "/v1/vector_stores/{name}"
 _FILE, _BATCH = STORE + "/files/{id}", STORE + "/file_batches/{id}"
 _MOST_FILES = 2000  # in a batch
-_STATUS: Mapping[str, Status] = {  # of a document or a job; any other state: completed
+_STATUS: Mapping[str, Status] = {  # for a document or a job; any other state: completed
     "waiting": "in_progress",
     "queued": "in_progress",
     "running": "in_progress",
@@ -126,9 +126,9 @@ class _BatchFilesQuery(_StoreFilesQuery, frozen=True):
 
 
 async def given_files(files: Sequence[Mapping[str, Any]], call: KnowledgeCall) -> list[DocumentInput]:
-    """Documents of the caller's files: `file_id` and `attributes` of each.
+    """Documents made from the caller's files, each with `file_id` and `attributes`.
 
-    Raises UnknownFile for a missing file and for the file of another caller.
+    Raises UnknownFile if a file is missing or belongs to another caller.
     """
     ids = [one["file_id"] for one in files]
     if not 1 <= len(ids) <= _MOST_FILES:
@@ -165,7 +165,7 @@ async def read_store_file(call: KnowledgeCall) -> StoreFile:
 async def describe_store_file(call: KnowledgeCall, body: _Described) -> StoreFile:
     """Replace the attributes.
 
-    The document is written again, so the file must still exist.
+    The document is written again, so its file must still exist.
     """
     async with call.rules.asking():
         groups = (await _document(call)).info.groups
@@ -198,7 +198,7 @@ async def read_store_file_content(call: KnowledgeCall) -> StoreFileText:
 async def list_store_files(call: KnowledgeCall, query: _StoreFilesQuery) -> StoreFilePage:
     """Documents, and attached files that wait, failed or were cancelled.
 
-    The unfinished attachments come first, then the documents by id.
+    Unfinished attachments come first, then documents by id.
     """
     limit, wanted, after = query.limit, query.filter or "", query.after or ""
     if wanted not in ("", *get_args(Status)):
@@ -219,7 +219,7 @@ async def list_store_files(call: KnowledgeCall, query: _StoreFilesQuery) -> Stor
 
 
 async def _document(call: KnowledgeCall) -> FullDocument:
-    """The document whose id, or whose file's id, is in the path. Raises UnknownFile."""
+    """The document that the path names, by its own id or its file's. Raises UnknownFile."""
     id = call.path["id"]
     try:
         found = await permitted.document(call.knowledge, await _id(id, call), call.rights)
@@ -231,7 +231,7 @@ async def _document(call: KnowledgeCall) -> FullDocument:
 
 
 async def _id(id: str, call: KnowledgeCall) -> str:
-    """The document id; an id other than a file id is already a document id."""
+    """The document id; whatever is not a file id already is one."""
     if not id.startswith(FILE_ID_PREFIX):
         return id
     try:
@@ -280,7 +280,7 @@ async def list_batch_files(call: KnowledgeCall, query: _BatchFilesQuery) -> Stor
 
 
 def rows_after(after: str | None, rows: list[_T], ids: Sequence[str]) -> list[_T]:
-    """The rows behind the row of an id; all rows for an unknown id."""
+    """Rows that follow an id's row; all rows for an unknown id."""
     return rows[ids.index(after) + 1 :] if after in ids else rows
 
 
@@ -291,7 +291,7 @@ def check_chunking(strategy: Mapping[str, Any] | None) -> None:
 
 
 def counts_of(states: Mapping[str, int]) -> FileCounts:
-    """OpenAI's counts of documents by state."""
+    """OpenAI's document counts, by state."""
     counts = dict.fromkeys(get_args(Status), 0)
     for state, count in states.items():
         counts[_STATUS.get(state, "completed")] += count
@@ -312,7 +312,7 @@ def _waiting_row(one: UnfinishedAttachment) -> StoreFile:
 
 
 def file_id(document: str, key: str) -> str:
-    """A document's id in OpenAI's dialect: the id of the document's file, if any."""
+    """A document's id in OpenAI's dialect: its file's id, if it has one."""
     return key if key.startswith(FILE_ID_PREFIX) else document
 
 

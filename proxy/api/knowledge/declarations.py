@@ -1,8 +1,8 @@
-"""Operations by declaration: what the OpenAPI document tells about a handler stands at the handler.
+"""Declares operations: what the OpenAPI document says about a handler is written at the handler.
 
-The decorator names method and path. The annotations of `query`, `body` and the answer are the types, the first line of
-the docstring is the summary, and the function's name the `operationId`. `endpoint` reads requests by the declaration.
-A Struct whose name begins with _ is written out where it is used; others are named schemas.
+The decorator names method and path. Annotations of `query`, `body` and the answer are its types, a docstring's first
+line is the summary, and the function's name is the `operationId`. `endpoint` reads requests by this declaration. A
+Struct whose name begins with _ is written out where it is used; others are named schemas.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,31 +29,31 @@ class Closed(Open, frozen=True, forbid_unknown_fields=True):
 
 
 class Declaration(Struct, frozen=True):
-    """An operation of the API."""
+    """One API operation."""
 
     method: str
     path: str
     tag: str
-    gives: Mapping[int, tuple[Any, str]]  # status -> type and description of the answer; first the status by default
-    media: str = "application/json"  # of the answers
+    gives: Mapping[int, tuple[Any, str]]  # status -> an answer's type and description; the default status comes first
+    media: str = "application/json"  # of answers
     right: Literal["", "read", "write"] = ""  # to the collection in the path
     query: type[Struct] | None = None
-    body: Any = None  # the type of the JSON; None: no body
-    raw: bool = False  # the handler gets the fields of the JSON, without a check of the values
+    body: Any = None  # the JSON's type; None: no body
+    raw: bool = False  # the handler gets the JSON's fields, with values unchecked
     form: type[Struct] | None = None
-    told: Mapping[str, Any] = {}  # further words about the body
-    words: str = ""  # the description of the operation
-    writing: bool = False  # has the deadline of writes
-    slow: bool = False  # has deadlines of its own
-    streams: bool = False  # the handler sends the answer itself
+    told: Mapping[str, Any] = {}  # more words about the body
+    words: str = ""  # the operation's description
+    writing: bool = False  # has the deadline for writes
+    slow: bool = False  # has its own deadlines
+    streams: bool = False  # the handler itself sends the answer
 
 
 def operation(
     route: str, tag: str, text: str, *, gives: Any = None, status: int = 200, also: Any = None, **more: Any
 ) -> Callable[[_F], _F]:
-    """Declares a handler. route: method and path. gives: a type in place of the annotation.
+    """Declares a handler. route: method and path. gives: a type instead of the annotation.
 
-    text: describes the answer. also: status -> type and description, of other answers. more: as in `Declaration`.
+    text: describes the answer. also: status -> type and description of other answers. more: as in `Declaration`.
     """
     method, path = route.split()
 
@@ -74,14 +74,14 @@ def operation(
 
 
 def declared_in(owner: type | ModuleType) -> Iterator[tuple[str, Declaration]]:
-    """The name and the declaration of each handler of a class or a module."""
+    """Name and declaration of each handler in a class or a module."""
     for name, handler in vars(owner).items():
         if declaration := getattr(handler, "declaration", None):
             yield name, declaration
 
 
 def handlers_of(*owners: object) -> dict[str, dict[str, tuple[Declaration, Callable[..., Any]]]]:
-    """Path -> method -> the declaration and the handler, for all handlers of modules and objects."""
+    """Path -> method -> declaration and handler, for all handlers in modules and objects."""
     found: dict[str, dict[str, tuple[Declaration, Callable[..., Any]]]] = {}
     for owner in owners:
         for name, declared in declared_in(owner if isinstance(owner, ModuleType) else type(owner)):
@@ -90,35 +90,35 @@ def handlers_of(*owners: object) -> dict[str, dict[str, tuple[Declaration, Calla
 
 
 def doc(text: str) -> Meta:
-    """The description of a type."""
+    """A type's description."""
     return Meta(description=text)
 
 
 def must(be: str) -> Meta:
-    """What a value must be, for the text of an error."""
+    """What a value must be, for an error text."""
     return Meta(extra_json_schema={"$must": be})
 
 
 class NamedType(Struct, frozen=True):
-    """What the document tells about a named type that is not a Struct."""
+    """What the document says about a named type that is not a Struct."""
 
     text: str
-    one_of: Sequence[Any]  # types in place of its own
-    schema: Mapping[str, Any]  # beside its own
+    one_of: Sequence[Any]  # types instead of its own
+    schema: Mapping[str, Any]  # added to its own
 
 
 NAMED: dict[str, NamedType] = {}
 
 
 def named(name: str, text: str = "", one_of: Sequence[Any] = (), **schema: Any) -> Meta:
-    """A type that is a named schema of the document; of the name alone in a type that contains itself."""
+    """A type that becomes a named schema in the document; if it contains itself, give only its name inside."""
     if name not in NAMED or one_of:
         NAMED[name] = NamedType(text, one_of, schema)
     return Meta(extra_json_schema={"$named": name})
 
 
 def choices_of(kind: Any) -> Iterator[tuple[Any, ...]]:
-    """The values of each Literal in a type, in their order, which msgspec's schemas lose."""
+    """Values of each Literal in a type, in their order, which msgspec's schemas lose."""
     if get_origin(kind) is Literal:
         yield get_args(kind)
     elif isinstance(kind, type) and issubclass(kind, Struct):

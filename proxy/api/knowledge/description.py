@@ -1,6 +1,6 @@
-"""The OpenAPI document of all paths answered by the gateway, at /v1/knowledge/openapi.json.
+"""The OpenAPI document for all paths that we answer ourselves, at /v1/knowledge/openapi.json.
 
-Written from the declarations of the handlers, when first asked for.
+Written from the handlers' declarations when first asked for.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from proxy.asgi import covers
 
 PATH = "/v1/knowledge/openapi.json"
 _REFUSED = {"$ref": "#/components/responses/RefusedResponse"}
-_PARAMETERS = {  # of paths
+_PARAMETERS = {  # in paths
     "name": "The collection",
     "set": "The name of an action set",
     "operation": "The operation's id",
@@ -72,7 +72,7 @@ class Description:
     """Serves the OpenAPI document."""
 
     def __init__(self, relayed: Collection[str]) -> None:
-        """relayed: paths that are not the gateway's, with all paths below."""
+        """relayed: paths that are not ours, with all below."""
         self._relayed = tuple(relayed)
 
     @operation(f"GET {PATH}", "collections", "OpenAPI 3.1")
@@ -149,7 +149,7 @@ def _operation(handler: str, summary: str, declared: Declaration, schemas: "Sche
 
 
 def _parameters(path: str) -> Iterator[dict[str, Any]]:
-    """The parameters in a path."""
+    """A path's parameters."""
     for name in re.findall(r"{(\w+)}", path):
         start = path[: path.index(f"{{{name}}}") + len(name) + 2]
         text = _PARAMETERS.get(start, _PARAMETERS.get(name))

@@ -1,4 +1,4 @@
-"""Collections and documents: made, listed, read, exported, deleted."""
+"""Makes, lists, reads, exports and deletes collections and documents."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -21,7 +21,7 @@ from retrieval.records.filters import Filter, filter_of, matches
 
 _MOST_LISTED = 1000
 _LISTED = 100
-_MOST_PAGES = 20  # searched per answer; a filter with few matches continues on the next page
+_MOST_PAGES = 20  # per answer; a filter with few matches continues on the next one
 _BY_ID = "/v1/knowledge/documents/{id}"
 
 
@@ -139,7 +139,7 @@ async def delete_document_by_key(call: KnowledgeCall) -> Deleted:
 
 
 async def _id(call: KnowledgeCall) -> str:
-    """The id of the document whose key is in the path."""
+    """The id for a key in the path."""
     return await call.library.find_document(call.path["name"], call.path["key"], call.rights.groups)
 
 
@@ -175,8 +175,7 @@ async def _delete(id: str, call: KnowledgeCall) -> Deleted:
 async def export_collection(call: KnowledgeCall, query: _ExportQuery, send: Send) -> None:
     """All documents with their texts, as JSON Lines.
 
-    In the order of the ids. A document replaced meanwhile is sent as the whole old or the whole new document. The
-    deadline is per document.
+    In id order. A document replaced meanwhile is sent whole, old or new. Each document has its own deadline.
     """
     page = await _listed(call, query.after or "")
     headers = [(b"content-type", b"application/jsonl")]
@@ -186,7 +185,7 @@ async def export_collection(call: KnowledgeCall, query: _ExportQuery, send: Send
             async with call.rules.asking():
                 try:
                     document = await _document(info.id, call)
-                except UnknownDocument:  # deleted after the listing
+                except UnknownDocument:  # deleted since it was listed
                     continue
             line = msgspec.json.encode(document) + b"\n"
             await send({"type": "http.response.body", "body": line, "more_body": True})
@@ -205,7 +204,7 @@ async def _document(id: str, call: KnowledgeCall) -> FullDocument:
 
 
 def _filter(text: str | None) -> Filter | None:
-    """The filter in a query string: JSON."""
+    """A query string's filter, which is JSON."""
     try:
         return filter_of(orjson.loads(text)) if text else None
     except ValueError as error:  # invalid JSON, too
@@ -217,7 +216,7 @@ def _collection(row: CollectionInfo) -> Collection:
 
 
 def _members(row: DocumentInfo, rights: Rights) -> dict[str, Any]:
-    """The members of a `Document`; groups only for callers with the right to change groups."""
+    """Members of a `Document`; groups only for callers who may change them."""
     same = ("id", "collection", "source", "title", "format", "chunks", "chars", "attributes")
     return {
         **{name: getattr(row, name) for name in same},

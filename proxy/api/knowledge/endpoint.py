@@ -1,4 +1,4 @@
-"""Routes of declared handlers: the endpoint reads what a handler declares, calls it, and sends what it returns."""
+"""Routes for declared handlers: an endpoint reads what a handler declares, calls it, and sends what it returns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ class ApiCall:
     receive: Receive
     rules: "Rules"
     exchange: Exchange
-    path: Mapping[str, str]  # the parameters in the path
+    path: Mapping[str, str]  # path parameters
 
     @property
     def rights(self) -> Rights:
@@ -34,9 +34,9 @@ class ApiCall:
 
 
 class Rules(ABC):
-    """What the operations of an API share."""
+    """What an API's operations share."""
 
-    headers: ClassVar[Headers] = []  # of all answers
+    headers: ClassVar[Headers] = []  # for all answers
     call: ClassVar[type[ApiCall]] = ApiCall
 
     @abstractmethod
@@ -44,25 +44,25 @@ class Rules(ABC):
         """Refuse a caller, or a method without a handler."""
 
     async def admit(self, call: ApiCall, *, writes: bool) -> None:
-        """Refuse a caller without the right to the collection in the path; not called without a declared `right`."""
+        """Refuse a caller without a right to the collection in the path; only called if a `right` is declared."""
         raise NotImplementedError
 
     @abstractmethod
     async def fields(self, call: ApiCall, kind: type[Struct]) -> Mapping[str, Any]:
-        """The fields of the body, all among those of `kind`, without a check of the values."""
+        """The body's fields, all among those of `kind`, with values unchecked."""
 
     @abstractmethod
     def asking(self, *, writing: bool = False, slow: bool = False) -> AbstractAsyncContextManager[None]:
-        """Errors inside as ApiErrors, within a deadline; slow: without."""
+        """Turn errors inside into ApiErrors, within a deadline; slow: without one."""
 
 
 def routes_of(rules: Rules, *owners: object) -> list[Route]:
-    """The routes of the declared handlers of all owners."""
+    """Routes for all handlers that the owners declare."""
     return [Route(path, _Endpoint(rules, handlers)) for path, handlers in handlers_of(*owners).items()]
 
 
 class _Endpoint:
-    """A route: the handler of each method, and the answer to other methods."""
+    """A route: a handler for each method, and an answer to others."""
 
     def __init__(self, rules: Rules, handlers: Mapping[str, tuple[Declaration, Callable[..., Any]]]) -> None:
         get = handlers.get("GET")

@@ -1,4 +1,4 @@
-"""OpenAI's files: kept until deletion, visible only to the team of the uploading key."""
+"""OpenAI's files: kept until deleted, visible only to the team whose key uploaded them."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ from proxy.dialects.errors import forbidden
 from retrieval.errors import UnknownFile
 from retrieval.records.files import UploadedFile
 
-PATH = "/v1/files"  # the settings may relay the path instead
+PATH = "/v1/files"  # settings may relay this path instead
 _PART_BYTES = 1 << 20
 _FILE = PATH + "/{id}"
 _PURPOSES = ("assistants", "user_data")
@@ -123,7 +123,7 @@ async def read_file_content(call: KnowledgeCall, send: Send) -> None:
 
 
 async def the_file(call: KnowledgeCall) -> UploadedFile:
-    """The file in the path. Raises UnknownFile, also for the file of another team."""
+    """The file in the path. Raises UnknownFile, even for another team's file."""
     id = call.path["id"]
     for file in await call.library.find_files([id], call.exchange.owner):
         return file

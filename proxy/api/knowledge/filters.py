@@ -1,4 +1,4 @@
-"""The types of filters and attributes, for the OpenAPI document; `retrieval` checks the values."""
+"""Types of filters and attributes, for the OpenAPI document; `retrieval` checks their values."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""Uploads as forms (multipart/form-data): files of any size go to disk while received, fields to memory."""
+"""Uploads as forms (multipart/form-data): files of any size go to disk as they arrive, fields to memory."""
 
 import asyncio
 import errno
@@ -19,9 +19,9 @@ from proxy.body import check_announced, received_parts
 from proxy.dialects.errors import ApiError
 from retrieval.index.spool import Spool
 
-BINARY = Meta(extra_json_schema={"format": "binary"})  # of a text: a file in a form
+BINARY = Meta(extra_json_schema={"format": "binary"})  # says that a text is a file in a form
 MOST_FILES = 1000  # per request
-_MOST_FIELD_BYTES = 64 * 1024  # of all fields together
+_MOST_FIELD_BYTES = 64 * 1024  # for all fields together
 _MOST_FIELDS = 100
 _SETTING = "server.max_upload_mb"
 _AT_ONCE_BYTES = 1 << 20  # collected before a write
@@ -29,24 +29,24 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UploadOptions(Struct, frozen=True):
-    """The folder and the size limit of uploads."""
+    """Folder and size limits for uploads."""
 
     data: Path
     max_file_bytes: int
-    max_bytes: int  # of a whole request
+    max_bytes: int  # for a whole request
 
 
 class File(Struct):
-    """A file of a form."""
+    """A file in a form."""
 
     field: str
-    name: str  # the client's name, without folders
-    spooled: str  # the file's name in the spool
+    name: str  # as the client names it, without folders
+    spooled: str  # its name in the spool
     bytes: int = 0
 
 
 class Form(Struct):
-    """The content of a form."""
+    """A form's content."""
 
     fields: dict[str, str] = {}
     files: list[File] = []
@@ -54,9 +54,9 @@ class Form(Struct):
 
 @asynccontextmanager
 async def received(scope: Scope, receive: Receive, options: UploadOptions) -> AsyncIterator[Form]:
-    """The form in the request's body; the files are on disk while the context lasts.
+    """The form in a request's body; its files are on disk while the context lasts.
 
-    Raises ApiError 400 (no form), 413 (too large), 415 (another type), 507 (disk full), ClientGone.
+    Raises ApiError 400 (not a form), 413 (too large), 415 (another type), 507 (disk full), ClientGone.
     """
     boundary = _boundary(scope, options)
     making = asyncio.ensure_future(asyncio.to_thread(Spool, options.data))
@@ -64,7 +64,7 @@ async def received(scope: Scope, receive: Receive, options: UploadOptions) -> As
         spool = await asyncio.shield(making)
     except OSError as error:
         raise _refused(error) from error
-    except asyncio.CancelledError:  # the thread continues; the result is dropped
+    except asyncio.CancelledError:  # the thread goes on; its result is dropped
         making.add_done_callback(_unwanted)
         raise
     try:
@@ -88,7 +88,7 @@ def _unwanted(making: "asyncio.Future[Spool]") -> None:
 
 
 class _Reading(PartReader):
-    """A form during reading."""
+    """A form while it is being read."""
 
     def __init__(self, boundary: bytes, spool: Spool, options: UploadOptions) -> None:
         super().__init__(boundary)
@@ -100,7 +100,7 @@ class _Reading(PartReader):
         self._field = bytearray()
         self._field_bytes = 0
         self._waiting: list[tuple[int, bytes]] = []  # not written yet
-        self.gathered = 0  # bytes of the fields
+        self.gathered = 0  # file bytes not written yet
 
     def feed(self, data: bytes) -> None:
         """Raises ApiError."""
@@ -110,7 +110,7 @@ class _Reading(PartReader):
             raise _no_form() from error
 
     async def flush(self) -> None:
-        """Write the collected bytes. Raises ApiError."""
+        """Write what was collected. Raises ApiError."""
         waiting, self._waiting, self.gathered = self._waiting, [], 0
 
         def write() -> None:
@@ -167,7 +167,7 @@ class _Reading(PartReader):
 
 
 def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> str | None:
-    """The file's name; None for a field. Some clients write a name with letters beyond ASCII as `filename*` alone."""
+    """The file's name; None for a field. Some clients write names beyond ASCII only as `filename*`."""
     if b"filename" in options:
         return options[b"filename"].decode("utf-8", "replace")
     if b"filename*" not in disposition.lower() or len(disposition) > MAX_CONTENT_TYPE_BYTES:
@@ -178,7 +178,7 @@ def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> str | None:
 
 
 def bare(name: str) -> str:
-    """A file's name without folders; "" for a name of folders only."""
+    """A file's name without folders; "" if it has nothing else."""
     last = re.split(r"[/\\]", name)[-1].strip()
     return "" if last in (".", "..") else last
 
@@ -186,7 +186,7 @@ def bare(name: str) -> str:
 def _boundary(scope: Scope, options: UploadOptions) -> bytes:
     if check_announced(
         scope, max_bytes=options.max_bytes, setting=_SETTING
-    ):  # unpacking needs the whole form in memory
+    ):  # unpacking would need the whole form in memory
         message = "Send files without content-encoding: forms are written to disk while they arrive."
         raise ApiError(415, message, code="unsupported_encoding")
     media, boundary = b"", b""

@@ -1,4 +1,4 @@
-"""Checks of a request: the query string and the fields of the body, by the Struct that declares them."""
+"""Checks a request's query string and body fields, by the Struct that declares them."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ _MOST_QUERY_CHARS = 20_000
 _MOST_DEPTH = 64  # lists and objects within one another
 _MOST_TOLD_CHARS = 100  # of an unknown name
 _HALVES = re.compile("[\ud800-\udfff]")
-_PLACE = re.compile(r" - at `\$\.?(.*)`$")  # of an error in msgspec's text
+_PLACE = re.compile(r" - at `\$\.?(.*)`$")  # of an error, in msgspec's text
 _MISSING = re.compile("Object missing required field `([^`]*)`")
 _S = TypeVar("_S", bound=Struct)
 
@@ -31,17 +31,17 @@ After = Annotated[str, doc("The id to continue after: a page's last_id")]
 
 
 def query_of(scope: Scope, kind: type[_S]) -> _S:
-    """The parameters of the query string. Raises ApiError 400."""
+    """Read query parameters. Raises ApiError 400."""
     asked = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     none_but(asked, kind.__struct_fields__)
     return read_as(kind, {name: clean_text(values[-1]) for name, values in asked.items()}, strict=False)
 
 
 def read_as(kind: type[_S], fields: Mapping[str, Any], *, strict: bool = True) -> _S:
-    """The fields as a Struct; null is like a field left out, and other fields are not read.
+    """Fields as a Struct; null counts as left out, and other fields are not read.
 
-    Raises ApiError 400, which says what a field must be, for the first wrong field of the Struct.
-    strict: False: the values are texts.
+    Raises ApiError 400, which says what the first wrong field must be.
+    strict: False: values are texts.
     """
     given = {name: fields[name] for name in kind.__struct_fields__ if fields.get(name) is not None}
     try:
@@ -56,7 +56,7 @@ def read_as(kind: type[_S], fields: Mapping[str, Any], *, strict: bool = True) -
 
 
 def _expected(kind: type[Struct], names: Sequence[str]) -> tuple[str, str]:
-    """The place of a value and what it must be, in words. names: the names and numbers of the place."""
+    """Where a value is and what it must be, in words. names: names and numbers that lead to it."""
     (schema,), parts = msgspec.json.schema_components([kind])
     where = ""
     for name in ["", *names]:
@@ -94,13 +94,13 @@ def checked(fields: Mapping[str, Any], names: Sequence[str], kind: str = "parame
 
 
 def clean(value: Any, name: str, depth: int = 0) -> Any:
-    """A value of a request's JSON, safe for the index: texts after `clean_text`, numbers of 64 bits.
+    """A JSON value from a request, safe for the index: texts after `clean_text`, numbers of 64 bits.
 
-    Raises ApiError 400: a larger number, a value nested too deeply. name: of the field.
+    Raises ApiError 400: a larger number, or a value nested too deeply. name: the field's.
     """
     if depth > _MOST_DEPTH:
         raise invalid(f"'{name[:_MOST_TOLD_CHARS]}' is nested deeper than {_MOST_DEPTH} levels", name)
-    if isinstance(value, str):  # keep a NUL in a document's text: the reader then recognises a binary file
+    if isinstance(value, str):  # keep NUL in a document's text: it shows a binary file
         return clean_text(value) if name != "text" else _without_halves(value)
     if isinstance(value, list):
         return [clean(item, name, depth + 1) for item in value]
@@ -112,7 +112,7 @@ def clean(value: Any, name: str, depth: int = 0) -> Any:
 
 
 def clean_text(text: str) -> str:
-    """The text with U+FFFD for characters refused by encodings or databases: half a surrogate pair, a NUL."""
+    """Put U+FFFD for what encodings or databases refuse: half a surrogate pair, a NUL."""
     return _without_halves(text).replace("\0", "\ufffd")
 
 
@@ -125,14 +125,14 @@ def _without_halves(text: str) -> str:
 
 
 def query_text(query: str) -> str:
-    """The query, which must not be blank."""
+    """A query, which must not be blank."""
     if not query.strip():
         raise invalid(f"'query' must be text of 1 to {_MOST_QUERY_CHARS} characters", "query")
     return query
 
 
 def few_names(names: Sequence[str]) -> Sequence[str]:
-    """The names of collections, which must be few and short enough for a search."""
+    """Collection names, which must be few and short enough for a search."""
     if not are_collections(names):
         most = f"at most {MAX_COLLECTIONS} names, each of at most {MAX_COLLECTION_CHARS} characters"
         raise invalid(f"'collections' must be {most}", "collections")
@@ -140,7 +140,7 @@ def few_names(names: Sequence[str]) -> Sequence[str]:
 
 
 def filter_in(value: object, name: str) -> str:
-    """The filter in a field, in the format of `View.filter`; "" without a filter."""
+    """A field's filter, in the format of `View.filter`; "" without one."""
     try:
         return "" if value is None else checked_filter(value)
     except ValueError as error:

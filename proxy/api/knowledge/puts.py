@@ -1,7 +1,7 @@
-"""Documents sent by clients, each under the client's key: the same key again replaces the document.
+"""Documents sent by clients, each under the client's key: using it again replaces the document.
 
-The answer comes after the documents are durable and searchable. A document is written completely or not at all, also
-when the client leaves before the answer.
+The answer comes once documents are durable and searchable. Each is written completely or not at all, even if the client
+leaves early.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from retrieval.records.jobs import DocumentInput, WriteResult
 
 _T = TypeVar("_T")
 _MOST_DOCUMENTS = 1000
-_MOST_NAME_CHARS = 512  # of a key, a source, a title
+_MOST_NAME_CHARS = 512  # of a key, source or title
 _DURABLE = "The document is durable and searchable; 201 for a new document"
 COLLECTION = "/v1/knowledge/collections/{name}"
 BY_KEY = COLLECTION + "/documents/{key:path}"
@@ -97,7 +97,7 @@ async def put_documents(call: KnowledgeCall, body: Annotated[Mapping[str, Any], 
 
 
 def document_of(fields: Mapping[str, Any], key: object, call: KnowledgeCall) -> DocumentInput:
-    """A document of the caller, without content, and with the metadata in the fields. Raises ApiError."""
+    """The caller's document, with metadata from the fields but without content. Raises ApiError."""
     key, said = name_of(key, "key"), read_as(_Metadata, fields)
     if said.modified_at is not None and not 0 <= said.modified_at < 1e11:
         raise invalid(f"'modified_at' must be {_TIME}", "modified_at")
@@ -116,7 +116,7 @@ def document_of(fields: Mapping[str, Any], key: object, call: KnowledgeCall) -> 
 
 
 def _given(fields: Mapping[str, Any], key: object, call: KnowledgeCall) -> DocumentInput:
-    """The document made of the fields, under the key. Raises ApiError."""
+    """A document made from the fields, under a key. Raises ApiError."""
     document, text = document_of(fields, key, call), read_as(GivenDocument, fields).text
     if not text.strip():
         raise invalid(f"'text' must be {_TEXT}", "text")
@@ -125,7 +125,7 @@ def _given(fields: Mapping[str, Any], key: object, call: KnowledgeCall) -> Docum
 
 
 def _row(row: object, place: int, call: KnowledgeCall) -> DocumentInput:
-    """A document of a list; errors name the place in the list."""
+    """A document in a list; errors name its place there."""
     param = f"documents[{place}]"
     if not isinstance(row, dict):
         raise invalid(f"'{param}' must be an object", param)

@@ -1,4 +1,4 @@
-"""The passages of a chat and the reasons: GET /v1/knowledge/receipts/{x-rag-id}."""
+"""A chat's passages and why: GET /v1/knowledge/receipts/{x-rag-id}."""
 
 import asyncio
 import re
@@ -14,7 +14,7 @@ from proxy.observe.receipts.shown import readable_receipt
 from runtime.write_behind import EVERY_S
 
 _ID = re.compile(r"rag-[0-9a-f]{24}")  # PostgreSQL takes no NUL
-_LOOKS = 3  # until another process has written the receipt
+_LOOKS = 3  # until another process has written it
 
 
 class _ReceiptTurn(Closed, frozen=True):
@@ -161,7 +161,7 @@ async def read_receipt(call: KnowledgeCall) -> Mapping[str, Any]:
     """The question of a chat, the passages found and the text shown to the model."""
     id, exchange = call.path["id"], call.exchange
     for look in range(_LOOKS):
-        if look:  # also for an existing receipt hidden from the reader: the time must not reveal the receipt
+        if look:  # also for a hidden receipt: time must not reveal that it exists
             await asyncio.sleep(EVERY_S)
         async with call.rules.asking():
             kept = await call.rules.receipts.find(id) if _ID.fullmatch(id) else None

@@ -1,7 +1,7 @@
-"""JSON Schemas of types, in the form that generators of clients read.
+"""JSON Schemas of types, in a form that client generators can read.
 
-Many cannot read an enum or a constant without a type, need a format to choose a number's type, and read a type or null
-only as a list of both. A Struct that extends another is an `allOf` of both.
+Many cannot read an enum or a constant without a type, need a format to choose a number's type, and read "a type or
+null" only as a list of both. A Struct that extends another is an `allOf` of both.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,16 +17,16 @@ _NULL = {"type": "null"}
 
 
 class Schemas:
-    """Schemas of types; the named ones are collected."""
+    """Schemas of types; named ones are collected."""
 
     def __init__(self, *, formats: bool = True) -> None:
-        """formats: with the formats of numbers."""
+        """formats: include number formats."""
         self.components: dict[str, Any] = {}
         self._formats = _FORMATS if formats else {}
         self._choices: dict[frozenset[Any], tuple[Any, ...]] = {}
 
     def content(self, media: str, kind: Any) -> dict[str, Any]:
-        """The schema of a type by media type. kind: None for bytes; or the types by media type."""
+        """A type's schema, by media type. kind: None for bytes; or types by media type."""
         kinds = kind if isinstance(kind, Mapping) else {media: kind}
         return {name: {} if one is None else {"schema": self.schema(one)} for name, one in kinds.items()}
 
@@ -38,7 +38,7 @@ class Schemas:
         return {"multipart/form-data": {"schema": schema, **encoding}}
 
     def query(self, kind: type[msgspec.Struct]) -> Iterator[dict[str, Any]]:
-        """The parameters of a query string: objects are JSON."""
+        """Query parameters; objects are JSON."""
         for name, told in self.schema(kind)["properties"].items():
             schema = _without_null(told)
             described = {"description": schema.pop("description")} if "description" in schema else {}
@@ -46,14 +46,14 @@ class Schemas:
             yield {"name": name, "in": "query", **content, **described}
 
     def schema(self, kind: Any) -> dict[str, Any]:
-        """The schema of a type."""
+        """A type's schema."""
         (schema,), parts = msgspec.json.schema_components([kind], ref_template=_SCHEMAS + "{name}")
         self._choices |= {frozenset(values): values for values in choices_of(kind)}
         written: dict[str, Any] = self._written(schema, parts)
         return written
 
     def _written(self, node: Any, parts: Mapping[str, Any]) -> Any:
-        """A node of a schema; parts: the Structs in it, by name."""
+        """One node in a schema; parts: the Structs in it, by name."""
         if isinstance(node, list):
             return [self._written(item, parts) for item in node]
         if not isinstance(node, dict):
@@ -77,7 +77,7 @@ class Schemas:
         return self._for_generators(node)
 
     def _struct(self, name: str, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """A reference to the schema of a Struct; the schema itself if the Struct has no public name."""
+        """A reference to a Struct's schema, or the schema itself if the Struct has no public name."""
         if name in self.components:
             return {"$ref": _SCHEMAS + name}
         kind = STRUCTS[name]
@@ -93,7 +93,7 @@ class Schemas:
         self.components[name] = {}
         base = kind.__base__
         if base is not None and issubclass(base, msgspec.Struct) and base.__struct_fields__ and base.__name__[0] != "_":
-            known = self.schema(base)  # only its own members stand beside those of the base
+            known = self.schema(base)  # only its own members are added to its base's
             own = [key for key in told["properties"] if key not in base.__struct_fields__ and key != "object"]
             required = [key for key in told.get("required", ()) if key in own]
             part = {"type": "object", "properties": {key: told["properties"][key] for key in own}}
@@ -104,7 +104,7 @@ class Schemas:
         return {"$ref": _SCHEMAS + name}
 
     def _for_generators(self, node: dict[str, Any]) -> dict[str, Any]:
-        """The node in the form that generators of clients read."""
+        """The node in a form that client generators can read."""
         node.pop("discriminator", None)
         union = node.get("anyOf", [])
         if len(union) == 2 and union[1] == _NULL and isinstance(union[0].get("type"), str):
@@ -118,12 +118,12 @@ class Schemas:
             if len(node["enum"]) == 1:
                 (node["const"],) = node.pop("enum")
         kind = node["type"][0] if isinstance(node.get("type"), list) else node.get("type")
-        number = self._formats.get(kind) if isinstance(kind, str) else None  # else the property "type"
+        number = self._formats.get(kind) if isinstance(kind, str) else None  # else it is a property called "type"
         return node if number is None else {"format": number, **node}
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter that may be left out."""
+    """A schema for a parameter that may be left out."""
     if isinstance(schema.get("type"), list):
         schema = {**schema, "type": schema["type"][0]}
     if "enum" in schema:

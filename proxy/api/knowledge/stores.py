@@ -1,4 +1,4 @@
-"""OpenAI's vector stores: each collection is a vector store, with the name as id."""
+"""OpenAI's vector stores: each collection is one, with its name as id."""
 
 import asyncio
 import secrets
@@ -31,9 +31,9 @@ from retrieval.knowledge import DEFAULT_HIT_OPTIONS
 from retrieval.records.documents import CollectionInfo
 from retrieval.records.search import Hit, Turn
 
-PATH = "/v1/vector_stores"  # the settings may relay the path instead
+PATH = "/v1/vector_stores"  # settings may relay this path instead
 _TAG = "vector stores"
-_MOST_QUERIES = 10  # of one search
+_MOST_QUERIES = 10  # in one search
 
 
 class VectorStore(Open, frozen=True, tag_field="object", tag="vector_store"):
@@ -61,7 +61,7 @@ _NOT_STORED = must("left out: it is not stored here")
 
 
 class _Options(Closed, frozen=True, kw_only=True):
-    """Of a store: accepted only if they are empty."""
+    """Store options, accepted only if they are empty."""
 
     chunking_strategy: Chunking = None
     metadata: Annotated[dict[str, Any], Meta(max_length=0), _NOT_STORED] | None = None
@@ -128,7 +128,7 @@ async def create_vector_store(call: KnowledgeCall, body: _NewStore) -> VectorSto
     name = body.name or f"vs-{secrets.token_hex(12)}"
     must_make(name, call.rights)
     files = [{"file_id": id} for id in body.file_ids or ()]
-    given = await given_files(files, call) if files else []  # a missing file makes no collection
+    given = await given_files(files, call) if files else []  # if a file is missing, make no collection
     await call.writing.create_collection(name, None)
     if given:
         await call.writing.start_job(name, given)
@@ -187,26 +187,26 @@ async def search_vector_store(call: KnowledgeCall, body: _StoreSearch) -> Vector
 
 
 def _store(row: CollectionInfo, counts: FileCounts) -> VectorStore:
-    """A collection as a vector store; bytes and the time of creation are unknown."""
+    """A collection as a vector store; its bytes and creation time are unknown."""
     at = int(row.updated_s)
     status: Literal["in_progress", "completed"] = "in_progress" if counts.in_progress else "completed"
     return VectorStore(row.name, at, row.name, 0, counts, status, at, {})
 
 
 def _result(hit: Hit, score: float, keys: Mapping[str, str]) -> VectorStoreResult:
-    """keys: of documents written by clients."""
+    """keys: those of documents that clients wrote."""
     passage = hit.passage
     id = file_id(passage.document, keys.get(passage.document, ""))
     plain = {name: value for name, value in passage.attributes.items() if not isinstance(value, list | tuple)}
-    attributes = {"title": passage.title, **plain} if passage.title else plain  # OpenAI's have no lists
+    attributes = {"title": passage.title, **plain} if passage.title else plain  # OpenAI's attributes have no lists
     return VectorStoreResult(id, passage.source, score, attributes, [TextPart("text", passage.text)])
 
 
 def _interleaved(searches: Sequence[Sequence[Hit]]) -> list[tuple[Hit, float]]:
-    """The passages of all searches with scores: the first passage of each search, then the second passages, and so on.
+    """Scored passages from all searches: first each search's best, then each one's second, and so on.
 
-    A score is from 0 to 1, as OpenAI's are: the share of the best one's. A passage found by several searches takes the
-    best place and the best score.
+    A score is from 0 to 1, like OpenAI's: its share of the best one. A passage found several times takes its best place
+    and score.
     """
     places: dict[str, tuple[int, int]] = {}
     scored: dict[str, tuple[Hit, float]] = {}

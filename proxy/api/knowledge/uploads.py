@@ -1,7 +1,7 @@
-"""Files uploaded by clients, and the jobs for writing the files.
+"""Files uploaded by clients, and jobs that write them.
 
-An upload becomes a job, stored in the catalog before the answer; documents are written in turn. A job is visible to
-callers with the right to read and write the collection and all documents of the job, and hidden from other callers.
+An upload becomes a job, stored in the catalog before the answer; documents are written in turn. Only callers who may
+read and write its collection and all its documents can see a job.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from retrieval.records.documents import Format
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.jobs import Job as JobRecord
 
-_WAIT_S = 50.0  # for a job's end, before the job is the answer
+_WAIT_S = 50.0  # for a job to end, before the job itself is the answer
 _PARSED = ("attributes", "groups", "modified_at")  # JSON
 _FILE = "file"
 _JOB = "/v1/knowledge/jobs/{id}"
@@ -137,7 +137,7 @@ async def cancel_job(call: KnowledgeCall) -> FullJob:
 
 
 async def finished(job: JobRecord, call: KnowledgeCall) -> JobRecord:
-    """The job, finished if the job ends before the deadline."""
+    """The job, finished if it ends in time."""
     try:
         async with asyncio.timeout(_WAIT_S):
             return await call.library.finished_job(job.id)
@@ -146,7 +146,7 @@ async def finished(job: JobRecord, call: KnowledgeCall) -> JobRecord:
 
 
 async def visible_job(call: KnowledgeCall) -> JobRecord:
-    """The job in the path, in the collection if the path names one. Raises UnknownJob, also for a hidden job."""
+    """The job in the path, in its collection if the path names one. Raises UnknownJob, even if it is only hidden."""
     id, rights = call.path["id"], call.rights
     job = await call.library.job(id, rights.groups)
     if not (
@@ -169,7 +169,7 @@ def _members(job: JobRecord) -> Any:
 
 
 def _given(form: Form, call: KnowledgeCall) -> list[DocumentInput]:
-    """The documents of the form's files, without content. Raises ApiError."""
+    """Documents for the form's files, without content. Raises ApiError."""
     none_but(form.fields, [name for name in _UploadForm.__struct_fields__ if name != _FILE])
     if not form.files:
         raise invalid(f"a form with at least one file named '{_FILE}' is needed", _FILE)
