@@ -7,7 +7,6 @@ gateway forgets a large body (`forget`), because the answer may take minutes.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 
 from proxy.asgi import Receive, Scope
@@ -126,22 +125,22 @@ def check_announced(scope: Scope, *, max_bytes: int, setting: str = _SETTING) ->
 
 async def read_body(receive: Receive, *, max_bytes: int = sys.maxsize) -> bytes:
     """The received bytes, to the end. Raises ApiError 413 (too large), ClientGone."""
-    parts = [part async for part in received_parts(receive, max_bytes=max_bytes)]
+    parts: list[bytes] = []
+    left, more = max_bytes, True
+    while more:
+        part, more = await received_part(receive)
+        if (left := left - len(part)) < 0:
+            raise too_large(max_bytes)
+        parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def received_parts(receive: Receive, *, max_bytes: int, setting: str = _SETTING) -> AsyncIterator[bytes]:
-    """The pieces of the body as they are received, to the end. Raises as `read_body`."""
-    size, more = 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part, more = message.get("body", b""), message.get("more_body", False)
-        size += len(part)
-        if size > max_bytes:
-            raise too_large(max_bytes, setting)
-        yield part
+async def received_part(receive: Receive) -> tuple[bytes, bool]:
+    """The next piece of a body, and whether more follows. Raises ClientGone."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    return message.get("body", b""), message.get("more_body", False)
 
 
 def too_large(max_bytes: int, setting: str = _SETTING) -> ApiError:

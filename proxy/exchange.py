@@ -9,7 +9,8 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, Protocol
 
 from proxy.agent.action_trace import ActionTrace
 from proxy.asgi import App, Receive, Scope, Send
@@ -98,22 +99,49 @@ class Exchange:
             at_ms += duration_ms
 
 
-# Reserves tokens for a further call of a request's model: its body, the members of the request, and the tokens of the
-# calls so far. Raises ApiError 400, 429, 503.
-Reserve = Callable[[bytes, Mapping[str, Any], Tokens], Awaitable[None]]
+class CallMeter(Protocol):
+    """Makes the model calls of one request, one after the other."""
+
+    async def __call__(
+        self,
+        upstream: App,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        count: Callable[[], Tokens | None] | None = None,
+    ) -> None:
+        """Call the model with `exchange.body`: reserve tokens before, and add the used tokens to the exchange after.
+
+        count: the used tokens, for a caller that reads the reply; None: read from the reply as it passes. Raises
+        ApiError 400, 429, 503, and as the upstream.
+        """
+
+
+async def unmetered(
+    upstream: App, scope: Scope, receive: Receive, send: Send, count: Callable[[], Tokens | None] | None = None
+) -> None:
+    """A `CallMeter` that reserves and counts nothing."""
+    await upstream(scope, receive, send)
+
+
 # A prepared call of a model, which a route returns: makes the app that calls the model, once or in several rounds.
-ModelCall = Callable[[Reserve], App]
+ModelCall = Callable[[CallMeter], App]
 ModelRoute = Callable[[Scope, Receive, Send], Awaitable[ModelCall | None]]  # None: the route has sent the answer
 
 
 def one_call(upstream: App) -> ModelCall:
-    """The prepared call that is made once, so it reserves no further tokens."""
-    return lambda _reserve: upstream
+    """The prepared call that is made once."""
+    return lambda meter: partial(meter, upstream)
+
+
+def uncounted(app: App) -> ModelCall:
+    """The prepared call that takes no tokens, such as a count."""
+    return lambda _meter: app
 
 
 def wrapped(call: ModelCall, middleware: Callable[[App], App]) -> ModelCall:
     """The prepared call, through the middleware."""
-    return lambda reserve: middleware(call(reserve))
+    return lambda meter: middleware(call(meter))
 
 
 def durations_ms(steps: Iterable[Step]) -> dict[str, float]:

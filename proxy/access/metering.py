@@ -1,20 +1,19 @@
 """The limits of a key: a middleware, from the admission of a request to the row of usage.
 
 A route sends the answer, or prepares a call of a model and returns it. The middleware then makes the call. So
-admission, reservation, call and settlement of a request stand in the same function; a call in several rounds gets a
-function that reserves the tokens of each further round.
+admission and settlement of a request stand in the same function. Every call of the model, be it the only one or one of
+several rounds, goes through the request's meter, which reserves tokens before the call and counts them after it.
 """
 
-import functools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 from proxy.access.ledger import Ledger
 from proxy.access.limits import Admission
 from proxy.access.usage_tap import UsageTap
-from proxy.asgi import Receive, Scope, Send, covers
+from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.caller import UNLIMITED
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import LENGTHS, by_size, values_of
@@ -48,13 +47,12 @@ class Metering:
         self._relayed = tuple(relayed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ApiError 429 where a limit is used up, 503 where the accounts cannot be reached."""
+        """Raises ApiError 429 if a limit is used up, 503 if the accounts cannot be reached."""
         exchange = exchange_of(scope)
         kept = self._record == "always" or (self._record == "with_keys" and exchange.key != "")
         if (exchange.limits is UNLIMITED and not kept) or not self._counts(scope["method"], scope["path"]):
             if (call := await self._routes(scope, receive, send)) is not None:
-                _check_ceiling(exchange, exchange.body or b"", exchange.fields or {}, _NONE)
-                await call(functools.partial(self._reserve_next, exchange, None))(scope, receive, send)
+                await call(RequestMeter(exchange))(scope, receive, send)
             return
         admission = None
         try:
@@ -62,58 +60,15 @@ class Metering:
             admission = await self._ledger.admit(exchange)
 
             # The route answers, or prepares a call of a model.
-            call = await self._routes(scope, receive, send)
-            if call is None:
-                return
-
-            _check_ceiling(exchange, exchange.body or b"", exchange.fields or {}, _NONE)
-            _must_report_use(scope["path"], exchange)
-            body = await self._reserve(scope["path"], exchange, admission)
-
-            # Call the model, and read the tokens of the call from the reply as the reply passes.
-            tap = UsageTap(send, exchange.dialect)
-            try:
-                await call(functools.partial(self._reserve_next, exchange, admission))(scope, receive, tap.send)
-            except ApiError:  # the upstream gave no reply
-                exchange.tokens = Tokens(0, 0)
-                raise
-            finally:
-                exchange.status = exchange.status or tap.status
-                exchange.tokens = exchange.tokens or _with_prompt(tap.tokens(body), exchange.body_tokens)
+            if (call := await self._routes(scope, receive, send)) is not None:
+                _must_report_use(scope["path"], exchange)
+                await call(RequestMeter(exchange, self._ledger, admission))(scope, receive, send)
         except ApiError as error:  # `Observe` sends the error after the settlement
             exchange.status = exchange.status or error.status
             raise
         finally:
-            # Settle: count the tokens of the call in place of the reserved tokens, and write a row of usage.
+            # Settle: count the used tokens in place of the reserved tokens, and write a row of usage.
             self._ledger.settle(exchange, admission, kept=kept)
-
-    async def _reserve(self, path: str, exchange: Exchange, admission: Admission | None) -> bytes:
-        """Reserve the tokens that the call may take; no tokens for a call with known tokens, as a count.
-
-        Returns the body for an estimate of the tokens; b"" for a large body, which may be forgotten.
-        """
-        body = exchange.body or b""
-        if exchange.fields is not None and not exchange.fields:  # a form with a file: an attachment
-            body = body[: ATTACHMENT_TOKENS * BYTES_PER_TOKEN]
-        if admission is not None and exchange.tokens is None:
-            fields = exchange.fields or {}
-            answers = not path.endswith("/embeddings")
-            wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=answers))
-            await self._ledger.reserve(exchange, admission, wanted_tokens, least_tokens)
-        if not exchange.granted_mb:
-            return body
-        exchange.body_tokens = await by_size(body, lambda: estimated_tokens(body))
-        return b""
-
-    async def _reserve_next(
-        self, exchange: Exchange, admission: Admission | None, body: bytes, fields: Mapping[str, Any], used: Tokens
-    ) -> None:
-        """Reserve the tokens of a further call of the model: a `Reserve`."""
-        _check_ceiling(exchange, body, fields, used)
-        if admission is None:
-            return
-        wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=True))
-        await self._ledger.reserve_next(exchange, admission, used, wanted_tokens, least_tokens)
 
     def _counts(self, method: str, path: str) -> bool:
         """Whether a request to the path counts as a request of the key."""
@@ -126,6 +81,68 @@ class Metering:
         if path.endswith(_SEARCH) or (path.startswith(_OPERATIONS) and path.endswith(_RUN)):
             return True
         return not any(covers(free, path) for free in _FREE)
+
+
+class RequestMeter:
+    """The `CallMeter` of one request."""
+
+    def __init__(self, exchange: Exchange, ledger: Ledger | None = None, admission: Admission | None = None) -> None:
+        """ledger: None for a request whose use is not counted. admission: None for a caller without limits."""
+        self._exchange = exchange
+        self._ledger = ledger
+        self._admission = admission
+
+    async def __call__(
+        self,
+        upstream: App,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        count: Callable[[], Tokens | None] | None = None,
+    ) -> None:
+        exchange, used = self._exchange, self._exchange.tokens
+        _check_ceiling(exchange, exchange.body or b"", exchange.fields or {}, used or _NONE)
+        if self._ledger is None and count is None:
+            await upstream(scope, receive, send)
+            return
+        tap, body = None, b""
+        if self._ledger is not None:
+            body = await self._reserve(self._ledger, scope["path"], used)
+            tap = UsageTap(send, exchange.dialect)
+        exchange.tokens = None
+        try:
+            await upstream(scope, receive, send if tap is None else tap.send)
+        except ApiError:  # the upstream gave no reply, or broke off in a later round
+            exchange.tokens = _NONE if used is None or count is None else None
+            raise
+        finally:
+            tokens = exchange.tokens or (None if count is None else count())
+            if tap is not None:
+                exchange.status = exchange.status or tap.status
+                tokens = tokens or _with_prompt(tap.tokens(body), exchange.body_tokens)
+            exchange.tokens = used.plus(tokens) if used and tokens else tokens or used
+
+    async def _reserve(self, ledger: Ledger, path: str, used: Tokens | None) -> bytes:
+        """Reserve the tokens that the call may take. used: by the calls before; None: the first call.
+
+        Returns the body for an estimate of the tokens; b"" for a large body, which may be forgotten.
+        """
+        exchange, admission = self._exchange, self._admission
+        body = exchange.body or b""
+        if exchange.fields is not None and not exchange.fields:  # a form with a file: an attachment
+            body = body[: ATTACHMENT_TOKENS * BYTES_PER_TOKEN]
+        if admission is not None:
+            fields = exchange.fields or {}
+            answers = not path.endswith("/embeddings")
+            wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=answers))
+            if used is None:
+                await ledger.reserve(exchange, admission, wanted_tokens, least_tokens)
+            else:
+                await ledger.reserve_next(exchange, admission, used, wanted_tokens, least_tokens)
+        if not exchange.granted_mb:
+            return body
+        exchange.body_tokens = await by_size(body, lambda: estimated_tokens(body))
+        return b""
 
 
 def _with_prompt(tokens: Tokens, body_tokens: int) -> Tokens:

@@ -16,12 +16,13 @@ from proxy.asgi import Message, Send, send_error, with_length
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT
+from proxy.dialects.chat_reply import usage_of
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import member_span, unescaped
 from proxy.dialects.replies import content_text, json_bytes
 from proxy.dialects.token_counts import Tokens
 
-NOTHING = Tokens(0, 0)
+_NO_TOKENS = Tokens(0, 0)
 _T = TypeVar("_T")
 
 
@@ -39,8 +40,8 @@ class ClientReply:
         self.start: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]}
         self.started = False
         self.ended = False  # the client has the last event
-        self.tokens = NOTHING  # of all rounds so far
-        self.usage: Json = {}  # of all rounds so far, with the provider's own members
+        self._tokens = _NO_TOKENS  # of all rounds so far
+        self._usage: Json = {}  # of all rounds so far, with the provider's own members
         self.envelope = Envelope(
             {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
         )
@@ -56,6 +57,11 @@ class ClientReply:
         """Begin the next round."""
         self._later = self._sent is not None
         self._gap = self._texts != [] and not self._texts[-1].endswith("\n")
+
+    def add_usage(self, tokens: Tokens, reported: Json) -> None:
+        """Count a round. reported: the upstream's own usage, which goes before the tokens."""
+        self._tokens = self._tokens.plus(tokens)
+        self._usage = summed({**usage_of(tokens), **reported}, self._usage)
 
     @property
     def text(self) -> str:
@@ -111,8 +117,8 @@ class ClientReply:
             changed = True
         if not self._later and changed and not self._role and body.get("choices"):
             event.choice["delta"] = delta = {"role": "assistant", **delta}
-        if (usage := event.usage) is not None and self.tokens != NOTHING:
-            body["usage"] = summed(usage, self.usage)
+        if (usage := event.usage) is not None and self._tokens != _NO_TOKENS:
+            body["usage"] = summed(usage, self._usage)
             changed = True
         self._role = self._role or "role" in delta
         if text := content_text(delta.get("content")):
@@ -129,11 +135,11 @@ class ClientReply:
             reply.changed = True
         self._texts = [text]
         body = json_bytes(reply.body or {}) if reply.changed else reply.raw
-        if (usage := reply.usage) is None or self.tokens == NOTHING:
+        if (usage := reply.usage) is None or self._tokens == _NO_TOKENS:
             return body
         plain = unescaped(body)
         start, end = member_span(body, plain, plain.index(b"{"), "usage")
-        return body[:start] + orjson.dumps(summed(usage, self.usage)) + body[end:]
+        return body[:start] + orjson.dumps(summed(usage, self._usage)) + body[end:]
 
     async def keep_alive(self) -> None:
         """Send an empty chunk, before the last event; some clients do not take comments."""
@@ -158,8 +164,8 @@ class ClientReply:
         """End the reply with a gateway text. finish: the finish_reason."""
         if not self.streams:
             text = self._with_kept(text)
-            named = {**orjson.loads(CHAT.reply(self._request, text, NOTHING)), **self.envelope.members}
-            named["usage"] = summed(named["usage"], self.usage)
+            named = {**orjson.loads(CHAT.reply(self._request, text, _NO_TOKENS)), **self.envelope.members}
+            named["usage"] = summed(named["usage"], self._usage)
             first_choice(named)["finish_reason"] = finish
             whole = json_bytes({**named, "object": "chat.completion"})
             self._texts = [text]
@@ -168,7 +174,7 @@ class ClientReply:
             return
         self.next_round()
         sent = []
-        for raw in CHAT.reply_frames(self._request, [text] if text else [], NOTHING):
+        for raw in CHAT.reply_frames(self._request, [text] if text else [], _NO_TOKENS):
             event = Event.of(raw)
             if event.body is not None:
                 event.changed = True

@@ -14,7 +14,7 @@ import orjson
 
 from config.sections import ActionCallsSettings
 from proxy.agent.action_trace import ActionCall, ActionTrace, CallOutcome
-from proxy.agent.conversation import NEW, Conversation, edits_of
+from proxy.agent.conversation import NEW, Conversation
 from proxy.agent.text_calls.spelled_calls import typed
 from proxy.agent.tools.result_store import ResultStore
 from proxy.apis.call import CallLimits
@@ -203,10 +203,6 @@ class Toolbox:
         plain = unescaped(request.raw)
         _, end = member_span(request.raw, plain, plain.index(b"{"), "tools")
         return Edit(end - 1, end - 1, b"," + entries)
-
-    def edits(self, request: ModelRequest) -> Sequence[Edit]:
-        """The edits for the tools and for the hidden messages of earlier rounds."""
-        return [self.edit(request), *edits_of(request, self.conversation.hidden, [])]
 
     def _added(self, tool: Tool) -> str:
         """The name of a tool, which is appended unless the tool is offered: the tool's name, or a similar name."""

@@ -31,7 +31,7 @@ from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import RESPONSES, ResponsesRequest
 from proxy.dialects.responses_reply import OWN_ID, response_of_item
 from proxy.dialects.target import Target
-from proxy.exchange import Exchange, ModelCall, Reserve, exchange_of
+from proxy.exchange import CallMeter, Exchange, ModelCall, exchange_of
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
 from proxy.upstream.bridges.responses_request import has_custom_tools
 from proxy.upstream.translated.request import sendable
@@ -195,23 +195,26 @@ def app_of(
     """
     native = exchange.body or b""
 
-    def rounds(reserve: Reserve, upstream: App, request: ChatRequest) -> App:
+    def rounds(meter: CallMeter, upstream: App, request: ChatRequest) -> App:
         one = functools.partial(forwarded, request)
         if toolbox is not None:
             keeps = sendable if chat.target.lane == "translated" else dict
-            return ActionLoop(ModelApi(upstream, one, reserve, keeps), request, toolbox, exchange, actions)
+            return ActionLoop(ModelApi(upstream, one, meter, keeps), request, toolbox, exchange, actions)
 
         async def ask_once(scope: Scope, receive: Receive, send: Send) -> None:
             exchange.body = await by_size(exchange.body or b"", lambda: one([]))
-            await upstream(scope, receive, send)
+            await meter(upstream, scope, receive, send)
 
         return ask_once
 
-    def call(reserve: Reserve) -> App:
+    def call(meter: CallMeter) -> App:
         if chat.body is None:
-            return rounds(reserve, upstream, chat.request)
+            return rounds(meter, upstream, chat.request)
         resumes = toolbox is not None and toolbox.conversation.waiting != ()
-        return BridgedChat(upstream, chat, native, functools.partial(rounds, reserve), actions, resumes=resumes)
+        native_call = functools.partial(meter, upstream)
+        return BridgedChat(
+            upstream, chat, native, native_call, functools.partial(rounds, meter), actions, resumes=resumes
+        )
 
     return call
 
@@ -220,15 +223,24 @@ class BridgedChat:
     """Answers a chat of another dialect by chat completions."""
 
     def __init__(
-        self, upstream: App, chat: ClientChat, native: bytes, rounds: Rounds, actions: Actions, *, resumes: bool
+        self,
+        upstream: App,
+        chat: ClientChat,
+        native: bytes,
+        native_call: App,
+        rounds: Rounds,
+        actions: Actions,
+        *,
+        resumes: bool,
     ) -> None:
-        """native: the client's request with the passages, for an upstream without chat completions.
+        """native: the client's request with the passages, and `native_call` sends it: for an upstream without chat
+        completions.
 
         resumes: calls of the round before waited, so chat completions have answered this conversation.
         """
         self._upstream = upstream
         self._chat = chat
-        self._native = native
+        self._native, self._native_call = native, native_call
         self._rounds = rounds
         self._actions = actions
         self._resumes = resumes
@@ -251,7 +263,7 @@ class BridgedChat:
             exchange.target, exchange.body, exchange.tokens = resolved, self._native, None
             if exchange.action_trace is not None:
                 exchange.action_trace.offer = "not suited"
-            await self._upstream(scope, receive, send)
+            await self._native_call(scope, receive, send)
             if exchange.status < 400 and not self._resumes:
                 self._actions.unsupported.learn(target, self._lacks, "no operation is offered", model=target.model)
 

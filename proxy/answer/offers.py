@@ -1,7 +1,6 @@
 """Which chats are offered operations, and the call that answers such a chat."""
 
 import asyncio
-import functools
 import logging
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from proxy.asgi import App
 from proxy.augment.gate import HOUSEKEEPING, Chat, turns_of
 from proxy.augment.passages import Passages
 from proxy.dialects.base import ModelRequest
-from proxy.dialects.json_body import Edit, by_size
+from proxy.dialects.json_body import Edit
 from proxy.exchange import ModelCall
 from retrieval.errors import RetrievalError
 
@@ -53,11 +52,8 @@ class Offers:
 
         if toolbox is not None and chat.found is not None and chat.injected:
             toolbox.passages = [one.text for one in chat.found.context.passages]
-        call = app_of(completion, self.upstream, forwarded, toolbox, exchange, actions)
-        edits = [] if toolbox is None else toolbox.edits(completion.request)
-        exchange.body = await by_size(chat.request.raw, functools.partial(forwarded, completion.request, edits))
         exchange.most_tokens = decision.most_tokens
-        return call
+        return app_of(completion, self.upstream, forwarded, toolbox, exchange, actions)
 
     async def _toolbox(self, chat: Chat, completion: ClientChat, sets: Sequence[str]) -> Toolbox | None:
         """The tools that the model may call; None: none."""

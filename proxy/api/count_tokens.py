@@ -9,7 +9,7 @@ from proxy.dialects.json_body import by_size
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.token_counts import Tokens, estimated_tokens
-from proxy.exchange import ModelCall, ModelRoute, exchange_of, one_call, wrapped
+from proxy.exchange import ModelCall, ModelRoute, exchange_of, uncounted, unmetered
 from proxy.upstream.bridges.missing_paths import FirstLook, NoSuchPathError
 
 
@@ -34,8 +34,8 @@ class CountTokens:
         assert exchange.target is not None, "the route sets the target"
         dialects = exchange.target.dialects
         if exchange.target.lane != "relay" or (dialects and DIALECT_NAMES[MESSAGES.path] not in dialects):
-            return one_call(_estimate)
-        return None if call is None else wrapped(call, _or_estimate)
+            return uncounted(_estimate)
+        return None if call is None else uncounted(_or_estimate(call(unmetered)))
 
 
 def _or_estimate(upstream: App) -> App:

@@ -21,7 +21,7 @@ from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
 from proxy.dialects.responses_reply import OWN_ID
 from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange, ModelCall, exchange_of, one_call
+from proxy.exchange import Exchange, ModelCall, exchange_of, one_call, uncounted
 from proxy.query import check_models, models_in
 from proxy.upstream.routes import ANY_MODEL, Routes
 
@@ -88,7 +88,7 @@ class Passthrough:
         exchange.body = await by_size(raw, lambda: named.renamed(target.model)) if named.model else raw
         exchange.rag_status, exchange.rag_reason = "off", "path is not augmented"
         exchange.once = True
-        return one_call(self.upstream)
+        return one_call(self.upstream) if exchange.tokens is None else uncounted(self.upstream)
 
     def _listed(self, path: str) -> str | None:
         """The model for a listed path, or for one below it."""

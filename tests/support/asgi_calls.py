@@ -1,14 +1,13 @@
 """ASGI driven by hand: one request into an app, every message that comes out, and a client that leaves on demand."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
-from proxy.asgi import CLIENT_LEFT, Message, Receive, Scope, Send
+from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send
 from proxy.dialects.target import Target
-from proxy.dialects.token_counts import Tokens
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import KEY, Exchange, ModelCall, unmetered
 
 
 def scope_of(
@@ -39,8 +38,11 @@ def exchange_to(api_base: str, *, api_key: str = "") -> Exchange:
     return Exchange(target=Target(model="gpt-x", lane="relay", api_base=api_base, api_key=api_key))
 
 
-async def unlimited(_body: bytes, _fields: Mapping[str, Any], _used: Tokens) -> None:
-    """Reserve nothing: the key has no limits."""
+def called(call: ModelCall | None) -> App:
+    """The app that a prepared call makes; of a call that is made once, the upstream itself."""
+    assert call is not None
+    app = call(unmetered)
+    return app.args[0] if isinstance(app, partial) else app
 
 
 @dataclass(slots=True)

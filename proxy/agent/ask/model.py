@@ -11,18 +11,17 @@ from proxy.agent.action_trace import ActionTrace, ModelRound
 from proxy.agent.ask.protocol_replies import ProtocolReader
 from proxy.agent.ask.tool_protocols import FORM_REFUSED, TOOLS_REFUSED, ToolProtocols, refused_function
 from proxy.agent.ask.turn import ModelTurn, is_own_id
-from proxy.agent.client_reply import ClientReply, summed
+from proxy.agent.client_reply import ClientReply
 from proxy.agent.events import Event, Json
 from proxy.agent.text_calls.written_calls import Stands
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.transcript import Transcript
 from proxy.asgi import App, Message, Receive, Scope, Send
-from proxy.dialects.chat_reply import usage_of
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.json_body import by_size
 from proxy.dialects.replies import read_error
 from proxy.dialects.target import Target, ToolProtocol
-from proxy.exchange import Exchange, Reserve
+from proxy.exchange import CallMeter, Exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class ModelApi:
 
     app: App
     body: Callable[..., bytes]  # (edits, instructions="") -> the bytes of a request
-    reserve: Reserve
+    meter: CallMeter
     sendable: Callable[[Json], Json] = dict  # a message of the model without members that its lane refuses
 
 
@@ -111,15 +110,16 @@ class ChatModel:
             elif body := self._frames(turn, turn.read(chunk, more=more), client):
                 await client.body(body, more=True)
 
-        try:
-            if self._trace.rounds:
-                await self._api.reserve(body, self._transcript.request.fields, client.tokens)
+        async def upstream(scope: Scope, receive: Receive, send: Send) -> None:
             self._trace.rounds.append(traced)
-            asking = self._api.app(scope, receive, take)
-            await (asking if first and not self._toolbox.structured_output else client.kept_alive(asking))
+            await self._api.app(scope, receive, send)
             if not turn.refuses_protocol:
-                await self._end(turn, client)
+                await self._end(turn, client)  # a whole reply is read here, before its tokens are counted
                 turn.failed = not turn.ended  # broken off after [DONE]: no call is made
+
+        try:
+            asking = self._api.meter(upstream, scope, receive, take, lambda: None if turn.unread else turn.tokens(body))
+            await (asking if first and not self._toolbox.structured_output else client.kept_alive(asking))
         except ApiError as error:
             exchange.error = error.log_text
             if first and not client.started:
@@ -128,17 +128,9 @@ class ChatModel:
             await client.fail(error)
         finally:
             traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
-            self._settle(turn, traced, body, client)
+            traced.tokens, traced.finish, traced.calls = turn.tokens(body), turn.finish, len(turn.calls)
+            client.add_usage(traced.tokens, turn.usage)
         return turn
-
-    def _settle(self, turn: ModelTurn, traced: ModelRound, body: bytes, client: ClientReply) -> None:
-        """Count the tokens of a request. body: for an estimate."""
-        tokens = turn.tokens(body)
-        traced.tokens, traced.finish, traced.calls = tokens, turn.finish, len(turn.calls)
-        client.tokens = client.tokens.plus(tokens)
-        client.usage = summed({**usage_of(tokens), **turn.usage}, client.usage)
-        if self._transcript.hidden or not turn.unread:
-            self._exchange.tokens = client.tokens
 
     def _frames(self, turn: ModelTurn, events: Iterable[Event], client: ClientReply) -> bytes:
         """The events for the client. Before its last ones, the conversation is kept."""
@@ -192,7 +184,7 @@ class ChatModel:
         self._trace.offer = "model refuses tools"
         self._trace.forgotten = self._trace.forgotten or self._transcript.earlier != ()
         self._exchange.body = await by_size(self._raw, lambda: self._api.body([]))
-        await self._api.app(scope, receive, look)
+        await self._api.meter(self._api.app, scope, receive, look)
 
     def learn(self, turn: ModelTurn) -> None:
         """Learn from a reply with calls whether the model makes calls by tools."""

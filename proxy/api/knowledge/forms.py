@@ -15,7 +15,7 @@ from python_multipart.multipart import parse_options_header
 from proxy.api.knowledge.parameters import clean_text, invalid
 from proxy.api.multipart import MAX_CONTENT_TYPE_BYTES, PartReader, boundary_of
 from proxy.asgi import Receive, Scope
-from proxy.body import check_announced, received_parts
+from proxy.body import check_announced, received_part, too_large
 from proxy.dialects.errors import ApiError
 from retrieval.index.spool import Spool
 
@@ -74,7 +74,11 @@ async def received(scope: Scope, receive: Receive, options: UploadOptions) -> As
 
 
 async def _read(receive: Receive, reading: "_Reading", options: UploadOptions) -> Form:
-    async for part in received_parts(receive, max_bytes=options.max_bytes, setting=_SETTING):
+    left, more = options.max_bytes, True
+    while more:
+        part, more = await received_part(receive)
+        if (left := left - len(part)) < 0:
+            raise too_large(options.max_bytes, _SETTING)
         reading.feed(part)
         if reading.gathered >= _AT_ONCE_BYTES:
             await reading.flush()

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from proxy.access.metering import RequestMeter
 from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Actions
 from proxy.agent.ask.model import ModelApi
@@ -28,7 +29,6 @@ from proxy.exchange import Exchange
 from tests.proxy.apis.calling import accepts, operation, served_api
 from tests.support.action_offers import action_limits, empty_toolbox
 from tests.support.action_team import CLIENT_TOOL
-from tests.support.asgi_calls import unlimited
 from tests.support.scripted_model import Json, body_of, calls, says
 
 TARGET = Target("m", "relay", "http://model.example/v1", "")
@@ -188,7 +188,7 @@ class Loop:
             return request.edited(context=instructions, position="lead", model="m", without_rag=True, edits=edits)
 
         self.chat = Chat(model, client, memory, looked, exchange.action_trace or ActionTrace(), exchange)
-        self._run = ActionLoop(ModelApi(model, forwarded, unlimited), request, toolbox, exchange, actions)
+        self._run = ActionLoop(ModelApi(model, forwarded, RequestMeter(exchange)), request, toolbox, exchange, actions)
         self._scope = {"type": "http", "headers": list(headers)}
 
     async def run(self) -> Chat:

@@ -23,9 +23,8 @@ from proxy.dialects.chat import CHAT, ChatRequest
 from proxy.dialects.sse import DONE
 from proxy.dialects.target import Target
 from proxy.dialects.unsupported_features import UnsupportedFeatures
-from proxy.exchange import Exchange
+from proxy.exchange import Exchange, unmetered
 from tests.support.action_offers import empty_toolbox, nothing
-from tests.support.asgi_calls import unlimited
 from tests.support.call_spellings import ANSWERS, SPELLINGS, WITHOUT_ARGUMENTS
 
 SCHEMA = {"type": "object", "properties": {}, "required": []}
@@ -48,7 +47,7 @@ class Chat:
         self.client = ClientReply(self._send, request, "x")
         self._body, self._size, self._media, self._breaks = b"", 1, b"", False
         transcript = Transcript(request, toolbox, memory, "", dict, accepts_fields=True)
-        api = ModelApi(self._answer, lambda *_: b"", unlimited)
+        api = ModelApi(self._answer, lambda *_: b"", unmetered)
         self._model = ChatModel(
             api, toolbox, transcript, exchange, ToolProtocols(UnsupportedFeatures(60)), stands_nowhere
         )

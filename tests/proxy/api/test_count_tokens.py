@@ -9,8 +9,8 @@ from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.dialects.messages import COUNT_PATH
 from proxy.dialects.target import Lane, Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange, ModelCall, exchange_of, one_call
-from tests.support.asgi_calls import Call, scope_of, unlimited
+from proxy.exchange import Exchange, ModelCall, exchange_of, one_call, unmetered
+from tests.support.asgi_calls import Call, scope_of
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello."}]}'
 
@@ -42,7 +42,7 @@ async def counted(
     scope, call = scope_of(COUNT_PATH, exchange=exchange), Call()
     prepared = await CountTokens(augment, with_passages=with_passages)(scope, call.receive, call.send)
     assert prepared is not None
-    await call.to(prepared(unlimited), scope)
+    await call.to(prepared(unmetered), scope)
     return exchange, json.loads(call.body).get("input_tokens", 0)
 
 

@@ -23,7 +23,7 @@ from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
 from proxy.exchange import KEY, Exchange
 from proxy.upstream.routes import Routes
-from tests.support.asgi_calls import Call, scope_of, unlimited
+from tests.support.asgi_calls import Call, called, scope_of
 
 AS_JSON = (b"content-type", b"application/json")
 ROUTES = Routes({
@@ -70,7 +70,7 @@ async def passed(
         prepared = await app(scope, call.receive, call.send)
     finally:
         end_grant(exchange)  # as at the end of a reply
-    assert prepared(unlimited) is upstream
+    assert called(prepared) is upstream
     return exchange
 
 
@@ -224,13 +224,13 @@ async def test_what_names_no_model_goes_as_it_came_to_the_listed_one(body: bytes
 @pytest.mark.parametrize("big", [b"", b"x" * (1 << 20)])
 async def test_a_form_goes_by_its_model_and_nothing_else_of_it_changes(names: bytes, big: bytes) -> None:
     for body in (FILE + big + b"\r\n" + names + END, names + FILE + big + b"\r\n" + END):
-        for name, base, called in (
+        for name, base, as_named in (
             ("mini", "mini", b"mini-2024"),
             ("raw/mini", "mini", b"mini-2024"),
             ("big", "big", b"big"),
         ):
             exchange = await passed(body % name.encode(), "/v1/files", FORM)
-            assert (base_of(exchange), exchange.body) == (f"http://{base}/v1", body % called)
+            assert (base_of(exchange), exchange.body) == (f"http://{base}/v1", body % as_named)
         for forbidden in (b"big", b"none", b"raw/big"):
             assert await refused(body % forbidden, FORM, rights=MINI_ONLY) == (404, "model_not_found")
 
@@ -366,7 +366,7 @@ async def test_without_a_query_a_stored_response_goes_to_the_row_for_every_model
         "/v1/responses/resp_1" + below, method=method, headers=[AS_JSON], exchange=Exchange(rights=EVERYTHING)
     )
     call = Call([b""])
-    assert (await app(scope, call.receive, call.send))(unlimited) is upstream
+    assert called(await app(scope, call.receive, call.send)) is upstream
     assert base_of(scope[KEY]) == "http://any/v1"
     scope[KEY] = Exchange(rights=BIG_ONLY)
     with pytest.raises(ApiError, match="add the model") as caught:

@@ -30,7 +30,7 @@ from retrieval.knowledge import SearchRequest
 from retrieval.records.documents import Passage
 from retrieval.records.search import Context, Query, Retrieved, Turn
 from runtime.record_store import RecordStore
-from tests.support.asgi_calls import Call, scope_of, unlimited
+from tests.support.asgi_calls import Call, called, scope_of
 from tests.support.unasked import Unasked
 
 BUDGET_TOKENS = 3000
@@ -85,7 +85,7 @@ async def asked(
     )
     call = Call([orjson.dumps(body)])
     prepared = await app(scope_of(exchange=exchange), call.receive, call.send)
-    assert (prepared(unlimited) is not upstream) is tapped
+    assert (called(prepared) is not upstream) is tapped
     return exchange, knowledge
 
 
