@@ -3,6 +3,7 @@
 codes    the code of a confirmation, and the message that confirms
 pending  the writes that wait, and what became of them: each step is one conditional update
 sealer   the database's secret: seals requests, hashes codes, signs the log
+shown    the text by which a person decides      sentences  its words      visible  characters that deceive
 audit    the log of writes, a signed chain
 tables   the tables of the three          migrations/  their changes
 """

@@ -1,0 +1,424 @@
+"""What a person reads before a write is sent: the request's own bytes, and nothing that the bytes do not say.
+
+Each line begins with words of the gateway, or with spaces and a mark of the gateway: a value of a stranger never begins
+a line, so no value looks like a line of the gateway. Values stand in a Markdown code block, in which nothing is a
+link, an image or a heading; a terminal shows the same characters. `visible` names characters that deceive.
+
+Nothing of a request is cut but the middle of a long text, which is named with its length, its digest, and the
+addresses within. Requests that are still too long cannot be checked by a person: `CannotShow`.
+"""
+
+import email.parser
+import email.policy
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, unquote_plus
+
+from proxy.agent.writes.sentences import Sentences, confirm_word, sentences
+from proxy.agent.writes.visible import visible, visible_name
+from proxy.apis.openapi.operation import FORM, MULTIPART, Operation, bare_type, is_json
+from proxy.apis.request import ApiRequest
+
+MOST_CHARS = 12_000  # of a confirmation: some four pages, which a person still reads
+_MOST_LINES = 200
+_WIDTH = 100  # characters of a line: a code block does not wrap, and hides what is right of its edge
+_LONG_CHARS, _LONG_LINES = 1_000, 20  # of a text that is shown whole
+_KEPT_CHARS, _KEPT_LINES = 300, 6  # of the beginning and of the end of a longer text
+_MOST_LEVELS = 60
+_ONE_LINE_CHARS = 72  # of JSON
+_NOW_LINES = 12  # of the state before: what the request names comes first
+_IN, _INNER, _GOES_ON = "   ", "     ", "     ↳ "
+_FENCE = "```"
+_PLAIN_NAME = re.compile(r"[A-Za-z_$@][\w$@-]{0,80}", re.ASCII)
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+_BESIDE = frozenset({"accept", "content-type", "cookie"})
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_ADDRESS = re.compile(
+    r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`]+|[^\s<>@\"'`,;:]+@[^\s<>@\"'`,;]+\.\w+"
+    r"|\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){3,7}(?: ?[A-Z\d]{1,3})?\b"  # IBAN
+)
+
+
+class CannotShow(ValueError):
+    """A request that no person could check; the text is for the model. Nothing may be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownWrite:
+    """A write, with what the gateway knows about it."""
+
+    request: ApiRequest  # the bytes that are sent, without credentials
+    operation: Operation
+    api: str  # name of the set
+    key: str = ""  # name of the gateway key; "": the gateway has no keys
+    fixed: Mapping[str, Any] = field(default_factory=dict, repr=False)  # argument -> value, which is never shown
+    own_query: Collection[str] = ()  # names in the query of the API's address, whose values are never shown
+    now: str = ""  # what a read of the same thing says, secrets masked; "": no read
+    foreign: Sequence[tuple[str, str, Any]] = ()  # ("passage" or "result", path, value) that no person gave
+    done_s: float | None = None  # seconds since the same request was sent; None: not lately
+
+
+def confirmation(writes: Sequence[ShownWrite], code: str, valid_s: float, language: str = "en") -> str:
+    """The gateway's reply that shows the writes of a round. Raises CannotShow.
+
+    language: ISO 639-1, as from `language_of`. Without a translation the reply is in English.
+    """
+    say = sentences(language)
+    body = [line for part in write_texts(writes, language) for line in (*part.split("\n"), "")]
+    word = confirm_word(language)
+    how = [say.to_do.format(line=f"{word} {code}")]
+    if len(writes) > 1:
+        how = [say.to_do_all.format(line=f"{word} {code}")]
+        how.append(say.to_do_some.format(line=f"{word} {code} 1,2"))
+    parts = [say.nothing_sent, "", f"{_FENCE}text", *body[:-1], _FENCE]
+    for one in [*how, say.to_leave.format(minutes=max(1, round(valid_s / 60)))]:
+        parts += ["", one]
+    text = "\n".join(parts)
+    if len(text) > MOST_CHARS or text.count("\n") > _MOST_LINES:
+        raise CannotShow(
+            f"The call is too long to be shown to a person ({len(text):,} characters; {MOST_CHARS:,} at most, and "
+            f"{_MOST_LINES} lines), so it cannot be confirmed. Make several smaller calls."
+        )
+    return text
+
+
+def write_texts(writes: Sequence[ShownWrite], language: str = "en") -> list[str]:
+    """The part of the confirmation for each write, numbered where there are several. Raises CannotShow."""
+    say = sentences(language)
+    numbers = [f"{number}. " if len(writes) > 1 else "" for number in range(1, len(writes) + 1)]
+    return ["\n".join(_write(one, number, say)) for one, number in zip(writes, numbers, strict=True)]
+
+
+def shown_address(write: ShownWrite) -> str:
+    """Method and URL, without fixed values. Raises CannotShow."""
+    return f"{write.request.method} {_url(write)}"
+
+
+def _write(write: ShownWrite, number: str, say: Sentences) -> Iterator[str]:
+    yield from _wrapped(number + visible(shown_address(write)))
+    for name, value in _decoded(_url(write)):
+        yield from _wrapped(f"{_IN}{say.address} {f'{name} = ' if name else ''}{_quoted(value)}")
+    for name, value in _headers(write):
+        yield from _wrapped(f"{_IN}{say.header} {_name(name)} = {value}")
+    yield from _labelled(say.body, list(_body(write, say)), say)
+    who = say.as_key.format(key=_quoted(write.key), api=visible(write.api)) if write.key else ""
+    yield from _wrapped(f"{_IN}{say.as_} {who or say.as_gateway.format(api=visible(write.api))}")
+    if write.fixed:
+        yield from _wrapped(f"{_IN}{say.fixed} {', '.join(map(_name, write.fixed))}")
+    if write.now:
+        yield from _labelled(say.now, _now(write, say), say, most=_NOW_LINES)
+    for origin, path, value in write.foreign:
+        words = say.from_passage if origin == "passage" else say.from_result
+        yield from _leaf(f"{_IN}{words} {visible(path)}", value, say)
+    if write.done_s is not None:
+        yield f"{_IN}{say.done_before.format(seconds=max(1, round(write.done_s)))}"
+
+
+# --- the address, the headers ----------------------------------------------------------------------------------------
+
+
+def _url(write: ShownWrite) -> str:
+    """The URL with «argument» in place of fixed values. Values have no "/" and no "&" of their own."""
+    before, mark, query = write.request.url.partition("?")
+    template = write.operation.path.partition("#")[0].partition("?")[0].split("/")
+    segments = before.split("/")
+    if len(segments) < len(template):
+        raise CannotShow("The address of the call does not have the path of the operation.")
+    labels = {one.name: one.argument for one in write.operation.parameters if one.place == "path"}
+    for at, part in enumerate(reversed(template), 1):
+        names = [labels[name] for name in _PLACEHOLDER.findall(part) if labels.get(name) in write.fixed]
+        if names:
+            whole = _PLACEHOLDER.fullmatch(part)
+            segments[-at] = "".join(f"«{name}»" for name in names) if whole or len(names) > 1 else f"…«{names[0]}»…"
+    pairs = [_masked_pair(one, write) for one in query.split("&")] if mark else []
+    return "/".join(segments) + mark + "&".join(pairs)
+
+
+def _masked_pair(pair: str, write: ShownWrite) -> str:
+    written = pair.partition("=")[0]
+    label = _fixed_label(unquote_plus(written), "query", write)
+    return f"{written}=«{label}»" if label else pair
+
+
+def _fixed_label(name: str, place: str, write: ShownWrite) -> str:
+    """The label of a fixed value with this name in the query, a header or the cookies; "": not fixed."""
+    if place == "query" and name in write.own_query:
+        return name
+    for one in write.operation.parameters:
+        if one.place != place or one.argument not in write.fixed:
+            continue
+        value = write.fixed[one.argument]
+        members = {str(member) for member in value} if isinstance(value, Mapping) else set[str]()
+        same = name.lower() == one.name.lower() if place == "header" else name == one.name
+        if same or name.startswith(f"{one.name}[") or name.partition(".")[0] in members:
+            return one.argument
+    return ""
+
+
+def _decoded(url: str) -> Iterator[tuple[str, str]]:
+    """(name, value) of the parts of a URL that are percent-encoded, as the server reads them."""
+    before, _, query = url.partition("?")
+    for part in before.split("/")[3:]:
+        if "%" in part:
+            yield "", unquote(part)
+    for pair in query.split("&"):
+        if "%" in pair or "+" in pair:
+            name, _, value = pair.partition("=")
+            yield _name(unquote_plus(name)), unquote_plus(value)
+
+
+def _headers(write: ShownWrite) -> Iterator[tuple[str, str]]:
+    for name, value in write.request.headers:
+        if name.lower() not in _BESIDE:
+            label = _fixed_label(name, "header", write)
+            yield name, f"«{label}»" if label else _quoted(value)
+        elif name.lower() == "cookie":
+            for pair in value.split("; "):
+                inner, _, rest = pair.partition("=")
+                label = _fixed_label(unquote(inner), "cookie", write)
+                yield f"cookie {inner}", f"«{label}»" if label else _quoted(unquote(rest))
+
+
+# --- the body --------------------------------------------------------------------------------------------------------
+
+Leaf = tuple[str, Any]  # the path, already visible; a value of JSON, or _Words
+
+
+class _Words(str):
+    """Words of the gateway in place of a value, such as the size of a file."""
+
+    __slots__ = ()
+
+
+class _Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+def _body(write: ShownWrite, say: Sentences) -> Iterator[Leaf]:
+    """The values of the body, one by one; nothing: no body."""
+    content = write.request.body
+    body = write.operation.body
+    media_type = next((value for name, value in write.request.headers if name.lower() == "content-type"), "")
+    if body is not None and body.argument in write.fixed:
+        yield "", _Words(f"«{body.argument}»")
+    elif not content:
+        if media_type:
+            yield "", _Words(say.empty)
+    elif (parsed := _json(content) if is_json(media_type) else None) is not None:
+        yield from _leaves_or_line(parsed[0])
+    elif bare_type(media_type) == FORM and content.isascii():
+        for pair in content.decode("ascii").split("&"):
+            name, _, value = pair.partition("=")
+            yield _name(unquote_plus(name)), unquote_plus(value)
+    elif bare_type(media_type) == MULTIPART and (parts := _parts(media_type, content, say)):
+        yield from parts
+    else:
+        yield "", _text_or_file(content, media_type, say)
+
+
+def _json(content: bytes) -> tuple[Any] | None:
+    """The value of JSON, with its numbers as written; None: not JSON, or an object has a name twice."""
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(found := dict(pairs)) < len(pairs):
+            raise ValueError
+        return found
+
+    try:
+        return (json.loads(content, object_pairs_hook=members, parse_int=_Number, parse_float=_Number),)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _leaves_or_line(value: Any) -> list[Leaf]:
+    """The values within JSON; JSON as one value where it is short and ASCII: other signs may look like quotes."""
+    leaves = list(_leaves(value))
+    if len(leaves) > 1 or leaves[0][0]:
+        line = _compact(value)
+        if len(line) <= _ONE_LINE_CHARS and line.isascii():
+            return [("", _Words(line))]
+    return leaves
+
+
+def _now(write: ShownWrite, say: Sentences) -> list[Leaf]:
+    """The state before: first the values that the request names. A fixed value is not shown."""
+    hidden = {str(one): _Words(f"«{name}»") for name, one in write.fixed.items() if isinstance(one, str | int)}
+    parsed = _json(write.now.encode("utf-8", "replace"))
+    if parsed is None:
+        return [("", write.now)]
+    try:
+        leaves = _leaves_or_line(_without(parsed[0], hidden))
+    except CannotShow:
+        return [("", _Words(say.none))]
+    content = _json(write.request.body)
+    named = {path for path, _ in _leaves(content[0])} if content else set[str]()
+    return sorted(leaves, key=lambda leaf: leaf[0] not in named)
+
+
+def _without(value: Any, hidden: Mapping[str, _Words], level: int = 0) -> Any:
+    """JSON without the fixed values."""
+    if level > _MOST_LEVELS:
+        raise CannotShow
+    if isinstance(value, dict):
+        return {name: _without(one, hidden, level + 1) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_without(one, hidden, level + 1) for one in value]
+    return hidden.get(value, value) if isinstance(value, str) else value
+
+
+def _leaves(value: Any, path: str = "", level: int = 0) -> Iterator[Leaf]:
+    """The values within JSON that have no members, each with its path as customer.lines[0].amount."""
+    if level > _MOST_LEVELS:
+        raise CannotShow(f"The call has values within more than {_MOST_LEVELS} others, which no person can read.")
+    if isinstance(value, dict) and value:
+        for name, one in value.items():
+            yield from _leaves(one, f"{path}.{_name(name)}" if path else _name(name), level + 1)
+    elif isinstance(value, list) and value:
+        for at, one in enumerate(value):
+            yield from _leaves(one, f"{path}[{at}]", level + 1)
+    else:
+        yield path, value
+
+
+def _parts(media_type: str, content: bytes, say: Sentences) -> list[Leaf]:
+    """The fields and files of a multipart form; none: not as `build_request` writes a form."""
+    head, _, boundary = media_type.partition("boundary=")
+    mark = b"--" + boundary.strip('"').encode("utf-8", "replace")
+    pieces = content.split(mark)
+    if not head or len(pieces) < 3 or pieces[0] or pieces[-1] != b"--\r\n":
+        return []
+    found = list[Leaf]()
+    for piece in pieces[1:-1]:
+        written, gap, rest = piece.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        if not gap or not rest.endswith(b"\r\n"):
+            return []
+        headers = email.parser.BytesHeaderParser(policy=email.policy.HTTP).parsebytes(written)
+        name = headers.get_param("name", "", "content-disposition")
+        file_name, kind = headers.get_filename(), headers.get("content-type", "")
+        value = rest.removesuffix(b"\r\n")
+        path = _name(str(name))
+        if file_name is None:
+            inner = _json(value) if is_json(kind) else None
+            if inner is not None:
+                found += [
+                    (f"{path}.{one}" if one and one[0] != "[" else path + one, each) for one, each in _leaves(inner[0])
+                ]
+            else:
+                found.append((path, _text_or_file(value, kind, say)))
+        else:
+            found.append((path, _Words(f"{say.file} {_quoted(file_name)}, {_file(value, kind, say)}")))
+    return found
+
+
+def _text_or_file(content: bytes, media_type: str, say: Sentences) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return _Words(_file(content, media_type, say))
+
+
+def _file(content: bytes, media_type: str, say: Sentences) -> str:
+    kind = f"{visible(media_type)}, " if media_type else ""
+    return f"{kind}{len(content):,} {say.bytes}, sha256 {hashlib.sha256(content).hexdigest()}"
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+def _labelled(label: str, leaves: Sequence[Leaf], say: Sentences, most: int | None = None) -> Iterator[str]:
+    """The values below a label; in the line of the label where they are short ASCII. most: lines; None: all."""
+    if not leaves:
+        yield f"{_IN}{label} {say.none}"
+    elif len(leaves) == 1 and not leaves[0][0]:
+        yield from _leaf(f"{_IN}{label}", leaves[0][1], say, joint=" ")
+    else:
+        yield f"{_IN}{label}"
+        left = len(leaves)
+        lines = list[str]()
+        for path, value in leaves:
+            own = list(_leaf(_INNER + path, value, say))
+            if most is not None and len(lines) + len(own) > most:
+                break
+            lines += own
+            left -= 1
+        yield from lines
+        if left:
+            yield f"{_INNER}… {say.more.format(count=f'{left:,}')}"
+
+
+def _leaf(head: str, value: Any, say: Sentences, joint: str = " = ") -> Iterator[str]:
+    """A value after a head; a text with several lines goes below."""
+    if isinstance(value, _Words | _Number) or not isinstance(value, str):
+        yield from _wrapped(f"{head}{joint}{value if isinstance(value, str) else json.dumps(value)}")
+        return
+    lines = value.split("\n")
+    if len(value) <= _LONG_CHARS and len(lines) <= _LONG_LINES:
+        if len(lines) == 1:
+            yield from _wrapped(f"{head}{joint}{_quoted(value)}")
+        else:
+            yield from _wrapped(f"{head}{joint}{say.text.format(chars=f'{len(value):,}', lines=f'{len(lines):,}')}")
+            yield from _barred(lines)
+        return
+    yield from _wrapped(f"{head}{joint}{say.text.format(chars=f'{len(value):,}', lines=f'{len(lines):,}')}")
+    yield f"{_INNER}  sha256 {hashlib.sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    first, last = _end(value, -1), _end(value, 1)
+    middle = value[len(first) : len(value) - len(last)]
+    yield from _barred(first.split("\n"))
+    yield f"{_INNER}… {say.left_out.format(chars=f'{len(middle):,}')}"
+    for one in _addresses(value, len(first), len(value) - len(last)):
+        yield from _wrapped(f"{_INNER}… {say.with_address} {_quoted(one)}")
+    yield from _barred(last.split("\n"))
+
+
+def _end(value: str, sign: int) -> str:
+    """The beginning (-1) or the end (1) of a long text."""
+    some = value[:_KEPT_CHARS] if sign < 0 else value[-_KEPT_CHARS:]
+    lines = some.split("\n")
+    return "\n".join(lines[:_KEPT_LINES] if sign < 0 else lines[-_KEPT_LINES:])
+
+
+def _addresses(value: str, start: int, end: int) -> Iterable[str]:
+    """The URLs, e-mail addresses and accounts in a text that are not wholly within its shown ends."""
+    found = (one for one in _ADDRESS.finditer(value) if one.end() > start and one.start() < end)
+    return dict.fromkeys(one[0] for one in found)
+
+
+def _barred(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield from _wrapped(f"{_INNER}  | {visible(line)}")
+
+
+def _wrapped(line: str) -> Iterator[str]:
+    """A line in pieces that no screen cuts."""
+    yield line[:_WIDTH]
+    rest = line[_WIDTH:]
+    size = _WIDTH - len(_GOES_ON)
+    for at in range(0, len(rest), size):
+        yield _GOES_ON + rest[at : at + size]
+
+
+def _quoted(text: str) -> str:
+    """A text in quotes, as in JSON."""
+    return f'"{visible(text.translate(_ESCAPES))}"'
+
+
+def _name(name: str) -> str:
+    """The name of a member; in quotes where it has other signs than names have."""
+    return name if _PLAIN_NAME.fullmatch(name) else f'"{visible_name(name.translate(_ESCAPES))}"'
+
+
+def _compact(value: Any) -> str:
+    """JSON in one line, as people write JSON."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_quoted(name)}: {_compact(one)}' for name, one in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_compact, value))}]"
+    if isinstance(value, _Words | _Number):
+        return value
+    return _quoted(value) if isinstance(value, str) else json.dumps(value)
