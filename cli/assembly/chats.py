@@ -17,8 +17,7 @@ from proxy.augment.inject import Template, TemplateError
 from proxy.augment.middleware import Augment
 from proxy.augment.passages import Passages
 from proxy.augment.rewrite import Prompt, Rewriter
-from proxy.augment.small_talk import SmallTalk
-from proxy.augment.utility_requests import PromptsError, UtilityPrompts
+from proxy.augment.skipped import PromptsError, SmallTalk, UtilityPrompts
 from proxy.caller import EVERYTHING
 from proxy.dialects.errors import ApiError
 from proxy.model_calls import ModelCalls

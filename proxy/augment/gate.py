@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from proxy.asgi import Scope
-from proxy.augment.small_talk import SmallTalk
-from proxy.augment.utility_requests import UtilityPrompts
+from proxy.augment.skipped import SmallTalk, UtilityPrompts
 from proxy.caller import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.dialects.base import ConversationMessage, ModelRequest, without_program_text
 from proxy.dialects.errors import ApiError, Headers

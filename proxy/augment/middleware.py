@@ -15,8 +15,7 @@ from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.gate import Chat, decide, with_history, without_small_talk
 from proxy.augment.history import Histories
 from proxy.augment.passages import NOT_THERE, Passages
-from proxy.augment.small_talk import NO_LISTS, SmallTalk
-from proxy.augment.utility_requests import UtilityPrompts
+from proxy.augment.skipped import NO_LISTS, SmallTalk, UtilityPrompts
 from proxy.body import whole_body
 from proxy.caller import Rights
 from proxy.dialects.errors import ApiError

@@ -1,7 +1,6 @@
 """How a request reaches its model, and how the reply comes back.
 
-routes       model name -> target; target's lane -> app
-asked_model  the model's name in the reply, if the upstream was asked for another one
+routes       model name -> target; target's lane -> app; the asked name in the reply
 relay        bytes both ways, for upstreams that speak the client's dialect
 translated/  all other providers, through litellm
 bridges/     other dialects, for upstreams that know only chat completions

@@ -1,11 +1,10 @@
 """Texts to vectors.
 
-embed         texts -> unit vectors, with ONNX or torch
+embed         texts -> unit vectors, with ONNX or torch; questions from a cache, or in batches
 remote        texts -> unit vectors by a provider's model, through litellm
 hashing       texts -> unit vectors by words alone, for tests and demos
 export        a model, by name or path -> a folder that loads without torch
 precision     whether bf16 is faster on this processor
 tokens        text -> tokens of the embedder's tokenizer
-queries       questions -> vectors: from a cache, or in one batch with other questions
 vector_cache  vectors of documents' texts, kept on disk between runs
 """

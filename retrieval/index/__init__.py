@@ -1,10 +1,9 @@
 """The owner of the data folder.
 
 index          the interface `Knowledge`: opens all parts, audits, closes
-index_search   from a question to passages, over vector spaces
 library        collections, documents, jobs and files, from the catalog
 writing        writes and deletes documents, jobs and files
-vector_spaces  each embedder in use, with its store, ingester and retriever
+vector_spaces  each embedder in use, with its store, ingester and retriever; a search over all
 data_folder    the folder's lock, and its stores
 completeness   collections that lack points, for the operator
 pairing        whether catalog and index belong together

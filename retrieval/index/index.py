@@ -19,10 +19,9 @@ from retrieval.embedding.embed import check_same_model, label, probe
 from retrieval.index import spool
 from retrieval.index.completeness import Completeness
 from retrieval.index.data_folder import hold, remove_unused_shards, shard_name
-from retrieval.index.index_search import IndexSearch
 from retrieval.index.library import IndexLibrary
 from retrieval.index.pairing import Pairing
-from retrieval.index.vector_spaces import Opener, VectorSpaces, choice_of, from_text
+from retrieval.index.vector_spaces import IndexSearch, Opener, VectorSpaces, choice_of, from_text
 from retrieval.index.writing import IndexWriting
 from retrieval.knowledge import EmbedderChoice, Plan, SearchOptions
 from retrieval.records.points import PointFaults

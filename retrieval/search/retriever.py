@@ -16,8 +16,7 @@ import numpy as np
 from retrieval.catalog.audit import check_there
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, collection_of
-from retrieval.embedding.embed import Embedder, Matrix, check_same_model, label, mix
-from retrieval.embedding.queries import QueryBatcher
+from retrieval.embedding.embed import Embedder, Matrix, QueryBatcher, check_same_model, label, mix
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
 from retrieval.knowledge import HitOptions, SearchOptions, SearchRequest
 from retrieval.records.documents import Groups, Passage, lexical_text

@@ -9,7 +9,7 @@ import pytest
 
 from config.settings import UTILITY_REQUESTS
 from proxy.augment.gate import Decision, decide, with_history
-from proxy.augment.utility_requests import UtilityPrompts
+from proxy.augment.skipped import UtilityPrompts
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.responses import RESPONSES

@@ -17,8 +17,7 @@ from proxy.augment.history import Histories, row_id
 from proxy.augment.inject import Order, Template
 from proxy.augment.middleware import Augment
 from proxy.augment.passages import Passages, already
-from proxy.augment.small_talk import SmallTalk
-from proxy.augment.utility_requests import UtilityPrompts
+from proxy.augment.skipped import SmallTalk, UtilityPrompts
 from proxy.caller import EVERYTHING
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.settings import SMALL_TALK as FILE
-from proxy.augment.small_talk import SmallTalk
+from proxy.augment.skipped import SmallTalk
 from retrieval.records.search import Turn
 from tests.proxy.augment.small_talk_lines import AGREEMENT, CONTINUED, FOLLOW_UPS, SMALL_TALK
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from config.settings import UTILITY_REQUESTS
-from proxy.augment.utility_requests import PromptsError, UtilityPrompts
+from proxy.augment.skipped import PromptsError, UtilityPrompts
 from proxy.dialects.base import ConversationMessage
 from proxy.dialects.chat import CHAT
 from tests.support.dialect_clients import BY_DIALECT, DialectClient

@@ -9,9 +9,8 @@ from proxy.asgi import Message
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange
-from proxy.upstream.asked_model import AskedModel
 from proxy.upstream.relay import Relay
-from proxy.upstream.routes import Upstream
+from proxy.upstream.routes import AskedModel, Upstream
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.clients import client
 from tests.support.upstream_servers import Script, answering, chunked, closing, head, reply, upstream

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.embedding.embed import Matrix
-from retrieval.embedding.queries import QueryBatcher
+from retrieval.embedding.embed import Matrix, QueryBatcher
 from retrieval.errors import IndexDown, RetrievalError
 
 

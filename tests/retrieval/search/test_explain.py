@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from retrieval.index.index_search import merged
+from retrieval.index.vector_spaces import merged
 from retrieval.knowledge import SearchRequest
 from retrieval.records.search import Retrieved, Turn
 from retrieval.records.traces import Trace

@@ -15,7 +15,7 @@ from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, usage_query
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.augment.gate import Chat, decide
-from proxy.augment.utility_requests import UtilityPrompts
+from proxy.augment.skipped import UtilityPrompts
 from proxy.caller import EVERYTHING, NOTHING, Limits, Names, Rights
 from proxy.dialects.chat import CHAT
 from proxy.dialects.target import Target
