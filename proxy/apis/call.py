@@ -28,7 +28,7 @@ from proxy.apis.addresses import (
     redirect_target,
     why_failed,
 )
-from proxy.apis.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials
+from proxy.apis.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials, sent_once
 from proxy.apis.masking import longest_form_bytes, masked
 from proxy.apis.openapi.operation import Operation, Parameter, name_parts, names_method, query_names
 from proxy.apis.request import ApiRequest, BadArgument, build_request
@@ -48,8 +48,15 @@ _WHOLE = re.compile(r"[0-9]{1,15}")
 _MOST_DIGITS = 12  # of Retry-After
 _CALLS, _CALLS_OF_KEY = 24, 12  # at a time for one API
 _MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the connection
-# What became of a call. The trace of a chat has these words, and more for calls that were not made.
-OutcomeWord = Literal["ok", "api_error", "timeout", "failed", "invalid_arguments", "could_change", "no_credentials"]
+# Statuses after which a request may have taken effect: of redirects to a page about the result, and of proxies that
+# lost the answer.
+_UNCLEAR = frozenset({301, 302, 502, 504})
+_SEE_OTHER = 303  # after a request that took effect (RFC 9110 §15.4.4)
+# What became of a call. The trace of a chat has these words, and more for calls that were not made. "unknown": a
+# request that changes something was sent, and its answer was lost.
+OutcomeWord = Literal[
+    "ok", "api_error", "timeout", "failed", "invalid_arguments", "could_change", "no_credentials", "unknown"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +136,11 @@ class Api:
 
     def serves(self, operation: Operation) -> bool:
         """Whether the operation may be called, and has an address of the API."""
-        own = {origin_of(one) for one in (self.base_url, *self.servers)} - {None}
-        return self.allows(operation) and origin_of(self.address_of(operation)) in own
+        return self.allows(operation) and self.owns(self.address_of(operation))
+
+    def owns(self, url: str) -> bool:
+        """Whether a URL is at an address of the API."""
+        return origin_of(url) in {origin_of(one) for one in (self.base_url, *self.servers)} - {None}
 
     def why_not_called(
         self, operation: Operation, granted: Container[str] | None = None
@@ -247,7 +257,38 @@ async def call(
         request = api.request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
         return CallResult(api.masked_text(f"Nothing was sent: {error}."), word="invalid_arguments")
-    began, sending = time.perf_counter(), _Sending(owner)
+    return await _limited(api, request, limits, _Sending(owner))
+
+
+async def send(api: Api, request: ApiRequest, limits: CallLimits, *, owner: str = "") -> CallResult:
+    """Send a request exactly as given, with the API's credentials, and never twice.
+
+    Tries that sent no byte are made again. A redirect is not followed. The word is "unknown" if the request may have
+    taken effect and no answer says so. Only cancellation raises.
+    """
+    if api.refusal:
+        return CallResult(api.refusal, word="no_credentials")
+    if not api.owns(request.url):
+        return CallResult("Nothing was sent: the address is not an address of the API any more.", word="failed")
+    sending = _Sending(owner, once=True)
+    outcome = await _limited(api, request, limits, sending)
+    if not sending.began or outcome.succeeded:
+        return outcome
+    if not outcome.status and sending.status:  # the head of the answer came, and the body broke off
+        took_effect = 200 <= sending.status < 300
+        text = f"The API answered with status {sending.status}, and the rest of its answer was lost."
+        outcome = replace(outcome, text=text, status=sending.status, word="ok" if took_effect else "api_error")
+    if outcome.status == _SEE_OTHER:
+        return replace(outcome, word="ok", text="The API answered with status 303: it has taken the request.")
+    if outcome.status and outcome.status not in _UNCLEAR:
+        return outcome
+    text = f"{outcome.text} Whether the request took effect is not known: it was sent, and was not sent again."
+    return replace(outcome, word="unknown", text=text)
+
+
+async def _limited(api: Api, request: ApiRequest, limits: CallLimits, sending: "_Sending") -> CallResult:
+    """The outcome of a request within the time. Only cancellation raises."""
+    began = time.perf_counter()
     try:
         async with asyncio.timeout(limits.seconds):
             outcome = await _with_retries(api, request, limits, sending)
@@ -262,8 +303,11 @@ async def call(
 class _Sending:
     """How far the tries of a call have come."""
 
-    def __init__(self, owner: str) -> None:
+    def __init__(self, owner: str, *, once: bool = False) -> None:
+        """once: a request that may be sent once only."""
         self.owner = owner
+        self.once = once
+        self.status = 0  # of the answer to the request of the operation; 0: none
         self.waits = False  # for other calls of the API
         self.began = False  # whether a request of the operation was sent
 
@@ -292,11 +336,11 @@ async def _with_retries(api: Api, request: ApiRequest, limits: CallLimits, sendi
                 sending.waits = False
                 outcome, asked_s = await _once(api, request, limits, sending)
         except _BROKEN as error:
-            if time.monotonic() + pause_s > end_s:
+            if time.monotonic() + pause_s > end_s or (sending.once and sending.began):
                 return _failure(error, tries)
         else:
             pause_s = max(pause_s, asked_s)
-            if outcome.status not in _PASSING or time.monotonic() + pause_s > end_s:
+            if outcome.status not in _PASSING or time.monotonic() + pause_s > end_s or sending.once:
                 return replace(outcome, tries=tries)
         await asyncio.sleep(pause_s)
     raise AssertionError("the last try returns")
@@ -307,7 +351,7 @@ async def _once(api: Api, given: ApiRequest, limits: CallLimits, sending: _Sendi
     url = httpx.URL(given.url)
     for _ in range(_MOST_REDIRECTS + 1):
         async with _response(api, given, url, sending) as response:
-            target = _redirect_target(response, url, given.method)
+            target = None if sending.once else _redirect_target(response, url, given.method)
             if target is None:
                 content, whole = await read_within(response, limits.max_bytes)
                 outcome = await by_size(content, functools.partial(_outcome, api, response, content, whole, limits))
@@ -322,19 +366,22 @@ async def _response(api: Api, given: ApiRequest, url: httpx.URL, sending: _Sendi
     given_headers = [(name.encode(), _header_bytes(value)) for name, value in given.headers]
     headers = [(b"user-agent", b"ragway"), (b"accept-encoding", b"gzip"), *given_headers]
     first = httpx.Request(given.method, url, headers=headers, content=given.body or None)
-    async with contextlib.aclosing((api.auth or httpx.Auth()).async_auth_flow(first)) as tries:
+    flow = sent_once(api.auth, first) if sending.once else (api.auth or httpx.Auth()).async_auth_flow(first)
+    async with contextlib.aclosing(flow) as tries:
         request = await anext(tries)
         while True:
             request.extensions = {"lane": api._lane}
             if request is first:  # not the request for a token
                 request.extensions["begun"] = sending.sent
+                if sending.once:  # a connection of its own: the API may just close one that was used
+                    request.extensions["lane"] = object()
             async with contextlib.aclosing(await api.transport.handle_async_request(request)) as response:
                 with contextlib.suppress(StopAsyncIteration):
                     request = await tries.asend(response)
                     if not response.is_stream_consumed:
                         await read_within(response, _MOST_DRAINED_BYTES)
                     continue
-                response.request = request
+                response.request, sending.status = request, response.status_code
                 yield response
                 return
 

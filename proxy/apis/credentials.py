@@ -1,6 +1,7 @@
 """The credentials of an API: added to a request last, so that no other part of the gateway sees a secret."""
 
 import asyncio
+import contextlib
 import hashlib
 import re
 import secrets
@@ -79,13 +80,30 @@ class Digest(httpx.Auth):
             if answered:
                 request.headers["authorization"] = self._answer(request)
             response = yield request
-            challenge = _digest_challenge(response) if response.status_code == 401 else {}
+            challenge = self._learnt(response)
             if not challenge:
                 return
-            if challenge["nonce"] != self._challenge.get("nonce"):
-                self._challenge, self._count, self._session_nonce = challenge, 0, secrets.token_hex(16)
             if answered and attempt > 1 and challenge.get("stale", "").lower() != "true":
                 return  # the API refuses the user or the password
+
+    def probed_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """The request once, after a GET without its body that brings the newest challenge.
+
+        If the API wants no credentials for the GET, the request itself brings the first challenge.
+        """
+        self._learnt((yield httpx.Request("GET", request.url, headers={"user-agent": request.headers["user-agent"]})))
+        if not self._challenge:
+            yield from self.auth_flow(request)
+            return
+        request.headers["authorization"] = self._answer(request)
+        yield request
+
+    def _learnt(self, response: httpx.Response) -> dict[str, str]:
+        """The challenge of a response, for the next answer; none: {}."""
+        challenge = _digest_challenge(response) if response.status_code == 401 else {}
+        if challenge and challenge["nonce"] != self._challenge.get("nonce"):
+            self._challenge, self._count, self._session_nonce = challenge, 0, secrets.token_hex(16)
+        return challenge
 
     def _answer(self, request: httpx.Request) -> str:
         row = self._challenge
@@ -181,6 +199,29 @@ class ClientCredentials(httpx.Auth):
             self._failure = f"the token endpoint answered with status {status} and no token"
             raise NoToken(self._failure) from error
         self.token, self._until_s = token, self._clock() + max(seconds - _EARLY_S, seconds / 2)
+
+
+async def sent_once(auth: httpx.Auth | None, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+    """The requests that send a request once, whatever the API answers: before it, one for a challenge or a token."""
+    if isinstance(auth, Digest) and request.method not in ("GET", "HEAD"):
+        for_challenge = auth.probed_flow(request)
+        with contextlib.suppress(StopIteration):
+            step = next(for_challenge)
+            while True:
+                step = for_challenge.send((yield step))
+        return
+    flow = (auth or httpx.Auth()).async_auth_flow(request)
+    async with contextlib.aclosing(flow):
+        step = await anext(flow)
+        while isinstance(auth, ClientCredentials) and step is not request:
+            step = await flow.asend((yield step))
+        response = yield step
+        if isinstance(auth, ClientCredentials) and response.status_code == 401:
+            auth.token = ""  # the next request fetches another
+        elif isinstance(auth, Digest):
+            with contextlib.suppress(StopAsyncIteration):
+                while True:
+                    response = yield await flow.asend(response)
 
 
 def sent_credentials(request: httpx.Request) -> list[str]:
