@@ -1,17 +1,17 @@
-"""A document's path, in order.
+"""A document's way to the store, in order.
 
-ingester         the orchestrator: finds changes, commits each document by itself
+ingester         the orchestrator: finds changes, commits each document on its own
 removal          deletes documents and collections
 load             files and folders -> candidates -> Document
 exclude          files left out by name
 formats/         bytes of each file format -> text and structure
 encoded          cuts encoded bytes (pictures, certificates) out of a text
 chunking/        Document -> Chunks with exact spans
-splitting        formats and chunking for one recipe and one embedder
-prepare          the processes that split documents, and the vectors, computed in a thread or a child process
-smoothing        mixes a chunk's vector with the neighbours' vectors
+splitting        formats and chunking, for one recipe and one embedder
+prepare          processes that split documents, and vectors, computed in a thread or a child process
+smoothing        mixes a chunk's vector with its neighbours'
 sources          where documents come from: files and folders
 document_writer  documents from clients instead of files
-job_runner       writes clients' jobs, one document after the other
+job_runner       writes clients' jobs, one document after another
 context          a model's text on each chunk, kept by content
 """

@@ -1,12 +1,12 @@
-"""A model's texts on chunks, kept by content, so that no text is requested or paid for twice.
+"""What a model wrote about chunks, kept by content, so that no text is requested or paid for twice.
 
 A chunk outside its document may not show its subject ("Its revenue grew by 3 %"). A model that sees the document can
-describe the subject in a sentence (Anthropic's contextual retrieval, 2024), name keywords, or ask the questions that
-the chunk answers. The model's text is embedded and indexed with the chunk, and never shown.
+describe it in a sentence (Anthropic's contextual retrieval, 2024), name keywords, or ask questions that the chunk
+answers. This text is embedded and indexed with the chunk, and never shown.
 
-A command asks the model before the ingest and writes the answers to the file that this module reads; this package
-never asks a model. The key of an answer covers all of the model's input: a changed document, chunk, prompt or model
-has another key, and the same document in another collection, or after a rebuild, has the same key.
+A command asks the model before an ingest and writes its answers to the file that this module reads; this package never
+asks a model. An answer's key covers all model input: a changed document, chunk, prompt or model has another key, and
+the same document in another collection, or after a rebuild, has the same one.
 """
 
 import json
@@ -32,16 +32,16 @@ class Contexts:
         make_closed(file)
         self._sql = sqlite3.connect(file, timeout=30, isolation_level=None, check_same_thread=False)
         write_ahead(self._sql)
-        self._sql.execute("PRAGMA synchronous=NORMAL")  # a power failure may lose the last answers, never the file
+        self._sql.execute("PRAGMA synchronous=NORMAL")  # a power failure may lose recent answers, never the file
         self._sql.execute("CREATE TABLE IF NOT EXISTS contexts (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
 
     def get(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return the known keys with texts."""
+        """Return known keys with their texts."""
         query = "SELECT key, text FROM contexts WHERE key IN (SELECT value FROM json_each(?))"
         return dict(self._sql.execute(query, [json.dumps(keys)]).fetchall())
 
     def put(self, key: str, text: str) -> None:
-        """Store an answer: every process can read the answer after the return."""
+        """Store an answer, which every process can read once this has returned."""
         self._sql.execute("INSERT OR REPLACE INTO contexts VALUES (?, ?)", (key, text))
 
     def close(self) -> None:
@@ -50,10 +50,10 @@ class Contexts:
 
 @dataclass(frozen=True, slots=True)
 class Enriched:
-    """A document's chunks with the known texts, and the keys of missing texts."""
+    """A document's chunks with known texts, and keys of missing ones."""
 
     chunks: list[Chunk]
-    missing: list[tuple[int, Enrichment, str]]  # ordinal of the chunk, enrichment, key
+    missing: list[tuple[int, Enrichment, str]]  # chunk ordinal, enrichment, key
 
 
 def key_of(enrichment: Enrichment, document: Document, chunk: Chunk) -> str:
@@ -69,7 +69,7 @@ def enrich(
     tokens: EmbedderTokenizer,
     limit_tokens: int,
 ) -> Enriched:
-    """Return the chunks with the known texts, at most `limit_tokens` per chunk, divided among the enrichments."""
+    """Return chunks with known texts, at most `limit_tokens` per chunk, divided among the enrichments."""
     document_hash = _document_hash(document)
     keys = [[_key(enrichment, document_hash, chunk) for enrichment in enrichments] for chunk in chunks]
     known = contexts.get([key for row in keys for key in row])
@@ -87,7 +87,7 @@ def enrich(
 
 
 def prompt_id(enrichment: Enrichment) -> str:
-    """Return a short id of the prompt, for recipes."""
+    """Return a short prompt id, for recipes."""
     return _hash([enrichment.prompt])[:8]
 
 
@@ -109,7 +109,7 @@ def _hash(parts: Iterable[str]) -> str:
 
 
 def _cut(text: str, tokens: EmbedderTokenizer, limit: int) -> str:
-    """Return the text on one line, cut to the first `limit` tokens in whole words."""
+    """Return the text on one line, cut to `limit` tokens in whole words."""
     words = text.split()
     while words and (count := tokens.count(" ".join(words))) > limit:
         del words[min(len(words) * limit // count, len(words) - 1) :]

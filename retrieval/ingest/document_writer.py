@@ -1,7 +1,7 @@
-"""Documents from clients: written like files, and kept apart from files.
+"""Documents from clients: written like files, and kept apart from them.
 
-A file's key in the catalog is the absolute path. A client's document has a key with a prefix, so that no ingest of a
-folder removes the document, and no client replaces a file's document.
+A file's catalog key is its absolute path. A client's document has a key with a prefix, so that no ingest of a folder
+removes it, and no client replaces a file's document.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from retrieval.records.jobs import DocumentInput, WriteResult
 
 @dataclass(frozen=True, slots=True)
 class ReadDocuments:
-    """Clients' documents, read and embedded for the collection as it was then."""
+    """Clients' documents, read and embedded for their collection as it was then."""
 
     documents: Sequence[DocumentInput]
     collection: str
     generation: int
     language: str
-    known: dict[str, RevisionRecord]  # key -> current revision, of these documents
+    known: dict[str, RevisionRecord]  # key -> current revision of these documents
     pending: Sequence[Pending]
     vectors: Sequence[Row]  # of all chunks of `pending`, in order
     failed: dict[str, str]  # key -> reason
@@ -43,7 +43,7 @@ class ReadDocuments:
 
 
 class DocumentWriter:
-    """Writes clients' documents to collections, in two steps: only the second step needs the write lock."""
+    """Writes clients' documents to collections, in two steps: only the second needs the write lock."""
 
     def __init__(
         self, catalog: Catalog, ingester: Ingester, preparation: Preparation, *, recipe: Recipe, max_bytes: int
@@ -57,9 +57,9 @@ class DocumentWriter:
     async def read(
         self, documents: Sequence[DocumentInput], name: str, *, split: asyncio.Event | None = None
     ) -> ReadDocuments:
-        """Read and embed the new and changed documents (keys must differ). Raises UnknownCollection.
+        """Read and embed new and changed documents (keys must differ). Raises UnknownCollection.
 
-        split: set when the documents are split, for a client that waits; None if no client waits.
+        split: set once they are split, for a client that waits; None if no client does.
         """
         collection = self._catalog.collection(name)
         keys = [catalog_key(document.key) for document in documents]
@@ -93,10 +93,10 @@ class DocumentWriter:
         return ReadDocuments(documents, name, collection.generation, language, known, pending, vectors, failed, refused)
 
     async def write(self, read: ReadDocuments) -> list[WriteResult] | None:
-        """Return the result of each document; None if the collection or a document has changed since the reading.
+        """Return each document's result; None if the collection or a document has changed since they were read.
 
-        The caller holds the write lock. Each document is written by itself: an interruption leaves either the old or
-        the new document, complete.
+        The caller holds the write lock. Each document is written on its own: an interruption leaves either the old or
+        the new one, complete.
 
         Raises UnknownCollection, WrongEmbedder.
         """
@@ -127,7 +127,7 @@ class DocumentWriter:
     def _refusals(
         self, documents: Iterable[tuple[str, DocumentInput]], known: Mapping[str, RevisionRecord]
     ) -> dict[str, str]:
-        """Return key -> reason for refusal, where the key names a document that the client may not read."""
+        """Return key -> reason for refusal, for keys of documents that the client may not read."""
         stored = [(key, known[key].document, document.writer) for key, document in documents if key in known]
         ids = [id for _, id, _ in stored]
         engine, writers = self._catalog.engine, {groups for _, _, groups in stored}

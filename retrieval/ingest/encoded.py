@@ -1,8 +1,7 @@
 """Encoded bytes in a text (pictures, certificates, keys): cut, because nobody asks for them and no model reads them.
 
-One picture in a page of Markdown would fill passages with thousands of letters. The words around the bytes stay: the
-kind of a data URI, the first and the last line of a certificate. Checksums stay as well: the longest, SHA-512, has 128
-digits.
+One picture in a Markdown page would fill passages with thousands of letters. Words around the bytes stay: a data URI's
+kind, a certificate's first and last line. So do checksums: the longest, SHA-512, has 128 digits.
 """
 
 import re
@@ -13,13 +12,13 @@ _DATA_URI = re.compile(
     re.IGNORECASE,
 )
 _ARMOURED = re.compile(r"(-----BEGIN [A-Z0-9 ]{1,40}-----\n)[^-]{128,}+(?=-----END )")
-# Of one run or of lines of one length; a path or a long name has shorter pieces between its signs, and few digits.
+# In one run or in lines of one length; a path or long name has shorter pieces between its signs, and few digits.
 _RUN = re.compile(
     r"(?<![A-Za-z0-9+/_%=-])(?:(?:[A-Za-z0-9+/_-]{60,}+={0,2}\n[ \t>]*){3,}[A-Za-z0-9+/_-]+={0,2}"
     r"|(?:[A-Za-z0-9+/_-]|\\[nr/]){256,}+={0,2})"  # in JSON, with \/ or \n inside
 )
 _PIECE = re.compile(r"[A-Za-z0-9]+")
-_PIECE_CHARS = 16  # on the average, at least; base64 has a sign in 32
+_PIECE_CHARS = 16  # on average, at least; base64 has a sign in 32
 _DIGITS = 0.05  # of all characters, at least; base64 has .16, digits in hexadecimal are .6
 
 

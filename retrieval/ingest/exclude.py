@@ -1,4 +1,4 @@
-"""Files that an ingest leaves out: patterns of names and of path ends, as in rsync."""
+"""Files that an ingest leaves out: patterns for names and path ends, as in rsync."""
 
 import os
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from pathlib import Path, PurePosixPath
 
 
 def excluded(path: Path, root: Path, globs: Sequence[str]) -> bool:
-    """Whether a pattern matches the end of an absolute path, name by name, starting at the root's name.
+    """Whether a pattern matches the end of an absolute path, name by name, starting at the root's.
 
-    root: the given file or folder; if the path is the root itself, names above count as well. A pattern that begins
-        with "/" must match the full path. `*`, `?` and `[…]` match within one name, `**` matches any number of names,
+    root: the given file or folder; if this is the path itself, names above count as well. A pattern that begins with
+        "/" must match the full path. `*`, `?` and `[…]` match within one name, `**` matches any number of names,
         including none.
     """
     parts = path.parts

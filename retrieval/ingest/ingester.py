@@ -1,7 +1,7 @@
 """Ingester: source -> documents -> chunks -> vectors -> store, skipping unchanged documents.
 
-Each document is committed by itself (see `catalog`). So an interrupted ingest keeps the finished documents, and the
-next ingest continues. One bad file never stops an ingest.
+Each document is committed on its own (see `catalog`). So an interrupted ingest keeps finished documents, and the next
+one continues. One bad file never stops an ingest.
 """
 
 import asyncio
@@ -44,13 +44,13 @@ _T = TypeVar("_T")
 
 Row = tuple[Vector, Sparse]  # a chunk's dense and sparse vector
 
-# suffix of a recipe: a model has not written about all chunks yet; the next ingest checks again
+# recipe suffix: a model has not written about all chunks yet; the next ingest checks again
 _INCOMPLETE = ", incomplete"
 
 
 @dataclass(slots=True)
 class Tally:
-    """The counts of an ingest so far."""
+    """An ingest's counts so far."""
 
     total: int
     progress: Progress
@@ -68,12 +68,12 @@ class Tally:
         self.progress(self.done, self.total, self.chunks, self.source)
 
     def work_on(self, source: str) -> None:
-        """Name the document that is read or embedded now."""
+        """Name the document being read or embedded."""
         self.source = source
         self.tick(0)
 
     def expected_chunks(self, documents: int, chunks: int) -> int:
-        """Estimate how many chunks follow after these documents, from the average of all documents so far."""
+        """Estimate how many chunks follow after these documents, from the average so far."""
         seen = self.done + documents
         return (self.total - seen) * (self.chunks + chunks) // max(1, seen)
 
@@ -90,7 +90,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderIdentity:
-    """The embedder for new points."""
+    """Embedder for new points."""
 
     name: str  # the embedder's label
     probes: Matrix
@@ -98,7 +98,7 @@ class EmbedderIdentity:
 
 
 class Ingester:
-    """Writes collections; all writes to collections go through this class."""
+    """Writes collections; all writes to them go through this class."""
 
     def __init__(
         self,
@@ -123,12 +123,12 @@ class Ingester:
         self._exclusive, self._turn = writers.exclusive, writers.turn
 
     async def ingest(self, source: Source, name: str, progress: Progress) -> IngestReport:
-        """Bring the collection up to date with a source.
+        """Bring a collection up to date with a source.
 
-        New and changed documents are indexed, unchanged documents are skipped, and documents that the source no longer
-        has are removed.
+        New and changed documents are indexed, unchanged ones are skipped, and those that the source no longer has are
+        removed.
 
-        Raises WrongEmbedder if the collection was built with another embedder.
+        Raises WrongEmbedder if it was built with another embedder.
         """
         async with self._turn("ingest", name):
             files, known = await source.list(), self._catalog.current_revisions(name)
@@ -159,7 +159,7 @@ class Ingester:
     async def _main_language(
         self, collection: str, samples: Sequence[FileCandidate | Document], source: Source | None = None
     ) -> str:
-        """Return a new generation's language: the setting, or the main language of some documents."""
+        """Return a new generation's language: the setting, or some documents' main language."""
         if (language := self._language_of(collection)) != DETECTED:
             return language
         texts = []
@@ -172,7 +172,7 @@ class Ingester:
         return await asyncio.to_thread(detect, texts)
 
     def create(self, name: str, language: str | None) -> None:
-        """Create an empty collection. language: None uses the setting, or the language of the first documents.
+        """Create an empty collection. language: None uses the setting, or its first documents' language.
 
         Raises CollectionExists, Invalid.
         """
@@ -196,13 +196,13 @@ class Ingester:
         return collection
 
     async def language(self, collection: Collection, samples: Sequence[Document]) -> str:
-        """Return the collection's language; before its first documents, that of `samples`."""
+        """Return a collection's language; before its first documents, that of `samples`."""
         if self._language_known(collection.name):
             return collection.language
         return await self._main_language(collection.name, samples)
 
     def with_language(self, collection: Collection, language: str) -> Collection:
-        """Set the collection's language, unless known. Returns the updated row; the caller holds the write lock."""
+        """Set a collection's language, unless known. Returns the updated row; the caller holds the write lock."""
         if self._language_known(collection.name):
             return collection
         self._catalog.set_language(collection.name, collection.generation, language)
@@ -212,9 +212,9 @@ class Ingester:
         return self._catalog.has_language(name) or self._catalog.chunks(name) > 0
 
     async def add_documents(self, documents: Sequence[Document], name: str, progress: Progress) -> IngestReport:
-        """Create a collection from documents without files; the source identifies a document.
+        """Create a collection from documents without files; their source identifies them.
 
-        Raises RetrievalError if the collection exists, or if two documents have the same source.
+        Raises RetrievalError if it exists, or if two documents have the same source.
         """
         async with self._turn("ingest", name), self._exclusive(name):
             if self._catalog.current_revisions(name) or len({item.source for item in documents}) < len(documents):
@@ -235,9 +235,9 @@ class Ingester:
             return _report(name, tally)
 
     async def pending_documents(self, source: Source | None, name: str) -> tuple[PendingDocument, ...]:
-        """Return the documents that `ingest` of the source would write; without one, the documents of `rebuild`.
+        """Return documents that `ingest` of the source would write; without one, those of `rebuild`.
 
-        Unreadable files are left out. Raises UnknownCollection if there is no collection to rebuild.
+        Unreadable files are left out. Raises UnknownCollection if there is nothing to rebuild.
         """
         if source is None:
             return tuple(
@@ -253,7 +253,7 @@ class Ingester:
         return tuple(changed)
 
     async def enrichment_plan(self, source: Source, changed: PendingDocument, name: str) -> EnrichmentPlan:
-        """Return a document with the chunks that still need a model's text. Raises Unreadable."""
+        """Return a document with those chunks that still need a model's text. Raises Unreadable."""
         if changed.source:
             file = FileCandidate(Path(changed.key), changed.source)
             item: SourceFile | Document = await source.read(file)
@@ -278,13 +278,13 @@ class Ingester:
         replaced: Store | None = None,
         switched: Callable[[], None] = lambda: None,
     ) -> int:
-        """Rebuild the collection's index from the catalog alone; return the number of chunks.
+        """Rebuild a collection's index from the catalog alone; return how many chunks it has.
 
-        The next generation is built beside the current generation, then one transaction switches. A later call with
-        the same inputs continues an interrupted build.
+        The next generation is built beside the current one, then one transaction switches. A later call with the same
+        inputs continues an interrupted build.
 
-        pinned: the embedder for later searches, as JSON ("": the configured embedder).
-        replaced: the store of the current generation, if another store.
+        pinned: embedder for later searches, as JSON ("": the configured one).
+        replaced: the current generation's store, if not the same.
         switched: called right after the switch.
 
         Raises UnknownCollection.
@@ -321,14 +321,14 @@ class Ingester:
             tally.tick(len(batch))
         self._catalog.switch(collection, generation, embedder=self._embedder, probes=self._probes)
         switched()
-        if self._catalog.shared:  # other processes search the previous generation until they learn of the switch
+        if self._catalog.shared:  # other processes search the previous generation until they learn of this
             await asyncio.sleep(PROPAGATION_S)
         await (replaced or self._store).drop(collection.tenant)
         await self._removal.recover(collection.name)
         return self._catalog.chunks(collection.name)
 
     async def _split_again(self, known: Mapping[str, RevisionRecord]) -> AsyncIterator[Pending]:
-        """Yield the catalog's documents, split."""
+        """Yield catalog documents, split."""
         for key, record in known.items():
             document = self._catalog.document(record.document, record.revision)
             try:
@@ -344,7 +344,7 @@ class Ingester:
         known: dict[str, RevisionRecord],
         tally: Tally,
     ) -> AsyncIterator[Pending]:
-        """Yield the documents with new content, split."""
+        """Yield documents with new content, split."""
         for candidate in candidates:
             key = str(candidate.path)
             tally.work_on(candidate.source)
@@ -357,7 +357,7 @@ class Ingester:
                 split = await self._preparation.split(file)
             except Unreadable as error:
                 tally.failures.append(Failure(key, str(error)))
-                # the unreadable part may be a change of rights
+                # what is unreadable may be a change of rights
                 if isinstance(error, UnreadableRights) and key in known:
                     await self._remove(name, known[key], tally)
                 tally.tick()
@@ -365,7 +365,7 @@ class Ingester:
             yield Pending(key, source.version(file), split, key in known)
 
     def _is_changed(self, source: Source, file: SourceFile, known: RevisionRecord | None) -> bool:
-        """Whether the catalog lacks this content by this recipe."""
+        """Whether the catalog lacks this content in this recipe."""
         return known is None or (known.content_hash, known.recipe) != (source.version(file), self._recipe)
 
     async def _write(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
@@ -386,7 +386,7 @@ class Ingester:
     async def _store_all(
         self, collection: Collection, generation: int, batch: Sequence[Pending], tally: Tally
     ) -> list[Revision]:
-        """Stage documents, in one write to the store: a write per document would dominate the time."""
+        """Stage documents, in one write to the store: a write each would dominate the time."""
         language = self._catalog.language(collection.name, generation)
         vectors = iter(await self.vectors([pending.split for pending in batch], language, tally))
         points, revisions = list[Point](), list[Revision]()
@@ -430,7 +430,7 @@ class Ingester:
 
 
 async def _batches(documents: AsyncIterator[Pending], *, long_alone: bool = False) -> AsyncIterator[list[Pending]]:
-    """Yield batches for the embedder. long_alone: earlier documents do not wait for a long document."""
+    """Yield batches for the embedder. long_alone: earlier documents do not wait for a long one."""
     batch: list[Pending] = []
     async for pending in documents:
         if long_alone and batch and len(pending.split.chunks) >= _SLICE:
@@ -445,19 +445,19 @@ async def _batches(documents: AsyncIterator[Pending], *, long_alone: bool = Fals
 
 
 def _sample(items: Sequence[_T]) -> Sequence[_T]:
-    """Return a sample of at most _SAMPLE_DOCUMENTS items at equal distances."""
+    """Return a sample of at most _SAMPLE_DOCUMENTS items, evenly spaced."""
     return items[:: max(1, -(-len(items) // _SAMPLE_DOCUMENTS))]
 
 
 def digest(document: Document) -> str:
-    """SHA-256, in hexadecimal, of every indexed and stored field of a document; for documents that are not files."""
+    """SHA-256, in hexadecimal, of a document's indexed and stored fields; for documents that are not files."""
     parts = [document.source, document.title, document.format, document.attributes, document.groups]
     fields = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
     return sha256(fields + b"\0" + document.text.encode()).hexdigest()
 
 
 def _same(ready: RevisionRecord, current: RevisionRecord | None) -> bool:
-    """Whether a document in a build still equals the catalog's document."""
+    """Whether a document in a build still equals the catalog's."""
     return current is not None and (ready.document, ready.content_hash) == (current.document, current.content_hash)
 
 

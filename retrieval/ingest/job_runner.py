@@ -1,7 +1,7 @@
 """Writes jobs, document by document, while searches and other writers continue.
 
-Jobs of one collection are written in order of arrival, and collections do not wait for each other. While a job reads a
-document, ingests, deletions and puts of the same collection continue. A cancelled job stops at once, and no part of the
+One collection's jobs are written in order of arrival, and collections do not wait for each other. While a job reads a
+document, ingests, deletions and puts in its collection continue. A cancelled job stops at once, and nothing of a
 started document remains.
 """
 
@@ -17,20 +17,20 @@ from retrieval.errors import Busy, IndexDown, RetrievalError
 from retrieval.records.jobs import DocumentInput, Job, WriteResult
 
 log = logging.getLogger("ragway")
-_RETRY_S = 5.0  # between two attempts while the store or the database is down, or a disk is full
-_ABANDONED_S = 60.0  # a job of another process without progress for so long
+_RETRY_S = 5.0  # between two attempts while store or database is down, or a disk is full
+_ABANDONED_S = 60.0  # without progress in another process's job
 
 Put = Callable[[str, DocumentInput, Callable[[], bool]], Awaitable[WriteResult | None]]
 Turn = Callable[[Literal["jobs"], str], AbstractAsyncContextManager[None]]
 
 
 class JobRunner:
-    """Writes jobs while any job is unfinished."""
+    """Writes jobs while any is unfinished."""
 
     def __init__(self, jobs: Jobs, turn: Turn, put: Put) -> None:
-        """turn: keeps the runners of other processes from a collection.
+        """turn: keeps other processes' runners off a collection.
 
-        put: writes one document to a collection; None if the document is not wanted any more when the write begins.
+        put: writes one document to a collection; None if it is no longer wanted when the write begins.
         """
         self._jobs = jobs
         self._turn = turn
@@ -41,7 +41,7 @@ class JobRunner:
         self._waiters: dict[str, asyncio.Event] = {}  # waiting callers, by job
 
     def take_over(self) -> None:
-        """Also write the unfinished jobs of other processes from now on.
+        """Also write other processes' unfinished jobs from now on.
 
         Two processes with one job take turns per document.
         """
@@ -55,25 +55,25 @@ class JobRunner:
                     self.schedule(collection)
 
     def schedule(self, collection: str) -> None:
-        """Start writing the collection's jobs, unless already running."""
+        """Start writing a collection's jobs, unless already running."""
         if collection not in self._runs:
             self._runs[collection] = run = asyncio.create_task(self._run(collection))
             run.add_done_callback(lambda run: self._on_run_end(collection, run))
 
     async def wait_until_finished(self, id: str) -> Job:
-        """Wait until the job is over and return it. Raises UnknownJob if it was deleted."""
+        """Wait until a job is over and return it. Raises UnknownJob if it was deleted."""
         while not (job := self._jobs.read(id, None)).over:
             await self._waiters.setdefault(id, asyncio.Event()).wait()
         return job
 
     def notify_finished(self, *ids: str) -> None:
-        """Wake the waiters of finished or deleted jobs; without ids: of all jobs."""
+        """Wake those who wait for finished or deleted jobs; without ids: for any job."""
         for id in ids or list(self._waiters):
             if (waiter := self._waiters.pop(id, None)) is not None:
                 waiter.set()
 
     def cancel(self, id: str) -> None:
-        """Stop reading and embedding the document of a cancelled job."""
+        """Stop reading and embedding a cancelled job's document."""
         if (writing := self._writing.get(id)) is not None:
             writing.cancel()
         self.notify_finished(id)
@@ -102,7 +102,7 @@ class JobRunner:
             self.notify_finished(id)
 
     async def _write(self, id: str, collection: str) -> None:
-        """Write the waiting documents of a job."""
+        """Write a job's waiting documents."""
         while True:
             async with self._turn("jobs", collection):
                 task = await asyncio.to_thread(self._jobs.take, id)
@@ -148,6 +148,6 @@ class JobRunner:
 
 
 def _stopping() -> bool:
-    """Whether the running task itself was cancelled, and not only the awaited task."""
+    """Whether the running task itself was cancelled, not only the one it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,8 +1,8 @@
-"""Paths to documents: the list of files, the bytes of a file, and text, title and format of a document.
+"""Paths to documents: which files there are, a file's bytes, and a document's text, title and format.
 
-`find` walks folders, `read` opens one file, `parse` turns bytes into a document; `load` is `read` and `parse`. The
-steps are separate so that a caller can compare a file's content with the catalog before parsing. An error in one file
-is an `Unreadable` with one line of text (in `find`: a `Failure`) and never affects the next file.
+`find` walks folders, `read` opens one file, `parse` turns bytes into a document; `load` is `read` and `parse`. They
+are separate so that a caller can compare a file's content with the catalog before parsing it. An error in one file is
+an `Unreadable` with one line of text (in `find`: a `Failure`) and never affects the next.
 """
 
 import os
@@ -23,13 +23,13 @@ from retrieval.records.documents import Document, Format
 from retrieval.records.ingest import Failure
 from runtime.logs import printable
 
-# Left out in folders, like hidden files: code by other people, and generated code.
+# Left out in folders, like hidden files: other people's code, and generated code.
 _VENDORED = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__"})
 _MINIFIED = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
 _PEEK_BYTES = 65_536
 _MOST_UNREAD = 100  # files named in a report
-_CONVERSIONS = (  # endings, and the way to a file that can be read
+_CONVERSIONS = (  # endings, and how to get a file that can be read
     ((".pdf",), "convert the file, for example by `pdftotext -layout FILE.pdf FILE.txt`; "),
     ((".docx", ".odt", ".epub", ".rtf"), "convert the file, for example by `pandoc FILE -o FILE.md`; "),
     ((".doc", ".ppt", ".pptx", ".odp"), "export the file as HTML or text; "),
@@ -46,7 +46,7 @@ class FileCandidate:
     """A file that may become a document."""
 
     path: Path  # absolute, symbolic links resolved
-    source: str  # the name for people and models, e.g. "docs/guide/connect.md"
+    source: str  # its name for people and models, e.g. "docs/guide/connect.md"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -59,7 +59,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """The files under some paths: candidates, skipped files (reason -> count), and failures.
+    """Files under some paths: candidates, skipped files (reason -> count), and failures.
 
     Paths of failures are the file system's own: show people `printable_path`. left_out: links not followed.
     """
@@ -68,13 +68,13 @@ class FoundFiles:
     skipped: dict[str, int]
     failures: tuple[Failure, ...]
     left_out: tuple[Link, ...] = ()
-    unread: tuple[str, ...] = ()  # the first files of an unsupported type, by source
+    unread: tuple[str, ...] = ()  # first files of an unsupported type, by source
 
 
 def find(
     paths: Sequence[Path], *, max_bytes: int, follow_links: bool = False, exclude: Sequence[str] = ()
 ) -> FoundFiles:
-    """Return the files to ingest under `paths`, in the given order, sorted within each folder, each file once.
+    """Return files to ingest under `paths`, in the given order, sorted within each folder, each once.
 
     Hidden files and folders in a folder are left out. Links to targets outside `paths` are left out unless
     `follow_links`: a person who can put a link into a folder may not be allowed to choose which files ragway reads. A
@@ -125,16 +125,16 @@ def _source(root: Path, file: Path) -> str:
 
 
 def load(path: Path, source: str, *, max_bytes: int) -> Document:
-    """Return the document of one file. Raises Unreadable."""
+    """Return one file's document. Raises Unreadable."""
     data, modified_s = read(path, max_bytes=max_bytes)
     return parse(data, path, source, modified_s)
 
 
 def read(path: Path, *, max_bytes: int) -> tuple[bytes, float]:
-    """Return bytes and time of change of a regular file. Raises Unreadable; never waits for a pipe or a device."""
+    """Return a regular file's bytes and time of change. Raises Unreadable; never waits for a pipe or a device."""
     try:
         # Without O_NONBLOCK, opening a pipe waits for a writer; the check below refuses other file types. `find` has
-        # resolved links: O_NOFOLLOW refuses a link that has replaced the file since.
+        # resolved links: O_NOFOLLOW refuses one that has replaced the file since.
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(path, flags), "rb") as file:
             status = os.fstat(file.fileno())
@@ -165,8 +165,8 @@ def parse(
 ) -> Document:
     """Return the document in `data`, the content of `path`. Raises Unreadable.
 
-    named, kind, groups: title, format and readers as given by the caller; otherwise content and file extension
-        decide. Raises UnreadableRights if the content does not clearly state who may read the document.
+    named, kind, groups: title, format and readers as given by the caller; otherwise content and file extension decide.
+        Raises UnreadableRights if the content does not clearly state who may read it.
     """
     shown_as = PurePosixPath(source)
     found = format_of(shown_as, path, kind)
@@ -193,10 +193,10 @@ class _Walk:
     exclude: Sequence[str]
     excluded: int = 0
     left_out: list[Path] = field(default_factory=list)
-    seen: set[tuple[int, int]] = field(default_factory=set)  # device and inode of each folder
+    seen: set[tuple[int, int]] = field(default_factory=set)  # each folder's device and inode
 
     def files(self, folder: Path) -> Iterator[Path]:
-        """Yield the visible files, sorted by path; iterative, because folders may nest deeper than Python's stack."""
+        """Yield visible files, sorted by path; iterative, because folders may nest deeper than Python's stack."""
         pending = [folder]
         while pending:
             path = pending.pop()
@@ -222,7 +222,7 @@ class _Walk:
                     pending.append(Path(entry.path))
 
     def _follows(self, link: Path) -> bool:
-        """Whether to follow a link: outside the read paths only with `follow_links`, to folders inside never."""
+        """Whether to follow a link: out of these paths only with `follow_links`, to folders within them never."""
         target = Path(os.path.realpath(link))
         if any(target.is_relative_to(path) for path in self.read):
             return not _is_folder(target)
@@ -235,7 +235,7 @@ class _Walk:
 
 
 def _unsupported_reason(file: Path) -> str:
-    """Return why the file's type is not supported; "" for a supported type."""
+    """Return why a file's type is not supported; "" if it is."""
     try:
         mode = file.stat().st_mode
     except (OSError, ValueError):
@@ -259,7 +259,7 @@ def _has_questions(file: Path) -> bool:
 
 
 def _unreadable_reason(file: Path, max_bytes: int) -> str:
-    """Return why a supported file cannot be read; "" without a known reason."""
+    """Return why a supported file cannot be read; "" if no reason is known."""
     try:
         size_bytes = file.stat().st_size
     except (OSError, ValueError) as error:
@@ -279,7 +279,7 @@ def _unsupported(file: Path) -> str:
 
 
 def _expected(file: Path) -> str:
-    """The types that can be read, and how to convert a file of another type."""
+    """Which types can be read, and how to convert a file of another type."""
     way = next((way for endings, way in _CONVERSIONS if file.suffix.lower() in endings), "")
     return f"{way}expected one of {' '.join(FORMATS)}"
 

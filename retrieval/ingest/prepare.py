@@ -1,7 +1,7 @@
-"""From a file to the store's input: chunks, and both vectors of each chunk.
+"""From a file to store input: chunks, and both vectors of each.
 
-Separate processes read files (`runtime.sandbox`). Vectors are computed in a thread (for a command with a process of its
-own) or in another such process (for the index process, so that hours of embedding do not delay questions).
+Separate processes read files (`runtime.sandbox`). Vectors are computed in a thread (for a command with its own
+process) or in another such process (for the index process, so that hours of embedding do not delay questions).
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from retrieval.records.points import Sparse
 from runtime.sandbox import Sandbox, SandboxJob
 
 _NICE = 10  # questions come first: a busy scheduler gives the child a tenth of a core
-_WAITING_S = 30.0  # the most for a document that a client waits for; the client of a put waits 60 s
+_WAITING_S = 30.0  # most for a document that a client waits for; a put's client waits 60 s
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkTexts:
-    """A chunk's text for the embedder, the text for the word index, and the language."""
+    """A chunk's text for the embedder, its text for the word index, and its language."""
 
     embedded: str
     lexical: str
@@ -45,7 +45,7 @@ class ChunkVectors:
 def sandbox(
     recipe: Recipe, embedder_limits: EmbedderLimits, *, nice: int = 0
 ) -> Sandbox[SourceFile | Document, SplitDocument]:
-    """The processes that parse and split documents. nice: as in `SandboxJob`."""
+    """Processes that parse and split documents. nice: as in `SandboxJob`."""
     worker, ingest = partial(_splitting, recipe, embedder_limits), recipe.ingest
     too_slow = "split the document, or raise the limit (ingest.max_read_s)"
     died = "the reading process died twice, perhaps out of memory: split the document, or raise the limit "
@@ -75,7 +75,7 @@ class Embedding:
         folder = self._recipe.vectors
         if folder is None:
             return self._recipe.open_embedder(cores(), bulk=True)
-        # the folder holds vectors of one precision
+        # this folder holds vectors of one precision
         return CachedEmbedder(self._recipe.open_embedder(cores(), bulk=True, bf16_min_texts=0), folder)
 
 
@@ -92,19 +92,19 @@ class Preparation:
         self._child: Sandbox[tuple[Sequence[ChunkTexts], int], ChunkVectors] = Sandbox(job, processes=1, idle=1)
 
     async def split(self, item: SourceFile | Document, *, owner: str = "", waits: bool = False) -> SplitDocument:
-        """Raises Unreadable if the file cannot become a document.
+        """Raises Unreadable if a file cannot become a document.
 
         owner: whoever shares the processes with others, such as a key.
-        waits: whether a client waits for the answer; a document that takes long must not use up the client's time.
+        waits: whether a client waits for the answer; a document that takes long must not use up its time.
         """
         most_s = _WAITING_S if waits else math.inf
         upload = f"split the document, or upload it as a file, which may take {self._max_s:g} s"
         return await self._reading.run(item, owner=owner, most_s=most_s, too_slow=upload)
 
     async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:
-        """remaining: an estimate of the texts that follow without a pause. owner: as in `split`.
+        """remaining: about how many texts follow without a pause. owner: as in `split`.
 
-        Callers with many texts pass batches: the owners take turns per batch.
+        Callers with many texts pass batches: owners take turns per batch.
         """
         if self._here is not None:
             return await asyncio.to_thread(self._here.vectors, texts, remaining)

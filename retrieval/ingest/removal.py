@@ -1,7 +1,7 @@
-"""Removal of documents and collections: complete or not at all, whatever interrupts the removal.
+"""Removal of documents and collections: complete or not at all, whatever interrupts it.
 
-Retiring a document in the catalog is one transaction; afterwards no search finds the document. Deleting the points
-follows, then deleting the rows. The next write or the next start clears the remains of a crash.
+Retiring a document in the catalog is one transaction; afterwards no search finds it. Then its points are deleted, then
+its rows. The next write or start clears what a crash leaves.
 """
 
 import contextlib
@@ -19,25 +19,25 @@ from retrieval.stores.base import Store
 
 _POINTS = 1000  # deleted at a time
 _TENANT = attrgetter("tenant")
-_REVISIONS = 100  # forgotten at a time: each time is a commit in the catalog and a write of the store
+_REVISIONS = 100  # forgotten at a time: each time is a catalog commit and a store write
 
 
 class Removal:
     """Removes documents and collections from a catalog and its stores."""
 
     def __init__(self, catalog: Catalog, writers: Writers) -> None:
-        self.stores: list[Store] = []  # all stores that may hold remains of an interruption
+        self.stores: list[Store] = []  # all stores in which an interruption may have left something
         self._catalog = catalog
         self._writers = writers
 
     async def document(self, id: str, groups: Groups) -> None:
-        """Remove a document. Raises UnknownDocument, also if `groups` may not read the document."""
+        """Remove a document. Raises UnknownDocument, also if `groups` may not read it."""
         collection = self._catalog.collection_of(id)
         if collection is None or not await self.documents(collection, [id], groups):
             raise UnknownDocument(f"there is no document {id!r}")
 
     async def documents(self, collection: str, ids: Sequence[str], groups: Groups) -> bool:
-        """Remove the documents of a collection that `groups` may read; returns whether there was one."""
+        """Remove a collection's documents that `groups` may read; returns whether there was one."""
         async with self._writers.exclusive(collection):
             readable = readable_documents(self._catalog.engine, ids, groups)
             gone = self._catalog.retire(*readable) if readable else []
@@ -58,7 +58,7 @@ class Removal:
             self._catalog.remove(name)
 
     async def recover_all(self) -> None:
-        """Clear the remains of interrupted writes, except in collections that another process writes now."""
+        """Clear what interrupted writes left, except in collections that another process is writing."""
         for name in sorted({collection_of(left.tenant) for left in self._catalog.leftovers()}):
             with contextlib.suppress(Busy):
                 async with self._writers.exclusive(name, patience_s=0):
@@ -69,7 +69,7 @@ class Removal:
         await self.clear(self._catalog.leftovers(collection))
 
     async def clear(self, revisions: Sequence[Revision]) -> None:
-        """Delete staged or retired revisions: first their points, then the rows."""
+        """Delete staged or retired revisions: first points, then rows."""
         for tenant, some in _portions(revisions):
             ids = [id for revision in some for id in revision.point_ids()]
             for store in self.stores:
@@ -78,7 +78,7 @@ class Removal:
 
 
 def _portions(revisions: Sequence[Revision]) -> Iterator[tuple[str, list[Revision]]]:
-    """The revisions of each tenant, some at a time."""
+    """Each tenant's revisions, some at a time."""
     for tenant, of_tenant in groupby(sorted(revisions, key=_TENANT), _TENANT):
         some: list[Revision] = []
         for revision in of_tenant:

@@ -1,9 +1,9 @@
-"""Mix a chunk's vector with the neighbours' vectors, because the text around a passage shows the subject.
+"""Mix a chunk's vector with its neighbours', because the text around a passage shows its subject.
 
-"It is set to 30 seconds by default" has the words of the answer, and the chunk before has the words of the question.
-Each vector adds the vectors of the two chunks on either side, the nearer chunks with the full weight and the others
-with half, each times the cosine to the chunk's own vector: an unrelated neighbour, as in a list, hardly counts.
-Questions take no extra time. docs/use/chunking.md has the measured gain.
+"It is set to 30 seconds by default" has the answer's words, and the chunk before has the question's. Each vector adds
+those of the two chunks on either side, the nearer ones at full weight and the others at half, each times its cosine to
+the chunk's own vector: an unrelated neighbour, as in a list, hardly counts. Questions take no extra time.
+docs/use/chunking.md has the measured gain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,15 +16,15 @@ from retrieval.embedding.embed import Matrix
 from retrieval.ingest.splitting import SplitDocument
 from retrieval.records.points import Vector
 
-_SHARES = (1.0, 0.5)  # share of the weight, by distance
+_SHARES = (1.0, 0.5)  # share of weight, by distance
 
 
 def smooth_with_neighbours(
     splits: Sequence[SplitDocument], vectors: Sequence[Vector], weight: float
 ) -> Iterator[Vector]:
-    """Yield the vectors of all chunks of these documents, `smoothed` within each document.
+    """Yield the vectors of all chunks in these documents, `smoothed` within each.
 
-    Rows of a table are neighbours by chance and stay unchanged.
+    Table rows are neighbours by chance and stay unchanged.
     """
     remaining = iter(vectors)
     for split in splits:

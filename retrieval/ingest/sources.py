@@ -1,6 +1,6 @@
 """Where documents come from: a source lists its documents, reads one, and says whether it has changed.
 
-`Folder` is the one source today. A further source implements `Source`; `Ingester` needs no change.
+`Folder` is the only source today. Another one implements `Source`; `Ingester` needs no change.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from retrieval.ingest.exclude import excluded_below
 from retrieval.ingest.load import FileCandidate, FoundFiles, content_hash, find, printable_path, read
 from retrieval.ingest.splitting import SourceFile
 
-Known = Mapping[str, RevisionRecord]  # key -> current revision; the key of a file is its path
+Known = Mapping[str, RevisionRecord]  # key -> current revision; a file's key is its path
 
 
 class Source(Protocol):
-    """Documents of one place."""
+    """Documents in one place."""
 
     async def list(self) -> FoundFiles:
         """Return all documents, and what cannot become a document."""
@@ -34,9 +34,9 @@ class Source(Protocol):
         ...
 
     def gone(self, known: Known, found: FoundFiles, source_of: Callable[[RevisionRecord], str]) -> set[str]:
-        """Return the keys of the known documents that the source no longer has.
+        """Return keys of known documents that the source no longer has.
 
-        source_of: the name of a known document for people.
+        source_of: a known document's name for people.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""From a file's bytes to a document and its chunks, by one recipe, in the calling process."""
+"""From a file's bytes to a document and its chunks, by one recipe, in this process."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class SourceFile:
     source: str
     data: bytes
     modified_s: float
-    title: str = ""  # given by the caller, as the fields below
+    title: str = ""  # given by the caller, like the fields below
     format: Format | None = None
     attributes: Mapping[str, Attribute] | None = None
     groups: tuple[str, ...] | None = None
@@ -35,7 +35,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class SplitDocument:
-    """A document, its chunks, and the number of tokens that each shown chunk takes of a budget."""
+    """A document, its chunks, and how many tokens of a budget each takes when shown."""
 
     document: Document
     chunks: list[Chunk]
@@ -45,13 +45,13 @@ class SplitDocument:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How documents become points. Each revision stores `text`: a changed recipe makes the revision stale."""
+    """How documents become points. Each revision stores `text`: a changed recipe makes it stale."""
 
     ingest: IngestSettings
     embedding: EmbedderOptions
     data: Path  # folder
     enrichments: tuple[Enrichment, ...] = ()
-    vectors: Path | None = None  # folder of vectors kept between runs; None: no such folder
+    vectors: Path | None = None  # folder for vectors kept between runs; None: no such folder
 
     def language_of(self, collection: str) -> str:
         return self.ingest.languages.get(collection, self.ingest.language)
@@ -81,7 +81,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderLimits:
-    """An embedder's limits for texts: how many tokens fit, and which tokenizer counts."""
+    """An embedder's text limits: how many tokens fit, and which tokenizer counts."""
 
     tokenizer_file: Path
     max_tokens: int

@@ -1,12 +1,11 @@
-"""Blocks to chunks: which blocks share a chunk, and where the next chunk begins.
+"""Blocks to chunks: which blocks share a chunk, and where the next one begins.
 
-Blocks are joined in order while the blocks fit. A block is cut only if the block does not fit a chunk of its own.
+Blocks are joined in order while they fit. One is cut only if it does not fit a chunk of its own.
 
-Across a heading, sections of level 3 and deeper join while the sections fit whole, because a reference page's short
-entries say more together. Sections of level 1 and 2 join only if one side is tiny (under 1/8 of the budget), because
-the topic changes there. The joined chunk carries the headings that all its sections share; the other headings stay in
-the text. A chunk that begins inside a section never takes the next section: no heading in the text would show where
-the next section begins.
+Across a heading, sections of level 3 and deeper join while they fit whole, because a reference page's short entries
+say more together. Sections of level 1 and 2 join only if one side is tiny (under 1/8 of the budget), because the topic
+changes there. A joined chunk carries the headings that all its sections share; other headings stay in the text. A
+chunk that begins inside a section never takes the next one: no heading in the text would show where that begins.
 """
 
 from collections.abc import Callable
@@ -18,14 +17,14 @@ from retrieval.ingest.chunking.boundaries import TokenIndex, finer_blocks, overl
 from retrieval.ingest.chunking.sections import Section
 
 TINY = 8  # 1/8 of the budget: a smaller piece says too little to be found by itself
-_SMALL_TAIL = 4  # 1/4 of the budget: a smaller end of a section takes blocks from the previous chunk
+_SMALL_TAIL = 4  # 1/4 of the budget: a section's smaller end takes blocks from the previous chunk
 
 Headings = tuple[str, ...]
 
 
 @dataclass(slots=True)
 class ChunkGroup:
-    """A future chunk: consecutive pieces; with overlap, `start` lies before the first piece."""
+    """A future chunk: consecutive pieces; with overlap, `start` lies before the first."""
 
     start: int
     pieces: list[Block]
@@ -38,9 +37,9 @@ class ChunkGroup:
 
 
 class ChunkAssembler:
-    """Adds sections to `groups`, each group as large as its room allows.
+    """Adds sections to `groups`, each as large as its room allows.
 
-    room: returns the tokens left for text beside the given headings.
+    room: returns how many tokens are left for text beside these headings.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class ChunkAssembler:
         self._separate = False  # whether the current section shares no chunk
 
     def add(self, section: Section, headings: Headings) -> None:
-        """Add a section: extend the last group if both belong together, and begin new groups."""
+        """Add a section: extend the last group if they belong together, and begin new groups."""
         self._body = section.body
         shared_headings = self._shared_headings(section, headings)
         self._separate = section.own_chunk
@@ -70,7 +69,7 @@ class ChunkAssembler:
         self._even_out()
 
     def _shared_headings(self, section: Section, headings: Headings) -> Headings | None:
-        """Return the headings of the last group after joining the section; None if both stay separate."""
+        """Return the last group's headings after joining the section; None if they stay separate."""
         if not self.groups or self.groups[-1].continued or self._separate or section.own_chunk:
             return None
         group = self.groups[-1]
@@ -84,7 +83,7 @@ class ChunkAssembler:
         return shared if fits and (section.level > 2 or tiny) else None
 
     def _add_block(self, pending: list[Block], headings: Headings) -> None:
-        """Move the next block into the last group, or begin a new group for the block, or cut the block."""
+        """Move the next block into the last group, or begin a new group for it, or cut it."""
         block, group = pending[-1], self.groups[-1]
         room, block_tokens = self._room(group.headings), self._size(block.start, block.end)
         if self._size(group.start, block.end) <= room:
@@ -92,12 +91,12 @@ class ChunkAssembler:
             return
         used = self._size(group.start, block.start)
         filled = any(piece.kind != "heading" for piece in group.pieces)
-        # parts of the block are useful alone
+        # its parts are useful alone
         loose = block.kind == "list" or (block.cut and block.kind in ("code", "table"))
         stays_whole = block_tokens <= self._room(headings) and not (loose and used < room // 2)
         if filled and (stays_whole or used > room * 3 // 4):
             self._begin_group(block, headings)
-        elif not group.pieces and block_tokens <= room:  # only the overlap leaves too little room
+        elif not group.pieces and block_tokens <= room:  # only overlap leaves too little room
             group.start = self._overlap_start(self.groups[-2], block.start, room - block_tokens)
         elif finer := finer_blocks(self._text, block):
             pending[-1:] = reversed(finer)
@@ -105,7 +104,7 @@ class ChunkAssembler:
             pending[-1:] = reversed(split_at(self._text, block, self._reach(group.start, room)))
 
     def _begin_group(self, block: Block, headings: Headings) -> None:
-        """Begin a group for `block` inside a section; move preceding headings and "as follows:" along."""
+        """Begin a group for `block` within a section; move preceding headings and "as follows:" along."""
         headings = self._with_table_head(block, headings)
         last, room = self.groups[-1], self._room(headings)
         keep = len(last.pieces)
@@ -123,7 +122,7 @@ class ChunkAssembler:
         self.groups.append(group)
 
     def _with_table_head(self, block: Block, headings: Headings) -> Headings:
-        """Return the headings, plus the table's head if `block` is a row whose head is in an earlier chunk."""
+        """Return the headings, plus the table head if `block` is a row whose head is in an earlier chunk."""
         if block.kind != "table" or not block.cut or not block.heading:
             return headings
         headed = (*headings, block.heading)
@@ -143,7 +142,7 @@ class ChunkAssembler:
         return self._text[piece.start : piece.end].rstrip().endswith((":", "："))
 
     def _overlap_start(self, before: ChunkGroup, start: int, room: int) -> int:
-        """Return the start of a group after moving `start` back to repeat the end of the group `before`."""
+        """Return a group's start after moving `start` back to repeat the end of the group `before`."""
         overlap_tokens = min(self._overlap_tokens, room)
         if overlap_tokens <= 0:
             return start

@@ -1,7 +1,7 @@
-"""Text to structural blocks with exact spans: the units that stay together when a document is cut.
+"""Text to structural blocks with exact spans: units that stay together when a document is cut.
 
-Each format's reader (`markdown`, `rst`, `paragraphs` below) only reports the line on which a block begins. A block
-ends where the next block begins, so the blocks always cover the whole text, even if the reader misunderstands a part.
+Each format's reader (`markdown`, `rst`, `paragraphs` below) only reports on which line a block begins. It ends where
+the next one begins, so blocks always cover the whole text, even if a reader misunderstands a part.
 """
 
 import re
@@ -12,17 +12,17 @@ from typing import Literal
 
 Kind = Literal["heading", "text", "code", "table", "list", "item", "quote"]
 
-_HEADING_CHARS = 120  # a longer "heading" is a paragraph marked as a heading; the rest stays in the text
-_HEAD_CHARS = 400  # for the names of a table's columns; further names are cut
+_HEADING_CHARS = 120  # a longer "heading" is a paragraph marked as one; the rest stays in the text
+_HEAD_CHARS = 400  # for a table's column names; further ones are cut
 
-# "== Setup ==" in a wiki, and "= = Setup = =" in tokenised dumps: equally many signs before and after the title.
+# "== Setup ==" in a wiki, and "= = Setup = =" in tokenised dumps: as many signs before the title as after.
 _WIKI_HEADING = re.compile(r"^ ?(=(?: ?=){0,5})[ ]+([^\s=][^\n]{0,200}?)(?<! )[ ]++\1[ \r]*$", re.MULTILINE)
 _NOT_BLANK = re.compile(r"\n[^\S\n]*+\S")  # the next line
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The start of a block: the first line, counted from 0."""
+    """A block's start: its first line, counted from 0."""
 
     kind: Kind
     line: int
@@ -33,19 +33,19 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of `text[start:end]`; children, if any, cover the block completely."""
+    """A block of `text[start:end]`; children, if any, cover it completely."""
 
     kind: Kind
     start: int
     end: int
     children: tuple["Block", ...] = ()
     level: int = 0
-    heading: str = ""  # a heading's text; for rows of a table, the table's head
+    heading: str = ""  # a heading's text; for rows of a table, its head
     cut: int = 0  # 0: as written; 1, 2 …: a part of an oversized block, cut at finer and finer boundaries
 
 
 def line_starts(text: str) -> list[int]:
-    """Return the position of each line's first character; only newline characters end lines."""
+    """Return where each line's first character is; only newline characters end lines."""
     starts = [0]
     at = text.find("\n")
     while at >= 0:
@@ -55,7 +55,7 @@ def line_starts(text: str) -> list[int]:
 
 
 def blocks_of_marks(marks: Sequence[Mark], starts: Sequence[int], start: int, end: int) -> tuple[Block, ...]:
-    """Return the blocks that begin at `marks`, covering [start, end); marks at the same place become one block."""
+    """Return blocks that begin at `marks`, covering [start, end); marks at the same place become one block."""
     if not marks:
         return ()
     begins = [start, *(max(start, min(end, starts[mark.line])) for mark in marks[1:])]
@@ -68,7 +68,7 @@ def blocks_of_marks(marks: Sequence[Mark], starts: Sequence[int], start: int, en
 
 
 def paragraphs(text: str) -> list[Mark]:
-    """Return the blocks of plain text: the text between blank lines."""
+    """Return the blocks of plain text, which blank lines separate."""
     marks: list[Mark] = []
     blank = True
     for number, line in enumerate(text.split("\n")):
@@ -79,9 +79,9 @@ def paragraphs(text: str) -> list[Mark]:
 
 
 def with_wiki_headings(text: str, marks: Sequence[Mark], starts: Sequence[int]) -> list[Mark]:
-    """Return `marks` plus wiki headings, where a line of running text is a wiki heading.
+    """Return `marks`, plus wiki headings among lines of running text.
 
-    Wiki headings need no blank lines around, so readers of Markdown and plain text take the line for a sentence.
+    Wiki headings need no blank lines around them, so readers of Markdown and plain text take them for sentences.
     """
     begins = [mark.line for mark in marks]
     marks_by_line = {mark.line: mark for mark in marks}
@@ -96,7 +96,7 @@ def with_wiki_headings(text: str, marks: Sequence[Mark], starts: Sequence[int]) 
 
 
 def table_head(cells: Sequence[str]) -> str:
-    """Return the names of a table's columns as one heading: "name | price"; a column without a name keeps its place."""
+    """Return a table's column names as one heading: "name | price"; a column without a name keeps its place."""
     last = max((n for n, cell in enumerate(cells, 1) if cell.strip()), default=0)
     names = " | ".join(" ".join(cell.split()) for cell in cells[:last])
     return names if len(names) <= _HEAD_CHARS else names[: _HEAD_CHARS - 1].rstrip() + "…"

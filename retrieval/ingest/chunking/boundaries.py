@@ -1,4 +1,4 @@
-"""Places where a text may be cut, and the number of tokens between two places."""
+"""Where a text may be cut, and how many tokens lie between two places."""
 
 import re
 from bisect import bisect_left
@@ -9,7 +9,7 @@ from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.ingest.chunking.blocks import Block
 
 # Longer runs count as several tokens: a word piece model reads a 5 MB word as one unknown token, and blanks as none,
-# but a passage of 5 MB is useless. The longest entries of WordPiece vocabularies have 18 letters.
+# but a passage of 5 MB is useless. The longest WordPiece vocabulary entries have 18 letters.
 _CHARS_PER_TOKEN = 32
 _WORDS = 3  # `Block.cut` of a block with only word boundaries left
 _SEGMENT_CHARS = 8_000  # tokenised together: small enough to share among cores, large enough for few calls
@@ -22,7 +22,7 @@ _BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n)++")
 
 
 class TokenIndex:
-    """The tokens between any two positions of one text, found in O(log n)."""
+    """Tokens between any two positions of a text, found in O(log n)."""
 
     def __init__(self, text: str, tokens: EmbedderTokenizer) -> None:
         bounds = _segments(text)
@@ -44,7 +44,7 @@ class TokenIndex:
         return at
 
     def between(self, start: int, end: int) -> int:
-        """Return the number of tokens that begin in [start, end)."""
+        """Return how many tokens begin in [start, end)."""
         return bisect_left(self._starts, end) - bisect_left(self._starts, start)
 
     def reach(self, start: int, n_tokens: int) -> int:
@@ -61,8 +61,8 @@ class TokenIndex:
 def finer_blocks(text: str, block: Block) -> list[Block]:
     """Return `block` cut at the coarsest boundaries not used yet; [] if only word boundaries are left.
 
-    The order: the block's children (items of a list, paragraphs of an item); for code and tables, blank lines, then
-    lines; for text, sentences at line ends (the only sign if each line is a paragraph), then sentences, then lines.
+    In order: the block's children (list items, paragraphs of an item); for code and tables, blank lines, then lines;
+    for text, sentences at line ends (the only sign if each line is a paragraph), then sentences, then lines.
     """
     if block.children:
         return list(block.children)
@@ -89,7 +89,7 @@ def _first_piece(block: Block, piece: Block) -> Block:
 
 
 def word_end(text: str, start: int, limit: int) -> int:
-    """Return the last end of a word before `limit`, in the further half of [start, limit); else `limit`."""
+    """Return the last word end before `limit`, in the further half of [start, limit); else `limit`."""
     for at in range(limit, start + (limit - start) // 2, -1):
         if text[at - 1].isspace():
             return at
@@ -97,9 +97,9 @@ def word_end(text: str, start: int, limit: int) -> int:
 
 
 def overlap_start(text: str, blocks: Sequence[Block], earliest: int) -> int:
-    """Return where a repetition of the end of `blocks` may begin, from `earliest` on: at a sentence, else a line.
+    """Return where repeating the end of `blocks` may begin, from `earliest` on: at a sentence, else a line.
 
-    Code and tables are repeated whole or not at all. Returns the end of `blocks` without such a place.
+    Code and tables are repeated whole or not at all. Returns the end of `blocks` if there is no such place.
     """
     sentence = line = blocks[-1].end
     for block in _leaves_backwards(blocks):

@@ -1,7 +1,7 @@
-"""A document to chunks that fit the embedder: cut where the structure allows, never silently.
+"""A document to chunks that fit the embedder: cut where its structure allows, never silently.
 
 A chunk's budget covers the embedder's full input: title and heading path, then the text (`indexed_text`). `sections`
-finds related text, `assemble` decides which blocks share a chunk, `boundaries` decides where a block may be cut.
+finds related text, `assemble` decides which blocks share a chunk, `boundaries` where a block may be cut.
 """
 
 from collections.abc import Iterable
@@ -33,14 +33,14 @@ def chunk(
     overlap_tokens: int,
     chunking: Chunking = "auto",
 ) -> list[Chunk]:
-    """Return the chunks of `document` in order; together the chunks hold all text except blanks.
+    """Return the chunks of `document` in order; together they hold all text except blanks.
 
-    chunking: `structure`: by sections and blocks. `auto`: the same, with code by definitions, tables by rows,
-        questions with answers, parameters as separate sections. `recursive`, `fixed`: by size alone, no headings.
-    chunk_tokens: the maximum tokens of a chunk's indexed text, without special tokens.
-    overlap_tokens: the maximum repetition where a section continues in the next chunk.
+    chunking: `structure`: by sections and blocks. `auto`: also code by definitions, tables by rows, questions with
+        answers, parameters as separate sections. `recursive`, `fixed`: by size alone, no headings.
+    chunk_tokens: most tokens of a chunk's indexed text, without special tokens.
+    overlap_tokens: how much to repeat at most if a section continues in the next chunk.
 
-    Raises ValueError for an impossible budget, Unreadable if the document's title leaves no room for text.
+    Raises ValueError for an impossible budget, Unreadable if the title leaves no room for text.
     """
     if chunk_tokens < _MIN_CHUNK_TOKENS:
         raise ValueError(f"chunk_tokens={chunk_tokens}: expected at least {_MIN_CHUNK_TOKENS}")
@@ -63,7 +63,7 @@ def chunk(
 def _structured(
     document: Document, chunking: Chunking, token_index: TokenIndex, heading_paths: "_HeadingPaths", overlap_tokens: int
 ) -> list[_Draft]:
-    """Return the drafts of all sections, each as large as its room allows."""
+    """Return drafts of all sections, each as large as its room allows."""
     all_sections = _sections(document, chunking, token_index, heading_paths.room(()))
     heading_paths.count(section.headings for section in all_sections)
     assembler = ChunkAssembler(document.text, token_index, heading_paths.room, overlap_tokens)
@@ -77,7 +77,7 @@ def _sections(document: Document, chunking: Chunking, token_index: TokenIndex, r
         return sections(document)
     match document.format:
         case "code":
-            small = room * 7 // 8  # the rest is for the headings
+            small = room * 7 // 8  # the rest is for headings
             return code_sections(document, lambda start, end: token_index.between(start, end) <= small)
         case "csv":
             return table_sections(document)
@@ -89,7 +89,7 @@ def _sections(document: Document, chunking: Chunking, token_index: TokenIndex, r
 
 
 class _HeadingPaths:
-    """The part of a heading path shown in a chunk, and the tokens left for text."""
+    """How much of a heading path a chunk shows, and how many tokens are left for text."""
 
     def __init__(self, title: str, tokens: EmbedderTokenizer, chunk_tokens: int) -> None:
         self._title, self._tokens, self._chunk_tokens = title, tokens, chunk_tokens
@@ -107,13 +107,13 @@ class _HeadingPaths:
         self._sizes.update(zip(distinct, counts, strict=True))
 
     def fitting(self, path: Headings) -> Headings:
-        """Return the path without the outermost headings if the headings would fill over half of a chunk."""
+        """Return the path, without its outermost headings if it would fill over half of a chunk."""
         while path and self._size(path) > self._chunk_tokens // 2:
             path = path[1:]
         return path
 
     def room(self, path: Headings) -> int:
-        """Return the tokens left for text in a chunk that shows `path`."""
+        """Return how many tokens are left for text in a chunk that shows `path`."""
         return self._chunk_tokens - self._size(path)
 
     def _size(self, path: Headings) -> int:
@@ -123,10 +123,10 @@ class _HeadingPaths:
 
 
 def _fit_budget(document: Document, drafts: list[_Draft], tokens: EmbedderTokenizer, chunk_tokens: int) -> list[_Draft]:
-    """Return the drafts without surrounding blanks, halved until the embedder's token count fits the budget.
+    """Return drafts without surrounding blanks, halved until the embedder's token count fits the budget.
 
-    Parts do not always add up to the whole: a word too long for the vocabulary is one unknown token, but a part of
-    the word may be many tokens; some tokenizers mark the start of a text.
+    Parts do not always add up to the whole: a word too long for the vocabulary is one unknown token, but a part of it
+    may be many; some tokenizers mark a text's start.
     """
     text = document.text
     final: dict[int, _Draft] = {}
@@ -140,14 +140,14 @@ def _fit_budget(document: Document, drafts: list[_Draft], tokens: EmbedderTokeni
                 middle = word_end(text, start, (start + end) // 2)
                 halves += [(start, middle, path), (middle, end, path)]
             else:
-                # A half may begin at the start of the next chunk's overlap: keep the longer draft.
+                # A half may begin where the next chunk's overlap starts: keep the longer draft.
                 final[start] = max(draft, final.get(start, draft), key=lambda all_sections: all_sections[1])
         drafts = halves
     return [final[start] for start in sorted(final)]
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Return the span without surrounding blanks, but with the first line's indentation; None if all is blank."""
+    """Return a span without surrounding blanks, but with its first line's indentation; None if all is blank."""
     piece = text[start:end]
     first = len(piece) - len(piece.lstrip())
     if first == len(piece):

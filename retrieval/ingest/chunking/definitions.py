@@ -1,8 +1,8 @@
 """Source code to sections: one section per definition, so that each chunk has a name.
 
-The grammars come from the tree-sitter project, each in a wheel with its parser: no download is needed. Only the first
-and last lines of definitions come from the grammars. So broken code (tree-sitter reads as far as possible), code
-without a grammar, and text that is no code and would take tree-sitter hours still become chunks, cut at blank lines.
+Grammars come from the tree-sitter project, each in a wheel with its parser: no download is needed. They only give the
+first and last lines of definitions. So broken code (tree-sitter reads as far as possible), code without a grammar, and
+text that is not code and would take tree-sitter hours still become chunks, cut at blank lines.
 """
 
 import re
@@ -21,7 +21,7 @@ from retrieval.records.documents import Document
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-# Extension -> the grammar's module, and its function.
+# Extension -> grammar module, and its function.
 GRAMMARS: dict[str, tuple[str, str]] = {
     extension: (f"tree_sitter_{module}", function)
     for extensions, module, function in (
@@ -43,7 +43,7 @@ GRAMMARS: dict[str, tuple[str, str]] = {
     for extension in extensions.split()
 }
 
-# Node types of the grammars above; types of several languages are listed once.
+# Node types in these grammars; types of several languages are listed once.
 _DEFINITIONS = frozenset(
     "function_definition class_definition"
     " function_declaration generator_function_declaration class_declaration method_definition"
@@ -55,7 +55,7 @@ _DEFINITIONS = frozenset(
     " concept_definition namespace_declaration struct_declaration delegate_declaration"
     " class module method singleton_method trait_declaration".split()
 )
-# Nodes around a definition that begin at the same place: decorators, exports, templates, `const f = () => ...`.
+# Nodes around a definition that begin where it does: decorators, exports, templates, `const f = () => ...`.
 _WRAPPERS = frozenset(
     "decorated_definition export_statement ambient_declaration template_declaration lexical_declaration"
     " variable_declaration declaration_with_attrs".split()
@@ -63,18 +63,18 @@ _WRAPPERS = frozenset(
 _FUNCTION_VALUES = frozenset({"arrow_function", "function_expression", "generator_function", "class"})
 _LEADS = frozenset({"comment", "line_comment", "block_comment", "multiline_comment", "attribute_item"})
 _NAMES = re.compile(r"(?:\w+_)?identifier|name|constant|word")
-_MAX_NESTING = 20  # definitions within definitions; deeper definitions stay in the outer definition
+_MAX_NESTING = 20  # definitions within definitions; deeper ones stay in the outer definition
 _NAME_CHARS = 80
-# tree-sitter repairs text that is no code by trial: 20 KB of "|-|-" in a Python file took 160 s. Code takes .3 us per
+# tree-sitter repairs text that is not code by trial: 20 KB of "|-|-" in a Python file took 160 s. Code takes .3 us per
 # byte, and none of 1,111 files in ten languages took over 3.
 _MIN_S = 1.0
 _S_PER_BYTE = 2e-5
 _READ_BYTES = 4096
-_CONTENT = re.compile(r"\b(?!end\b)\w")  # a word, except the word that closes a block in Ruby
+_CONTENT = re.compile(r"\b(?!end\b)\w")  # a word, except the one that closes a block in Ruby
 
 
 class _Definition(NamedTuple):
-    """A named definition, and the lines [first, last] of the definition with preceding comments."""
+    """A named definition, and its lines [first, last] with preceding comments."""
 
     name: str
     first: int
@@ -83,11 +83,10 @@ class _Definition(NamedTuple):
 
 
 def code_sections(document: Document, fits: Callable[[int, int], bool]) -> list[Section]:
-    """Return the sections of a file of source code; together the sections cover the whole text.
+    """Return the sections of a source code file; together they cover the whole text.
 
-    A definition that fits a chunk is one section, including inner definitions. A larger definition has one section
-    for the part before the inner definitions (signature, documentation, fields), and one section per inner
-    definition.
+    A definition that fits a chunk is one section, including inner definitions. A larger one has a section for what
+    precedes the inner definitions (signature, documentation, fields), and one per inner definition.
     """
     text = document.text
     parser = _parser(PurePosixPath(document.source).suffix.lower())
@@ -100,7 +99,7 @@ def code_sections(document: Document, fits: Callable[[int, int], bool]) -> list[
 
 
 def _parsed(parser: "Parser", source: bytes) -> "Node | None":
-    """Return the tree of `source`; None if parsing takes far longer than any code of the same size."""
+    """Return the tree of `source`; None if parsing takes far longer than any code of that size."""
     deadline_s = thread_time() + _MIN_S + len(source) * _S_PER_BYTE
 
     def is_late(_at: int, _broken: bool) -> bool:
@@ -120,13 +119,13 @@ class _Cutter:
     fits: Callable[[int, int], bool]
 
     def cut(self, node: "Node", first: int, end: int, path: tuple[str, ...]) -> Iterator[Section]:
-        """Yield the sections of the lines [first, end), which hold `node`."""
-        level = 2 if path else 3  # a large definition begins a new chunk, small definitions share a chunk
+        """Yield the sections of lines [first, end), which hold `node`."""
+        level = 2 if path else 3  # a large definition begins a new chunk, small ones share one
         at = first
         for definition in _outermost_definitions(node) if len(path) < _MAX_NESTING else ():
             begin, after = max(definition.first, at), definition.last + 1
             if after <= begin or begin >= end:
-                continue  # on the line where the previous definition ended
+                continue  # on the line on which the previous definition ended
             if self._has_content(at, begin):
                 yield self._section(at, begin, level, path)
                 level, at = 3, begin
@@ -148,7 +147,7 @@ class _Cutter:
         return Section(start, start, until, level, path, (Block("code", start, until),))
 
     def _tail(self, line: int, end: int) -> int:
-        """Return the line after `line` and the following lines without content: blank lines, closing brackets."""
+        """Return the line after `line` and any following lines without content: blank lines, closing brackets."""
         while line < end and not self._has_content(line, line + 1):
             line += 1
         return line
@@ -162,7 +161,7 @@ class _Cutter:
 
 def _outermost_definitions(node: "Node") -> Iterator[_Definition]:
     """Yield the outermost definitions within `node`, in order."""
-    # node, the first line of the node's wrapper or -1, whether the node is the outer node
+    # node, first line of its wrapper or -1, whether it is the outer node
     pending: list[tuple[Node, int, bool]] = [(node, -1, True)]
     while pending:
         at, line, is_outer = pending.pop()
@@ -170,7 +169,7 @@ def _outermost_definitions(node: "Node") -> Iterator[_Definition]:
             yield _Definition(_name(at), at.start_point[0] if line < 0 else line, at.end_point[0], at)
             continue
         children: list[tuple[Node, int, bool]] = []
-        lead, before = -1, -1  # first and last line of the comments directly before the next child
+        lead, before = -1, -1  # first and last line of comments directly before the next child
         ended = -1
         for child in at.children:
             first, last = child.start_point[0], child.end_point[0]
@@ -190,11 +189,11 @@ def _outermost_definitions(node: "Node") -> Iterator[_Definition]:
 
 def _defines(node: "Node") -> bool:
     if not node.is_named:
-        return False  # the keyword `class` has the same type as Ruby's classes
+        return False  # the keyword `class` has the same type as classes in Ruby
     if node.type == "variable_declarator":
         value = node.child_by_field_name("value")
         return value is not None and value.type in _FUNCTION_VALUES
-    if node.type.endswith("_specifier"):  # `struct point p;` names a type without defining the type
+    if node.type.endswith("_specifier"):  # `struct point p;` names a type without defining it
         return node.child_by_field_name("body") is not None
     return node.type in _DEFINITIONS
 
@@ -224,7 +223,7 @@ def _text(node: "Node") -> str:
 
 @cache
 def _parser(extension: str) -> "Parser | None":
-    """Return the parser of a language, or None."""
+    """Return a language's parser, or None."""
     if extension not in GRAMMARS:
         return None
     from tree_sitter import Language, Parser

@@ -1,8 +1,8 @@
-"""The parameters of an operation or function as a section apart from the description.
+"""Parameters of an operation or function, as a section apart from its description.
 
-References describe an operation in a sentence or two and then list the parameters. Readers search for the
-description. The names of parameters are much the same for all operations of an interface and make the operations
-similar: a list in the same chunk hides the description. docs/use/chunking.md has the measured gain.
+References describe an operation in a sentence or two and then list its parameters. Readers search for the description.
+Parameter names are much the same for all of an interface's operations and make them look alike: a list in the same
+chunk hides the description. docs/use/chunking.md has the measured gain.
 """
 
 import re
@@ -27,9 +27,9 @@ _Span = tuple[int, int, str]  # start, end, label
 
 
 def separate_parameters(text: str, sections: Sequence[Section], tiny: Callable[[int, int], bool]) -> list[Section]:
-    """Return `sections` with each list of parameters, unless tiny, as a section; the sections cover the same text.
+    """Return `sections` with each parameter list, unless tiny, as a section; they cover the same text.
 
-    A list begins with a line "Parameters: …" and ends with the paragraph, or with the list or table below the line.
+    A list begins with a line "Parameters: …" and ends with its paragraph, or with the list or table below.
     """
     result: list[Section] = []
     for section in sections:
@@ -38,7 +38,7 @@ def separate_parameters(text: str, sections: Sequence[Section], tiny: Callable[[
 
 
 def _split(text: str, section: Section, tiny: Callable[[int, int], bool]) -> Iterator[Section]:
-    """Yield the section, cut before and after each list of parameters except a list at the very beginning."""
+    """Yield a section, cut before and after each parameter list except one at its very beginning."""
     start, body = section.start, section.body
     for begin, end, label in _joined_lists(text, section.blocks):
         if tiny(begin, end) or not text[body:begin].strip():
@@ -52,7 +52,7 @@ def _split(text: str, section: Section, tiny: Callable[[int, int], bool]) -> Ite
 
 
 def _joined_lists(text: str, blocks: Sequence[Block]) -> Iterator[_Span]:
-    """Yield the lists of parameters among `blocks`; adjacent lists are joined."""
+    """Yield the parameter lists among `blocks`; adjacent ones are joined."""
     last: _Span | None = None
     for span in _labelled_lists(text, blocks):
         if last and last[1] == span[0]:
@@ -66,7 +66,7 @@ def _joined_lists(text: str, blocks: Sequence[Block]) -> Iterator[_Span]:
 
 
 def _labelled_lists(text: str, blocks: Sequence[Block]) -> Iterator[_Span]:
-    """Yield the text from each label to the next label or the paragraph's end, plus a list or table below."""
+    """Yield the text from each label to the next or the paragraph's end, plus a list or table below."""
     for block, next_block in zip_longest(blocks, blocks[1:]):
         if block.kind != "text":
             continue

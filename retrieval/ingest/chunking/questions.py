@@ -1,7 +1,7 @@
-"""Questions with answers: each pair is a chunk, and every part of a long answer carries the question.
+"""Questions with answers: each pair is a chunk, and every part of a long answer carries its question.
 
-A pair is a section with a question as heading, or the text from a line "Q: …" with a line "A: …" below to the next
-such line. Two pairs in one chunk would be harder to find by either question.
+A pair is a section with a question as heading, or text from a line "Q: …" with a line "A: …" below to the next such
+line. Two pairs in one chunk would be harder to find by either question.
 """
 
 import json
@@ -37,7 +37,7 @@ _KEYED = tuple(
 
 
 def separate_pairs(text: str, sections: Sequence[Section]) -> list[Section]:
-    """Return `sections` with each question and answer as a section; the sections cover the same text."""
+    """Return `sections` with each question and answer as a section; they cover the same text."""
     result: list[Section] = []
     for section in sections:
         if section.level and section.headings and section.headings[-1].endswith(_QUESTION_MARKS):
@@ -48,7 +48,7 @@ def separate_pairs(text: str, sections: Sequence[Section]) -> list[Section]:
 
 
 def _split(text: str, section: Section) -> Iterator[Section]:
-    """Yield the section, cut where a pair begins."""
+    """Yield a section, cut where a pair begins."""
     places = [match for match in _QUESTION.finditer(text, section.body, section.end) if not _in_code(section, match)]
     ends = [match.start() for match in places[1:]] + [section.end] * bool(places)
     answered = [(match, end) for match, end in zip(places, ends, strict=True) if _ANSWER.search(text, match.end(), end)]
@@ -73,15 +73,15 @@ def _in_code(section: Section, match: re.Match[str]) -> bool:
 
 
 def looks_like_pairs(beginning: bytes) -> bool:
-    """Whether the first bytes of a JSON file have a key for questions and a key for answers."""
+    """Whether a JSON file's first bytes have a key for questions and one for answers."""
     return all(key.search(beginning) for key in _KEYED)
 
 
 def pairs_from_json(text: str, *, rights: bool = True) -> str:
-    """Return the questions and answers of a JSON document, or of one document per line, as "Q: …" and "A: …".
+    """Return questions and answers from a JSON document, or from one per line, as "Q: …" and "A: …".
 
-    rights: False if the caller decides who may read the document. Raises Unreadable for invalid JSON, or if no object
-        has both keys (`question` or `q`, `answer` or `a` …); UnreadableRights if an object names groups.
+    rights: False if the caller decides who may read it. Raises Unreadable for invalid JSON, or if no object has both
+        keys (`question` or `q`, `answer` or `a` …); UnreadableRights if an object names groups.
     """
     answered = (pair for value in _values(text) for pair in _pairs_in(value, rights))
     result = [f"Q: {question}\nA: {answer}\n" for question, answer in answered]
@@ -91,7 +91,7 @@ def pairs_from_json(text: str, *, rights: bool = True) -> str:
 
 
 def _values(text: str) -> Iterator[object]:
-    """Yield the JSON document, or each line's document. Raises Unreadable with the error's place."""
+    """Yield a JSON document, or each line's. Raises Unreadable, which says where."""
     try:
         yield json.loads(text)
         return
@@ -113,14 +113,14 @@ def _values(text: str) -> Iterator[object]:
 
 
 def _place(error: ValueError, line: int = 0) -> str:
-    """Return what is wrong with the JSON, and where; line: the line that was parsed alone."""
+    """Return what is wrong with the JSON, and where; line: which line was parsed alone."""
     if not isinstance(error, json.JSONDecodeError):  # a number with too many digits
         return f"not JSON: {error}"
     return f"not JSON: line {line or error.lineno}, column {error.colno}: {error.msg}"
 
 
 def _pairs_in(value: object, rights: bool) -> Iterator[tuple[str, str]]:
-    """Yield the questions and answers of all objects within `value`, in order. rights: refuse names of groups."""
+    """Yield questions and answers from all objects within `value`, in order. rights: refuse group names."""
     pending = [value]
     while pending:
         current = pending.pop()
@@ -141,12 +141,12 @@ def _pairs_in(value: object, rights: bool) -> Iterator[tuple[str, str]]:
 
 
 def _are_names(item: object) -> bool:
-    """Whether the item may name groups: the item holds no objects, as the groups of a list of questions do."""
+    """Whether an item may name groups: it holds no objects, unlike the groups of a question list."""
     return not isinstance(item, dict) and not (isinstance(item, list) and any(isinstance(one, dict) for one in item))
 
 
 def _first(of: Mapping[str, object], keys: Sequence[str]) -> str:
-    """Return the value under the first existing key: text, or several texts as paragraphs."""
+    """Return what the first existing key holds: text, or several texts as paragraphs."""
     item = next((of[key] for key in keys if of.get(key)), "")
     texts = item if isinstance(item, list) else [item]
     return "\n\n".join(text.strip() for text in texts if isinstance(text, str)).strip()

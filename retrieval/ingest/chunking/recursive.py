@@ -1,8 +1,7 @@
-"""Text cut by size alone: at the coarsest separators whose pieces fit (`recursive`), or after every n tokens
-(`fixed`).
+"""Text cut by size alone: at the coarsest separators whose pieces fit (`recursive`) or every n tokens (`fixed`).
 
-Most tools start with these two methods. ragway offers both as options and as peers for measuring the structural
-method. Neither method reads headings.
+Most tools start with these. ragway offers both as options, and as peers to measure the structural method by. Neither
+reads headings.
 """
 
 from itertools import pairwise
@@ -17,8 +16,8 @@ Span = tuple[int, int]
 def recursive(text: str, token_index: TokenIndex, *, limit_tokens: int, overlap_tokens: int) -> list[Span]:
     """Return spans of at most `limit_tokens`, in order, that cover `text`.
 
-    As in RecursiveCharacterTextSplitter: cut at a separator, join neighbours while the neighbours fit, and cut an
-    oversized piece at the next finer separator. Whole pieces of at most `overlap_tokens` are repeated.
+    As in RecursiveCharacterTextSplitter: cut at a separator, join neighbours while they fit, and cut an oversized
+    piece at the next finer separator. Whole pieces of at most `overlap_tokens` are repeated.
     """
     spans: list[Span] = []
     pending = [(0, len(text), 0)]
@@ -36,7 +35,7 @@ def recursive(text: str, token_index: TokenIndex, *, limit_tokens: int, overlap_
 
 
 def fixed(text: str, token_index: TokenIndex, *, limit_tokens: int, overlap_tokens: int) -> list[Span]:
-    """Return spans of exactly `limit_tokens`, except the last, each repeating `overlap_tokens` of the previous span."""
+    """Return spans of exactly `limit_tokens`, except the last, each repeating `overlap_tokens` of the previous one."""
     return _windows(token_index, 0, len(text), limit_tokens, overlap_tokens)
 
 
@@ -53,7 +52,7 @@ def _cut_at(text: str, start: int, end: int, separator: str) -> list[Span]:
 
 
 def _join(pieces: list[Span], token_index: TokenIndex, limit_tokens: int, overlap_tokens: int) -> list[Span]:
-    """Join neighbours while the neighbours fit; an oversized piece stays alone."""
+    """Join neighbours while they fit; an oversized piece stays alone."""
     spans: list[Span] = []
     first = 0  # index of the current span's first piece
     for index, (_, end) in enumerate(pieces):

@@ -1,4 +1,4 @@
-"""A document as sections in reading order: each with a path of headings and the blocks below the headings."""
+"""A document as sections in reading order, each with a heading path and the blocks below it."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -19,22 +19,22 @@ from retrieval.records.documents import Document
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`text[start:body]` holds the heading lines, `text[body:end]` the content, which is never empty."""
+    """`text[start:body]` holds heading lines, `text[body:end]` content, which is never empty."""
 
     start: int
     body: int
     end: int
-    level: int  # of the section's outermost heading line; 0: text before any heading
+    level: int  # of its outermost heading line; 0: text before any heading
     headings: tuple[str, ...]  # outermost first, without the document's title
     blocks: tuple[Block, ...]  # cover [body, end)
     own_chunk: bool = False  # shares no chunk with another section
 
 
 def sections(document: Document) -> list[Section]:
-    """Return the sections of `document`; together the sections cover the whole text.
+    """Return the sections of `document`; together they cover the whole text.
 
-    A heading with only deeper headings below begins the first section below. A heading without any content is its own
-    body, because no words may be lost.
+    A heading with only deeper headings below begins the first section below. One without any content is its own body,
+    because no words may be lost.
     """
     result: list[Section] = []
     path: list[Block] = []
@@ -58,12 +58,12 @@ def sections(document: Document) -> list[Section]:
 
 
 def block_index_at(blocks: Sequence[Block], place: int) -> int:
-    """Return the index of the block that holds `place`, or of the next block if `place` lies before a block."""
+    """Return the index of the block that holds `place`, or of the next one if `place` lies between blocks."""
     return bisect_right(blocks, place, key=attrgetter("end"))
 
 
 def blocks_between(blocks: Sequence[Block], start: int, end: int) -> tuple[Block, ...]:
-    """Return the blocks that cover [start, end): unchanged if whole, as plain text if cut."""
+    """Return the blocks that cover [start, end), unchanged if whole, as plain text if cut."""
     result = []
     for number in range(block_index_at(blocks, start), len(blocks)):
         block = blocks[number]

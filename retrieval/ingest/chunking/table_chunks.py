@@ -1,7 +1,7 @@
-"""Tables row by row: no chunk cuts a row that fits, and each chunk names the columns.
+"""Tables row by row: no chunk cuts a row that fits, and each names the columns.
 
-A table's head stands in the first chunk as written. Later chunks carry the head as the last heading of the path, so
-that the head is embedded, searched and shown with every row, and the text stays an exact piece of the document.
+A table's head stands in the first chunk as written. Later chunks carry it as the last heading of their path, so that
+it is embedded, searched and shown with every row, and the text stays an exact piece of the document.
 """
 
 import csv
@@ -15,7 +15,7 @@ from retrieval.ingest.chunking.sections import Section
 from retrieval.records.documents import Document
 
 _DELIMITERS = ",;\t|"
-_SAMPLE_ROWS = 20  # decide on the delimiter and the head
+_SAMPLE_ROWS = 20  # decide on delimiter and head
 _SAMPLE_CHARS = 100_000
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?\s*', re.IGNORECASE)  # Excel's first line
 _COMMENT = ("#", "//")
@@ -29,10 +29,10 @@ _ANSWERS = frozenset({"answer", "answers", "a", "response", "reply", "antwort", 
 
 
 def table_sections(document: Document) -> list[Section]:
-    """Return one section with a block per row of a CSV or TSV document; for questions and answers, a section per row.
+    """Return a CSV or TSV document as one section with a block per row; for questions and answers, a section per row.
 
     The first rows decide which of , ; tab and | separates cells, unless a line `sep=;` says so, and which row is the
-    head: titles, comments and blank lines may stand above. Text that the csv module refuses is read line by line.
+    head: titles, comments and blank lines may precede it. Text that the csv module refuses is read line by line.
     """
     text = document.text
     starts = line_starts(text)
@@ -64,7 +64,9 @@ def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def _delimiter(lines: Sequence[str]) -> str:
-    """The delimiter that gives most rows as many cells; of several, the one that respects quotes and gives more."""
+    """The delimiter that gives most rows the same number of cells; of several, the one that respects quotes and gives
+    more.
+    """
 
     def agreement(delimiter: str) -> tuple[int, int, int]:
         rows = _rows(lines, delimiter)
@@ -75,15 +77,15 @@ def _delimiter(lines: Sequence[str]) -> str:
 
 
 def _common_width(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """The number of cells that most rows have, of two at least, and the number of these rows; (0, 0) without one."""
+    """How many cells (two at least) most rows have, and how many rows these are; (0, 0) if none."""
     widths = Counter(len(cells) for cells in rows if len(cells) > 1)
     return max(widths.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
 
 
 def _head(rows: Sequence[Sequence[str]]) -> tuple[int, Sequence[str]]:
-    """The place of the head among the rows, and its cells; (0, []) without a head.
+    """Which row is the head, and its cells; (0, []) without a head.
 
-    The head is the first row as wide as most rows, if its cells are names.
+    It is the first row as wide as most, if its cells are names.
     """
     width, _ = _common_width(rows)
     for at, cells in enumerate(rows):
@@ -95,7 +97,7 @@ def _head(rows: Sequence[Sequence[str]]) -> tuple[int, Sequence[str]]:
 
 
 def _are_names(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a row names columns: texts, and periods above other values; the first or last name may be missing."""
+    """Whether a row names columns: texts, and periods above other values; its first or last name may be missing."""
     if len(cells) < 2 or not any(cells) or not all(cells[1:-1]):
         return False
     periods = [n for n, cell in enumerate(cells) if _PERIOD.fullmatch(cell)]
@@ -109,7 +111,7 @@ def _are_names(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
 
 
 def _row_lines(text: str, starts: Sequence[int], delimiter: str) -> list[int]:
-    """Return the first line of each row; a quoted cell may span several lines."""
+    """Return each row's first line; a quoted cell may span several."""
     lines = (text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True))
     begins, next_line = [], 0
     for _, after in _parsed(lines, delimiter):
@@ -120,7 +122,7 @@ def _row_lines(text: str, starts: Sequence[int], delimiter: str) -> list[int]:
 
 
 def _parsed(lines: "Sequence[str] | Iterator[str]", delimiter: str) -> Iterator[tuple[list[str], int]]:
-    """Yield the cells of each row and the line after the row, as far as the csv module reads."""
+    """Yield each row's cells and the line after it, as far as the csv module reads."""
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
     while True:
         try:

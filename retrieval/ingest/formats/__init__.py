@@ -3,5 +3,5 @@
 registry      suffix -> parser
 decode        bytes -> text                       front_matter  a document's attributes and readers
 markdown      Markdown -> first lines of blocks   rst           reStructuredText -> first lines of blocks
-webpage       HTML -> Markdown                    page_tree      what of a page belongs to the text
+webpage       HTML -> Markdown                    page_tree      which parts of a page are its text
 """

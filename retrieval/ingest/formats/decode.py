@@ -5,7 +5,7 @@ import re
 
 from retrieval.errors import Unreadable
 
-_MARKS = (  # UTF-32 before UTF-16: the little-endian mark of UTF-32 begins with the mark of UTF-16
+_MARKS = (  # UTF-32 before UTF-16: the little-endian mark of UTF-32 begins with that of UTF-16
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -13,16 +13,15 @@ _MARKS = (  # UTF-32 before UTF-16: the little-endian mark of UTF-32 begins with
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([\w:.-]{1,40})", re.IGNORECASE)
-_CHARSET_WITHIN_BYTES = 1024  # the search range in HTML's standard
+_CHARSET_WITHIN_BYTES = 1024  # HTML's standard searches this far
 _LABELS = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030"}  # as in browsers
-# The encodings of HTML's standard, by Python's names. Python has further encodings that are no charsets or decode very
-# slowly.
+# Encodings in HTML's standard, by Python's names. Python has others that are not charsets or decode very slowly.
 _CHARSETS = re.compile(
     r"utf-8|cp125[0-8]|cp866|cp874|iso8859-(?:[2-9]|1[0-6])|koi8-[ru]|gb18030|big5(?:hkscs)?|euc_jp|iso2022_jp"
     r"|shift_jis|cp932|euc_kr|cp949|mac-roman|mac-cyrillic"
 )
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_MAX_CONTROLS = 20  # one control character in so many; terminal recordings have fewer, images and archives more
+_MAX_CONTROLS = 20  # one control character in this many; terminal recordings have fewer, images and archives more
 
 
 def decode(data: bytes, *, html: bool) -> str:

@@ -1,10 +1,10 @@
-"""Front matter: the lines between two marks at the beginning of a document, YAML (---) or TOML (+++).
+"""Front matter: lines between two marks at the beginning of a document, YAML (---) or TOML (+++).
 
-The fields are the document's attributes, and `groups` names the readers. Attributes only narrow searches, so
-unreadable attributes are ignored. Rights are never ignored: a name for groups that did not become groups refuses the
+Its fields are the document's attributes, and `groups` names its readers. Attributes only narrow searches, so
+unreadable ones are ignored. Rights are never ignored: a name for groups that did not become groups refuses the
 document (`UnreadableRights`), whatever stands around it. Such a name is looked for in front matter, and in the first
-lines of a document without front matter. Of 9,098 pages of documentation, 2 have such a line by chance; front matter
-without groups lets everyone read them.
+lines of a document without any. Of 9,098 pages of documentation, 2 have such a line by chance; front matter without
+groups lets everyone read them.
 
 YAML is read as YAML 1.2: `NO`, `off`, `9:00` and `01234` are texts. YAML with anchors, aliases, merge keys, tags, deep
 nesting or a repeated name is not read. So reading takes linear time (libyaml takes 5 s for 50,000 open brackets,
@@ -45,7 +45,7 @@ _LIKE_FIELDS = re.compile(
 )  # to an empty line
 _MARK = re.compile(r"^(---|\+\+\+|\.\.\.)(.*)(?:\n|\Z)", re.MULTILINE)
 _FIELD = re.compile(r"^[\w.-]+[ \t]*[:=]", re.MULTILINE)
-# A character of a name as an escape, or a line break within a quoted name.
+# A name's character as an escape, or a line break within a quoted name.
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U000([0-9a-fA-F]{5})|\n[ \t]*)")
 _EXPLICIT = re.compile(r"^[ \t]{0,40}\?[ \t]+(.*)\n[ \t]*:", re.MULTILINE)  # "? name", then ": value"
 _BLANKS = re.compile(r"[^\S\n ]")
@@ -65,7 +65,7 @@ _NAMED_IN_HEAD = re.compile(
 )
 # Lines with several names: JSON, a comment, an element, a module of MDX.
 _LINES_OF_NAMES = re.compile(r"^ {0,3}(?:(?:[^\w\s][^\w\n]{0,19})?\{|<|export\b).*", re.MULTILINE)
-# A block of a programming language; front matter stands in blocks of YAML, TOML, JSON or Markdown, if in any.
+# A block of a programming language; front matter, if in a block, is in one of YAML, TOML, JSON or Markdown.
 _CODE = re.compile(
     r"^ {0,3}(`{3,}|~{3,})[ \t]*\{?\.?(?:python|py|r|ruby|perl|php|java|javascript|js|jsx|typescript|ts|tsx|bash|sh"
     r"|shell|console|zsh|powershell|c|cpp|c\+\+|csharp|cs|go|rust|swift|kotlin|scala|sql|hcl|terraform|dockerfile|diff)"
@@ -74,7 +74,7 @@ _CODE = re.compile(
 )
 _FIRST = re.compile(rf"^[\[\"']{{0,3}}{_WORD}(?![\w-])", re.MULTILINE)
 _CUTS = [("groups"[:at], "groups"[at:]) for at in range(7)]
-# `groups`, and the results of one slip: a letter left out, swapped with the next, replaced, or added.
+# `groups`, and what one slip makes of it: a letter left out, swapped with the next, replaced, or added.
 _GROUPS_SPELLINGS = {
     "groups",
     *(before + after[1:] for before, after in _CUTS),
@@ -89,7 +89,7 @@ _HINT = "Write one line `groups: [hr, legal]`"
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The content of a document's front matter."""
+    """What a document's front matter says."""
 
     title: str = ""
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
@@ -119,12 +119,12 @@ for _kind, _pattern, _first in (
 
 
 def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
-    """Return the front matter of a Markdown document, and the text after the front matter.
+    """Return a Markdown document's front matter, and the text after it.
 
     A text that merely begins with a thematic break has no `name:` before the next break, and stays whole. The title
     is also found in front matter that no parser accepts.
 
-    rights: False if the caller decides who may read the document. Raises UnreadableRights.
+    rights: False if the caller decides who may read it. Raises UnreadableRights.
     """
     opening = _OPENING.match(text)
     end = _MARK.search(text, opening.end()) if opening else None
@@ -155,7 +155,7 @@ def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
 
 
 def check_unread(text: str, *, prose: bool) -> None:
-    """Raise UnreadableRights if a document in a format without front matter seems to name groups in front matter."""
+    """Raise UnreadableRights if a document in a format without front matter seems to name groups in some."""
     opening = _OPENING.match(text)
     if not opening:
         if prose:
@@ -169,7 +169,7 @@ def check_unread(text: str, *, prose: bool) -> None:
 
 
 def _check_head(text: str, *, unended: bool = False) -> None:
-    """Raise UnreadableRights if the first lines of a text without front matter name groups.
+    """Raise UnreadableRights if a text without front matter names groups in its first lines.
 
     unended: the text begins with a line '---', and what follows may be front matter of any length.
     """
@@ -185,7 +185,7 @@ def _check_head(text: str, *, unended: bool = False) -> None:
 
 
 def _check_second(text: str) -> None:
-    """Raise UnreadableRights if a text after the beginning of a document is front matter that names groups."""
+    """Raise UnreadableRights if text after the beginning of a document is front matter that names groups."""
     opening = _OPENING.match(text)
     fields = _LIKE_FIELDS.match(text, opening.end() if opening else 0)
     end = _MARK.search(fields[0]) if fields else None
@@ -200,7 +200,7 @@ def _unreadable(error: ValueError) -> UnreadableRights:
 
 
 def _yaml(block: str, first_line: int) -> Mapping[Any, Any]:
-    """Return the fields. Raises ValueError with the line in the file."""
+    """Return its fields. Raises ValueError with the line in the file."""
     if len(block) > _MAX_CHARS:
         raise ValueError(f"{len(block):,} characters, the limit is {_MAX_CHARS:,}. Shorten the front matter")
     try:
@@ -254,7 +254,7 @@ def _checked_fields(fields: object) -> Mapping[Any, Any]:
 
 
 def _groups(fields: Mapping[Any, Any], block: str) -> tuple[str, ...]:
-    """Return the groups in the fields. Raises ValueError if groups are named, or nearly, and cannot be read."""
+    """Return the groups in these fields. Raises ValueError if groups are named, or nearly, and cannot be read."""
     named = [name for name in fields if isinstance(name, str) and folded_name(name) == "groups"]
     if len(named) > 1:
         raise ValueError(f"groups occur twice, as {named[0]!r} and {named[1]!r}. Keep one line")
@@ -283,8 +283,8 @@ def _all_names(fields: object) -> Iterator[str]:
 
 
 def _mentions(text: str, *patterns: re.Pattern[str]) -> bool:
-    """Whether a word that may mean groups stands in the place of a name."""
-    texts = [text]  # a backslash is an escape within quotes, and a letter elsewhere: the text is read in both ways
+    """Whether a word that may mean groups stands where a name does."""
+    texts = [text]  # a backslash is an escape within quotes, and a letter elsewhere: the text is read both ways
     if "\\" in text:
         texts.append(
             _ESCAPE.sub(lambda found: chr(int(code, 16)) if (code := found[1] or found[2] or found[3]) else "", text)
@@ -319,7 +319,7 @@ def _title(block: str) -> str:
 
 
 def _attributes(fields: Mapping[Any, Any]) -> dict[str, Attribute]:
-    """Return the valid attributes; objects, names with blanks and surplus attributes are ignored."""
+    """Return valid attributes; objects, names with blanks and surplus attributes are ignored."""
     result: dict[str, Attribute] = {}
     for name, value in fields.items():
         if len(result) < MOST_ATTRIBUTES and name not in BUILT_IN:
@@ -331,7 +331,7 @@ def _attributes(fields: Mapping[Any, Any]) -> dict[str, Attribute]:
 
 
 def _plain(value: object) -> object:
-    """Return a list's items as text, without empty items; a list in a list stays a list."""
+    """Return a list's items as text, without empty ones; a list in a list stays a list."""
     return (
         [_as_text(item) for item in value[: MOST_ITEMS + 1] if item is not None]
         if isinstance(value, list)

@@ -1,7 +1,7 @@
-"""Markdown to the first lines of blocks, as markdown-it reads Markdown (CommonMark and tables).
+"""Markdown to first lines of blocks, as markdown-it reads it (CommonMark and tables).
 
-Only the block parser runs: the block parser knows the lines, and the inline parser's result would be unused.
-markdown-it describes no nesting deeper than 20; such lines stay part of the innermost described block.
+Only its block parser runs: that knows the lines, and the inline parser's result would be unused. markdown-it describes
+no nesting deeper than 20; such lines stay part of the innermost described block.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _CONTAINERS: dict[str, Kind] = {
 def marks(text: str) -> list[Mark]:
     """Return the blocks of Markdown `text` in order. Remove front matter first: it would read as a heading."""
     tokens = _tokens(text)
-    inside: list[tuple[int, list[Mark]]] = [(0, [])]  # first line and blocks so far of each open container
+    inside: list[tuple[int, list[Mark]]] = [(0, [])]  # each open container's first line and blocks so far
     for index, token in enumerate(tokens):
         line = token.map[0] if token.map else inside[-1][0]
         container = _CONTAINERS.get(token.type.removesuffix("_open").removesuffix("_close"))
@@ -54,7 +54,7 @@ def marks(text: str) -> list[Mark]:
 
 
 def _column_names(tokens: "Sequence[Token]", index: int) -> str:
-    """Return the column names of the table that begins at tokens[index]."""
+    """Return the column names of the table at tokens[index]."""
     head = takewhile(lambda token: token.type != "thead_close", islice(tokens, index, None))
     return table_head([plain_heading(token.content) for token in head if token.type == "inline"])
 
@@ -76,5 +76,5 @@ def _tokens(text: str) -> "list[Token]":
 def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    # Link definitions leave no token; as paragraphs the definitions keep their place in the text.
+    # Link definitions leave no token; as paragraphs they keep their place in the text.
     return MarkdownIt("commonmark").enable("table").disable("reference")

@@ -1,7 +1,7 @@
-"""A page's tree before the conversion: what belongs to the text, and elements that Markdown can show.
+"""A page's tree before conversion: what belongs to its text, and elements that Markdown can show.
 
-An element that repeats on every page of a site is dropped by its place and content, not by its name alone: the header
-of a section, an aside and the footer of a quotation belong to the text. All passes take time linear in the page.
+An element that repeats on every page of a site is dropped by its place and content, not just its name: a section's
+header, an aside and a quotation's footer belong to the text. All passes take time linear in page size.
 """
 
 import re
@@ -9,31 +9,31 @@ import re
 from bs4 import Tag
 from bs4.element import NavigableString
 
-DROPPED = "nav"  # the converter drops elements of this name
+DROPPED = "nav"  # the converter drops elements with this name
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _MAX_COLUMNS = 20  # a wider cell is layout; each column costs characters
 _INDENTING = frozenset({"blockquote", "dd", "li"})
 _MAX_INDENTS = 12  # deeper elements are not indented further: each level adds two characters to every line
-_MAX_REPEATED = 10_000  # cells of a page that repeat a cell above
-_MAX_REPEATED_CHARS = 200  # of such a cell; a longer text is not repeated
+_MAX_REPEATED = 10_000  # per page: cells that repeat one above
+_MAX_REPEATED_CHARS = 200  # of such a cell; longer text is not repeated
 _HEADING = re.compile(r"h([1-6])")
 _CONTENT = frozenset({"main", "article", "section", "blockquote", "figure"})
 _BY_PLACE = frozenset({"header", "footer", "aside"})
-# Elements with lines of their own that the converter takes for parts of a line.
+# Elements with their own lines that the converter takes for parts of a line.
 _BLOCKS = frozenset(
     "address center details dialog fieldset figure form hgroup label legend main menu optgroup output search".split()
 )
 _EMPHASIS = frozenset("b strong em i del s".split())
 _NUMBERED_LINES = re.compile(r"blob|hljs-ln|line-?n|gutter|code|highlight|rouge", re.IGNORECASE)
 _LINE_NUMBERS = re.compile(r"[\s\d]*")
-_LINE_NUMBER = re.compile(r"lnt?|linenos?|(?:\w+-)?line-?numbers?", re.IGNORECASE)  # a class of an element
+_LINE_NUMBER = re.compile(r"lnt?|linenos?|(?:\w+-)?line-?numbers?", re.IGNORECASE)  # an element's class
 _LINE_PARTS = frozenset({"span", "div"})
 _RAISED = re.compile(r"\s*[-+−–]?\d")
 _TEX = re.compile(r"tex", re.IGNORECASE)
 
 
 def tidy(page: Tag) -> None:
-    """Rename, drop and complete elements of the page, in place."""
+    """Rename, drop and complete a page's elements, in place."""
     _choose(page)
     for table in page.find_all("table"):
         _lay_out(table)
@@ -45,7 +45,7 @@ def tidy(page: Tag) -> None:
 
 
 def _choose(page: Tag) -> None:
-    """Drop the surroundings; name headings and blocks as the converter knows them."""
+    """Drop what surrounds the text; name headings and blocks as the converter knows them."""
     letters, linked = _letters(page)
     with_h1 = _ancestors_of(page, "h1")
     content = {id(page): page.name in _CONTENT or page.get("role") == "main"}
@@ -75,14 +75,14 @@ def _choose(page: Tag) -> None:
             element.name = "span"
             after = element.find_next(string=True)
             element.append(box if after is not None and after[:1].isspace() else box + " ")
-        elif "-" in name:  # an element of the page's own, perhaps beside another without a blank
+        elif "-" in name:  # the page's own element, perhaps beside another without a blank
             element.insert_after(" ")
         else:
             element.name = _known_name(element, in_heading=in_heading, level=level)
 
 
 def _box(element: Tag) -> str:
-    """The sign of a box in a list of tasks; "" for another element."""
+    """The sign for a checkbox in a task list; "" for another element."""
     names = element.get_attribute_list("class")
     if element.name == "input" and element.get("type") == "checkbox" and element.find_parent("li"):
         return "[x]" if element.has_attr("checked") else "[ ]"
@@ -102,7 +102,7 @@ def _is_line_number(element: Tag) -> bool:
 
 
 def _known_name(element: Tag, *, in_heading: bool, level: int) -> str:
-    """The name by which the converter knows an element. level: of the last heading."""
+    """The converter's name for an element. level: of the last heading."""
     name, below = element.name, f"h{min(level + 1, 6)}"
     if name == "button":
         return "span" if in_heading else below if element.has_attr("aria-expanded") else name
@@ -121,7 +121,7 @@ def _known_name(element: Tag, *, in_heading: bool, level: int) -> str:
 
 
 def _within_word(element: Tag) -> bool:
-    """Whether a letter stands right before or after the element."""
+    """Whether a letter stands right before or after an element."""
     before, after = element.previous_sibling, element.next_sibling
     text = element.get_text() if isinstance(before, NavigableString) or isinstance(after, NavigableString) else ""
     return (isinstance(before, NavigableString) and before[-1:].isalnum() and text[:1].isalnum()) or (
@@ -130,7 +130,7 @@ def _within_word(element: Tag) -> bool:
 
 
 def _letters(page: Tag) -> tuple[dict[int, int], dict[int, int]]:
-    """The letters of each element, and its letters within links, by the element's id."""
+    """Each element's letters, and those within links, by element id."""
     elements = [page, *page.find_all(True)]
     letters, linked = dict.fromkeys(map(id, elements), 0), dict.fromkeys(map(id, elements), 0)
     for element in reversed(elements):
@@ -145,7 +145,7 @@ def _letters(page: Tag) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _ancestors_of(page: Tag, name: str) -> set[int]:
-    """The ids of all elements that contain an element `name`."""
+    """Ids of all elements that contain an element `name`."""
     result: set[int] = set()
     for element in page.find_all(name):
         for outer in element.parents:
@@ -156,7 +156,7 @@ def _ancestors_of(page: Tag, name: str) -> set[int]:
 
 
 def _show_formula(math: Tag) -> None:
-    """Keep one form of a formula: TeX where the page has it."""
+    """Keep one form of a formula: TeX if the page has it."""
     tex = math.find("annotation", encoding=_TEX)
     text = tex.get_text() if tex else str(math.get("alttext", ""))
     if text.strip():
@@ -165,12 +165,12 @@ def _show_formula(math: Tag) -> None:
 
 
 def _own(table: Tag, *names: str) -> list[Tag]:
-    """The elements of a table that do not belong to a table within it."""
+    """A table's elements that do not belong to a table within it."""
     return [element for element in table.find_all(names) if element.find_parent("table") is table]
 
 
 def _lay_out(table: Tag) -> None:
-    """Make blocks of a table that only places code or other tables, and text of a table within a table of data."""
+    """Turn a table that only lays out code or other tables into blocks, and one within a data table into text."""
     if table.parent is None:
         return
     cells = _own(table, "td", "th")
@@ -234,7 +234,7 @@ def _whole(value: object, otherwise: int) -> int:
 
 
 def _complete(table: Tag, most: int) -> int:
-    """Repeat cells that reach over several rows, and put the foot last; returns the number of repeated cells."""
+    """Repeat cells that span several rows, and put the foot last; returns how many cells were repeated."""
     for foot in [part for part in _own(table, "tfoot") if part.find_next_sibling()]:
         table.append(foot.extract())
     rows = _own(table, "tr")
@@ -273,7 +273,7 @@ def _complete(table: Tag, most: int) -> int:
 
 
 def _limit_indents(page: Tag) -> None:
-    """Make a block of an element that is indented too often."""
+    """Turn an element that is indented too often into a block."""
     indents = {id(page): 0}
     for element in page.find_all(True):
         indents[id(element)] = indents[id(element.parent)] + (element.name in _INDENTING)

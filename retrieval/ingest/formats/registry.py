@@ -1,4 +1,4 @@
-"""The registry of file formats: suffix -> parser, which turns a file's bytes into text.
+"""File formats: suffix -> parser, which turns a file's bytes into text.
 
 Parsers run in the sandbox (`runtime.sandbox`). A new format is a row of `FORMATS`; its parser imports a large library
 on first use.
@@ -15,27 +15,27 @@ from retrieval.ingest.formats import front_matter, markdown, rst
 from retrieval.ingest.formats.decode import decode
 from retrieval.records.documents import Format
 
-# The line ends of Unicode besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
+# Unicode's line ends besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
 _LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
 _TITLE_WITHIN_CHARS = 20_000  # a heading further down is not the document's title
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """The text of a file, and what the file says about it."""
+    """A file's text, and what the file says about it."""
 
     text: str
     title: str = ""
     front: front_matter.Front = field(default_factory=front_matter.Front)
 
 
-# Content, source, and whether the content may name the readers. Raises Unreadable; UnreadableRights if the content does
-# not clearly state who may read the document.
+# Content, source, and whether the content may name readers. Raises Unreadable; UnreadableRights if it does not clearly
+# state who may read the document.
 Parser = Callable[[bytes, PurePosixPath, bool], ParsedFile]
 
 
 def _decoded(data: bytes, rights: bool, *, html: bool = False, prose: bool = True) -> str:
-    """Return the text of a format without front matter."""
+    """Return the text, in a format without front matter."""
     text = _LINE_ENDS.sub("\n", decode(data, html=html))
     if rights:
         front_matter.check_unread(text, prose=prose)
@@ -68,7 +68,7 @@ def _csv(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
 
 
 def _code(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
-    """The title is "net/__init__.py": many files share the name alone."""
+    """The title is "net/__init__.py": many files share a name."""
     return ParsedFile(_decoded(data, rights, prose=False), "/".join(source.parts[-2:]))
 
 
@@ -89,13 +89,13 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".json", ".jsonl"), ("text", _questions)),
     **dict.fromkeys(GRAMMARS, ("code", _code)),
 }
-_OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # the first row of each format
+_OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # each format's first row
 
 
 def format_of(source: PurePath, path: PurePath, given: Format | None) -> tuple[Format, Parser] | None:
-    """Return format and parser of a file; None if the type is not supported.
+    """Return a file's format and parser; None if its type is not supported.
 
-    The source decides before the path: a link may have an extension although the target has none.
+    The source decides before the path: a link may have an extension although its target has none.
     given: the format, if the caller knows it.
     """
     rows = [FORMATS.get(name.suffix.lower()) for name in (source, path)]

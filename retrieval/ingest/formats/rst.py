@@ -1,8 +1,8 @@
-"""reStructuredText to the first lines of blocks, by our own scanner.
+"""reStructuredText to first lines of blocks, by our own scanner.
 
-docutils does not fit: docutils reports where nodes begin but not where nodes end, and refuses the directives and
-roles of Sphinx, which most reStructuredText uses. Splitting needs less than rendering: section titles, literal text,
-tables, list items, directive bodies, and blank lines between the rest.
+docutils does not fit: it reports where nodes begin but not where they end, and refuses Sphinx directives and roles,
+which most reStructuredText uses. Splitting needs less than rendering: section titles, literal text, tables, list
+items, directive bodies, and blank lines between the rest.
 """
 
 import re
@@ -49,7 +49,7 @@ def marks(text: str) -> list[Mark]:
 
 
 def first_heading(text: str) -> str:
-    """Return the text of the first section title, or ""."""
+    """Return the first section title's text, or ""."""
     return next((mark.heading for mark in marks(text) if mark.kind == "heading"), "")
 
 
@@ -80,7 +80,7 @@ def _blocks(scan: _Scan, line: int, end: int, depth: int) -> list[Mark]:
 
 
 def _title(scan: _Scan, line: int, end: int) -> tuple[Mark, int] | None:
-    """Return a section title that begins at `line`, and the line after the title."""
+    """Return the section title that begins at `line`, and the line after it."""
     lines, first = scan.lines, scan.lines[line]
     if line + 2 < end and _ADORNMENT.fullmatch(first) and scan.indents[line + 1] >= 0:
         below = lines[line + 2].rstrip()
@@ -97,7 +97,7 @@ def _title(scan: _Scan, line: int, end: int) -> tuple[Mark, int] | None:
 
 
 def _table_end(scan: _Scan, line: int, end: int) -> int:
-    """Return the line after the table that begins at `line`; 0 without a table."""
+    """Return the line after a table that begins at `line`; 0 without one."""
     if _GRID_TABLE.fullmatch(scan.lines[line]):
         while line < end and scan.lines[line].lstrip()[:1] in ("+", "|"):
             line += 1
@@ -109,7 +109,7 @@ def _table_end(scan: _Scan, line: int, end: int) -> int:
         if _SIMPLE_TABLE.fullmatch(scan.lines[at]):
             borders += 1
             last = at + 1 >= end or scan.indents[at + 1] < 0
-            if borders > 1 and last:  # the line under the head is a border too, but rows follow
+            if borders > 1 and last:  # a line under the head is a border too, but rows follow
                 return at + 1
         at += 1
     scan.unclosed.add(end)
@@ -117,7 +117,7 @@ def _table_end(scan: _Scan, line: int, end: int) -> int:
 
 
 def _explicit(scan: _Scan, line: int, end: int, depth: int) -> tuple[Mark, int]:
-    """Return the directive, comment, target or footnote at `line` with the indented body, and the line after."""
+    """Return the directive, comment, target or footnote at `line` with its indented body, and the line after."""
     after = _body_end(scan, line, end)
     directive = _DIRECTIVE.match(scan.lines[line])
     name = directive[1].rpartition(":")[2] if directive else ""
@@ -132,7 +132,7 @@ def _explicit(scan: _Scan, line: int, end: int, depth: int) -> tuple[Mark, int]:
 
 
 def _list(scan: _Scan, line: int, end: int, depth: int) -> tuple[Mark, int]:
-    """Return the list whose first item is at `line`, and the line after the last item."""
+    """Return the list whose first item is at `line`, and the line after its last."""
     first, indent = line, scan.indents[line]
     items: list[Mark] = []
     while line < end and scan.indents[line] == indent and _ITEM.match(scan.lines[line]):
@@ -146,14 +146,14 @@ def _list(scan: _Scan, line: int, end: int, depth: int) -> tuple[Mark, int]:
 
 
 def _children(scan: _Scan, line: int, end: int, depth: int) -> tuple[Mark, ...]:
-    """Return the blocks of a list item: the paragraph of the first line, then the rest."""
+    """Return a list item's blocks: its first line's paragraph, then the rest."""
     blocks: list[Mark] = []
     rest = _paragraph(scan, line, end, blocks)
     return (*blocks, *_blocks(scan, rest, end, depth + 1))
 
 
 def _paragraph(scan: _Scan, line: int, end: int, blocks: list[Mark]) -> int:
-    """Add the paragraph at `line` and the literal block that the paragraph announces; return the line after both."""
+    """Add the paragraph at `line` and any literal block that it announces; return the line after both."""
     first = line
     blocks.append(Mark("text", first))
     while line < end and scan.indents[line] >= 0:
@@ -169,7 +169,7 @@ def _paragraph(scan: _Scan, line: int, end: int, blocks: list[Mark]) -> int:
 
 
 def _body_end(scan: _Scan, line: int, end: int, indent: int | None = None) -> int:
-    """Return the line after the blank and deeper lines; deeper than `indent` (default: the indentation of `line`)."""
+    """Return the line after blank and deeper lines; deeper than `indent` (default: that of `line`)."""
     indent = scan.indents[line] if indent is None else indent
     line += 1
     while line < end and (scan.indents[line] < 0 or scan.indents[line] > indent):

@@ -1,15 +1,15 @@
-"""HTML to Markdown: the page's own text, without the parts that repeat on every page of a site.
+"""HTML to Markdown: a page's own text, without parts that repeat on every page of its site.
 
-Importing this module imports bs4 and markdownify, so `load` imports this module only to read HTML. Pages come from
-anywhere, and the libraries need help with broken pages:
+This module imports bs4 and markdownify, so `load` imports it only to read HTML. Pages come from anywhere, and these
+libraries need help with broken ones:
 
-- Python's HTML parser takes quadratic time for unclosed comments and tags (the parser searches for the end again and
-  again), so one pass over the text removes these first;
-- optional end tags (</p>, </li>, </td> …) are supplied: bs4 would nest the following elements;
+- Python's HTML parser takes quadratic time for unclosed comments and tags (it searches for their end again and again),
+  so one pass over the text removes them first;
+- optional end tags (</p>, </li>, </td> …) are supplied: bs4 would nest what follows;
 - the nesting limit is below the depth at which the recursive converter fails;
-- markdownify counts the items before each numbered item, counts the rows of a table's head for each row, and searches
-  a line's end after each of many blanks (all quadratic), indents a line again at each of 200 levels, draws a cell as
-  wide as the cell declares, and takes a tag with the name of one of markdownify's own methods for a call.
+- markdownify counts the items before each numbered item, counts a table head's rows for each row, and searches for a
+  line's end after each of many blanks (all quadratic), indents a line again at each of 200 levels, draws a cell as
+  wide as it declares to be, and takes a tag with the name of one of its own methods for a call.
 """
 
 import re
@@ -44,14 +44,14 @@ _BLANKS = re.compile(r"[\t ]{9,}")
 _FENCES = re.compile("`{3,}")
 _NEWLINE = "\n"
 _LIKE_HEADING = re.compile(r"^#{1,6}(?=\s)")
-_LOOK_BACK = 20  # elements between a tag and the open element that the tag ends: limits the work on unclosed elements
+_LOOK_BACK = 20  # elements between a tag and the open one that it ends: limits the work on unclosed elements
 
 _TABLE_PARTS = {"tbody", "thead", "tfoot"}
 _ENDS_PARAGRAPH = (
     "address article aside blockquote details div dl fieldset figure footer form h1 h2 h3 h4 h5 h6 header hr main nav"
     " ol p pre section table ul"
 ).split()
-# tag -> (open elements that the tag ends, elements that stop the search)
+# tag -> (open elements that it ends, elements that stop the search)
 _ENDS: dict[str, tuple[set[str], set[str]]] = {
     **{name: ({"p"}, {"td", "th", "li", "dd", "div", "section", "article", "blockquote"}) for name in _ENDS_PARAGRAPH},
     "a": ({"a"}, {"td", "th", "li"}),
@@ -66,9 +66,9 @@ _ENDS: dict[str, tuple[set[str], set[str]]] = {
 
 
 def to_markdown(html: str) -> tuple[str, str]:
-    """Return title ("" without a title) and text of a page. Raises Unreadable if the page is nested too deeply.
+    """Return a page's title ("" if it has none) and text. Raises Unreadable if it is nested too deeply.
 
-    The text is the content of <main> or of the only <article>, if present.
+    The text is that of <main> or of the only <article>, if present.
     """
     try:
         # The doctype keeps bs4 from warning that a page without tags looks like a file name.
@@ -84,7 +84,7 @@ def to_markdown(html: str) -> tuple[str, str]:
 
 
 def _read_parts(html: str) -> str:
-    """Return the page without scripts, styles, comments and declarations; an unclosed part ends the page.
+    """Return the page without scripts, styles, comments and declarations; an unclosed one ends it.
 
     In XHTML, `<script/>` is closed.
     """
@@ -106,7 +106,7 @@ def _read_parts(html: str) -> str:
 
 
 def _page(soup: BeautifulSoup) -> Tag:
-    """Return the element with the page's own text."""
+    """Return the element that holds the page's own text."""
     articles = soup.find_all("article", limit=2)
     for element in (soup.find("main"), soup.find(role="main"), articles[0] if len(articles) == 1 else None):
         if element and element.get_text(strip=True):
@@ -143,7 +143,7 @@ class PageParser(BeautifulSoup):
 
 
 class Converter(MarkdownConverter):
-    """Elements to Markdown: the page's text without navigation. Links to other sites stay links."""
+    """Elements to Markdown: page text without navigation. Links to other sites stay links."""
 
     def __init__(self, page: Tag) -> None:
         self._columns = Counter[int]()  # by the row's id
@@ -195,7 +195,7 @@ class Converter(MarkdownConverter):
     convert_th = convert_td
 
     def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        """Return a row; the first row gets a rule below to become the head, or an empty head above."""
+        """Return a row; the first gets a rule below to become the head, or an empty head above."""
         row = f"|{text}\n"
         if id(el) not in self._first_rows:
             return row
@@ -234,7 +234,7 @@ def _plain_address(text: str) -> str:
 
 
 def _language(pre: Tag) -> str:
-    """Return the language of a code block, from the highlighter's classes on the block, its <code> or its wrappers."""
+    """Return a code block's language, from highlighter classes on the block, its <code> or its wrappers."""
     code = pre.find("code")
     for element in (code, pre, pre.parent, pre.parent and pre.parent.parent):
         names = " ".join(map(str, element.get_attribute_list("class")[:_MAX_CLASSES])) if element else ""
