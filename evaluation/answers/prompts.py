@@ -1,4 +1,4 @@
-"""PromptTemplate files, and the JSON in model replies."""
+"""Prompt files, and JSON in model replies."""
 
 import hashlib
 import json

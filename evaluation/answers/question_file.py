@@ -1,4 +1,4 @@
-"""Read the user's questions, one JSON object per line. Errors name the line."""
+"""Reads a user's questions, one JSON object per line. Errors name the line."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,9 +13,9 @@ _MEMBERS = ("id", "question", "messages", "reference", *_TEXTS, "facts", "answer
 
 
 def read(path: Path) -> list[Question]:
-    """The questions of a file, in file order; empty lines are skipped. Raises BenchError.
+    """Questions in a file, in file order; empty lines are skipped. Raises BenchError.
 
-    A question without an `id` gets the line number as id.
+    A question without an `id` gets its line number.
     """
     found = read_any(path)
     if not found:
@@ -116,7 +116,7 @@ def _messages(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
 
 
 def _typed(row: Mapping[str, Any], name: str, kind: type, expected: str) -> Any:
-    """The value of an optional member."""
+    """An optional member's value."""
     value = row.get(name)
     if value is not None and not isinstance(value, kind):
         raise _Wrong(f"{name!r} must be {expected}, got {value!r}")

@@ -1,14 +1,13 @@
-"""A run's folder: every request and every reply, written at once, so that an interruption loses nothing.
+"""A run's folder: every request and reply is written at once, so that an interruption loses nothing.
 
-    run.json         the RunManifest: variants, seed, repeats …; a folder with this file is a run
-    questions.jsonl  the questions
-    asked.jsonl      a line before each request, with the maximum cost of the request
+    run.json         RunManifest: variants, seed, repeats …; a folder with this file is a run
+    questions.jsonl  all questions
+    asked.jsonl      a line before each request, with its maximum cost
     replies.jsonl    a line for each finished attempt
-    whole-*.txt      the text of each collection that a prompt contains as a whole
+    whole-*.txt      each collection that a prompt contains as a whole
 
 An attempt in `asked.jsonl` without a row in `replies.jsonl` was cut off by a crash. The provider may have charged for
-the attempt, so the attempt counts at the maximum cost. The last of several rows for one question, variant and repeat is
-valid.
+it, so it counts at its maximum cost. Of several rows for one question, variant and repeat, the last is valid.
 """
 
 import fcntl
@@ -34,21 +33,21 @@ _MANIFEST, _QUESTIONS, _ASKED, _REPLIES = "run.json", "questions.jsonl", "asked.
 
 @dataclass(frozen=True, slots=True)
 class RunManifest:
-    """The content of `run.json`."""
+    """What `run.json` contains."""
 
     id: str
     created_s: float
     questions_file: str
-    base_url: str | None  # of the gateway; None: a gateway started for the run
+    base_url: str | None  # the gateway's; None: one is started for the run
     repeats: int
     seed: int
     variants: Sequence[Variant]
-    left_out: Mapping[str, str] = field(default_factory=dict)  # name of a variant -> why the variant was left out
+    left_out: Mapping[str, str] = field(default_factory=dict)  # variant name -> why it was left out
     ceiling_usd: float | None = None
     ceiling_tokens: int | None = None
     gateway: Mapping[str, Any] = field(default_factory=dict)
-    leaked: Mapping[str, Leak] = field(default_factory=dict)  # question -> the document that contains the question
-    draft: Mapping[str, Any] | None = None  # for a run that drafts questions: the collection, the count, the prompt
+    leaked: Mapping[str, Leak] = field(default_factory=dict)  # question -> the document that contains it
+    draft: Mapping[str, Any] | None = None  # if it drafts questions: collection, count, prompt
 
 
 def new_id() -> str:
@@ -57,12 +56,12 @@ def new_id() -> str:
 
 
 class JsonLinesFile:
-    """A JSON Lines file, append-only. One process at a time holds the file; `append` returns after fsync."""
+    """An append-only JSON Lines file. One process at a time holds it; `append` returns after fsync."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file, and cut off half a line that a crash left.
+        """Open or create the file, and cut off half a line left by a crash.
 
-        Raises BenchError: another process holds the file.
+        Raises BenchError: another process holds it.
         """
         self._file: FileIO = path.open("a+b", buffering=0)
         try:
@@ -75,11 +74,11 @@ class JsonLinesFile:
         _cut_half_a_line(self._file)
 
     def append(self, row: object) -> None:
-        """Append one row (a dict or a record) and fsync. Raises OSError and leaves no half row."""
+        """Append a row (a dict or a record) and fsync. Raises OSError, and then leaves no half row."""
         append_to(self._file, orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 
     def clear(self) -> None:
-        """Take all rows out."""
+        """Remove all rows."""
         os.ftruncate(self._file.fileno(), 0)
 
     def close(self) -> None:
@@ -93,10 +92,10 @@ class JsonLinesFile:
 
 
 def append_to(file: FileIO, content: bytes) -> None:
-    """Append bytes to a file and fsync. Raises OSError and leaves no half row."""
+    """Append bytes to a file and fsync. Raises OSError, and then leaves no half row."""
     end, rest = file.seek(0, os.SEEK_END), content
     try:
-        while rest:  # a full disk takes only a part
+        while rest:  # a full disk takes only part of it
             rest = rest[file.write(rest) :]
         os.fsync(file.fileno())
     except OSError:
@@ -105,7 +104,7 @@ def append_to(file: FileIO, content: bytes) -> None:
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a JSON Lines file, without half a line at the end; no rows if the file is missing.
+    """Rows in a JSON Lines file, without half a line at its end; no rows if the file is missing.
 
     Raises BenchError with the line number if a line is not a JSON object.
     """
@@ -127,7 +126,7 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run, read from the run's folder."""
+    """A run, read from its folder."""
 
     folder: Path
     manifest: RunManifest
@@ -135,7 +134,7 @@ class Run:
 
     @staticmethod
     def read(folder: Path) -> "Run":
-        """Raises BenchError if the folder is not a run, or is a run of another version."""
+        """Raises BenchError if the folder is not a run, or one of another version."""
         try:
             row = orjson.loads((folder / _MANIFEST).read_bytes())
             version = row.pop("ragway_bench")
@@ -154,7 +153,7 @@ class Run:
 
     @staticmethod
     def read_answers(folder: Path) -> "Run":
-        """Read a run of answers. Raises BenchError if the run holds drafted questions."""
+        """Read a run of answers. Raises BenchError if it holds drafted questions."""
         run = Run.read(folder)
         if run.manifest.draft is not None:
             raise BenchError(
@@ -164,13 +163,13 @@ class Run:
 
     @staticmethod
     def read_if_exists(folder: Path) -> "Run | None":
-        """Read the run of a folder; None if the folder has no run yet. Raises BenchError."""
+        """Read a folder's run; None if it has none yet. Raises BenchError."""
         return Run.read(folder) if (folder / _MANIFEST).exists() else None
 
     @staticmethod
     def create(folder: Path, manifest: RunManifest, questions: Sequence[Question]) -> "Run":
-        """Create the folder of a new run. Raises OSError; BenchError if the folder holds other files."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # answers may hold words of documents
+        """Create a new run's folder. Raises OSError; BenchError if it holds other files."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # answers may quote documents
         if any(each.name not in (_QUESTIONS, f"{_MANIFEST}.new", f"{_QUESTIONS}.new") for each in folder.iterdir()):
             raise BenchError(f"{folder} is not empty and does not hold a run: name another folder with --run")
         lines = [orjson.dumps(question, option=orjson.OPT_APPEND_NEWLINE) for question in questions]
@@ -187,20 +186,20 @@ class Run:
         )
 
     def attempts(self) -> Iterator[Reply]:
-        """Every row of replies.jsonl, in the order written."""
+        """Every row in replies.jsonl, as written."""
         return (msgspec.convert(row, Reply) for row in rows_of(self.folder / _REPLIES))
 
     def replies(self) -> dict[RequestKey, Reply]:
-        """The last reply to each question, variant and repeat."""
+        """The last reply for each question, variant and repeat."""
         return {reply.asked: reply for reply in self.attempts()}
 
     def done(self) -> set[RequestKey]:
-        """The requests with a final reply, which the run does not ask again."""
+        """Requests with a final reply, which are not asked again."""
         standing = {reply.asked: reply.done for reply in self.attempts()}
         return {asked for asked, done in standing.items() if done}
 
     def sent_requests(self) -> Iterator[tuple[RequestKey, float, MaxCost]]:
-        """Every row of asked.jsonl: the request, the time in seconds since the epoch, and the maximum cost."""
+        """Every row in asked.jsonl: request, time in seconds since the epoch, maximum cost."""
         for row in rows_of(self.folder / _ASKED):
             max_cost = MaxCost(row["prompt_tokens"], row["answer_tokens"], row["usd"], row.get("calls", 1))
             yield (row["question"], row["variant"], row["repeat"]), row["at_s"], max_cost
@@ -213,19 +212,19 @@ class Run:
 
     @staticmethod
     def whole_text_path(folder: Path, collections: Sequence[str]) -> Path:
-        """The path for the text of a whole collection."""
+        """Where a whole collection's text goes."""
         digest = hashlib.blake2b("\0".join(collections).encode(), digest_size=4).hexdigest()
         plain = re.sub(r"[^A-Za-z0-9_.-]", "_", "+".join(collections))[:_MOST_NAME_CHARS]
         return folder / f"whole-{plain}-{digest}.txt"
 
     def save_text(self, name: str, text: str) -> None:
-        """A text of the run, whole or not at all."""
+        """Write a text of the run, whole or not at all."""
         if not (self.folder / name).exists():
             write_atomically(self.folder / name, text.encode("utf-8"))
 
 
 def differences(before: Run, manifest: RunManifest, questions: Sequence[Question]) -> list[str]:
-    """How the requested run differs from the run in the folder; [] if the requested run continues that run."""
+    """How the requested run differs from the one in the folder; [] if it continues that one."""
     drafts = [dict(each.draft or {}) for each in (before.manifest, manifest)]
     values = [(name, *(draft.get(name) for draft in drafts)) for name in {**drafts[0], **drafts[1]}]
     values += [
@@ -253,7 +252,7 @@ def _changed_items(kind: str, before: Mapping[str, Any], now: Mapping[str, Any])
 
 
 def _as_json(record: object) -> dict[str, Any]:
-    """A record as JSON holds the record: a tuple becomes a list."""
+    """A record as JSON has it: a tuple becomes a list."""
     plain: dict[str, Any] = orjson.loads(orjson.dumps(record))
     return plain
 
@@ -274,7 +273,7 @@ def _cut_half_a_line(file: FileIO) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file atomically: after a crash the file has the old content or the new content. Raises OSError."""
+    """Write a file atomically: after a crash it has either its old or its new content. Raises OSError."""
     new = path.with_name(path.name + ".new")
     try:
         with new.open("wb") as file:

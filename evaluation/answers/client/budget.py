@@ -1,8 +1,8 @@
-"""The budget of a run: the maximum cost of each attempt, the actual cost, and a ceiling that the run never exceeds.
+"""A run's budget: what each attempt may cost and did cost, and a ceiling that is never exceeded.
 
-A request is sent only if the sum of all costs, the maximum cost of all requests in flight and the request's own maximum
-cost is below the ceiling. A token is at least one byte of UTF-8, so the number of bytes is an upper bound for the
-tokens of a prompt with any tokenizer.
+A request is sent only if all costs so far, the maximum for all requests in flight and its own maximum add up to less
+than the ceiling. A token is at least one byte of UTF-8, so a prompt has at most as many tokens as bytes, with any
+tokenizer.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from proxy.access.prices import Price, Size
 from proxy.dialects.json_body import LENGTHS
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
 
-# Upper bound for the model's tokens per embedder token of the passages; ordinary text has about 1.
+# Upper bound for model tokens per embedder token in passages; ordinary text has about 1.
 _TOKENS_OF_ONE = 4
-_BLOCK_TOKENS = 2000  # the text around the passages, with titles and sources
+_BLOCK_TOKENS = 2000  # text around passages, with titles and sources
 PriceOf = Callable[[str], Price | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of one attempt that counts towards the ceiling."""
+    """What one attempt counts towards the ceiling."""
 
     usd: float
     tokens: int
@@ -42,7 +42,7 @@ NO_COST = Cost(0.0, 0)
 
 
 class Ended(Protocol):
-    """The known facts about a finished attempt: a reply or a judgement."""
+    """What is known about a finished attempt: a reply or a judgement."""
 
     @property
     def usage(self) -> Tokens | None: ...
@@ -53,7 +53,7 @@ class Ended(Protocol):
 
 
 def answer_cap(settings: Mapping[str, Any], size: Size) -> int | None:
-    """The most tokens an answer may have: as the request says, else as the model can; None: not known."""
+    """How many tokens an answer may have: as the request says, else as the model can; None: not known."""
     asked = [settings[name] for name in LENGTHS if name in settings]
     caps = [cap for cap in asked if isinstance(cap, int) and not isinstance(cap, bool) and cap > 0]
     return max(caps, default=size.answer_tokens)
@@ -61,10 +61,10 @@ def answer_cap(settings: Mapping[str, Any], size: Size) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """A gateway whose chats may call operations of APIs: the model is asked again after each round of calls."""
+    """Chats may call API operations: the model is asked again after each round of calls."""
 
     rounds: int
-    result_tokens: int  # of all results
+    result_tokens: int  # for all results
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Rewriting:
     """A model that rewrites follow-up questions."""
 
     price: Price | None
-    prompt_bytes: int  # without the conversation
+    prompt_bytes: int  # without a conversation
     answer_tokens: int
 
 
@@ -86,10 +86,10 @@ def max_cost_of(
     operations: Operations | None = None,
     rewriting: Rewriting | None = None,
 ) -> MaxCost:
-    """The maximum cost of a request. budget_tokens: of the injected passages; cap: the longest answer in tokens.
+    """The maximum cost of a request. budget_tokens: for injected passages; cap: the longest answer, in tokens.
 
-    operations: each round of calls sends the prompt again, with the model's answers and the results so far. rewriting:
-    for a follow-up question with passages.
+    operations: each round of calls sends the prompt again, with all answers and results so far. rewriting: for
+    follow-up questions with passages.
     """
     written = len(orjson.dumps(body))
     prompt, answer, calls = written, cap, 1
@@ -110,35 +110,35 @@ def max_cost_of(
 
 
 def cost_of(ended: Ended, max_cost: MaxCost, price: Price | None) -> Cost:
-    """The cost of a finished attempt: the usage that the upstream reported, else the maximum."""
+    """What a finished attempt cost: as the upstream reported, else the maximum."""
     usage = ended.usage
     if usage is None:
         return NO_COST
     if not usage.estimated:
         return Cost(ended.cost_usd or 0.0, usage.prompt + usage.completion)
-    if ended.error is not None or max_cost.calls > 1:  # more may have been made than came
+    if ended.error is not None or max_cost.calls > 1:  # the upstream may have made more than arrived
         return cost_at_max(max_cost)
-    said = usage.completion * BYTES_PER_TOKEN  # the inverse of the estimate
+    said = usage.completion * BYTES_PER_TOKEN  # inverts the estimate
     answer = said if max_cost.answer_tokens is None else min(said, max_cost.answer_tokens)
     usd = max_cost.usd or 0.0 if price is None else price.most("", max_cost.prompt_tokens, answer)
     return Cost(usd, max_cost.prompt_tokens + answer)
 
 
 def cost_at_max(max_cost: MaxCost) -> Cost:
-    """The cost of an attempt that is in flight or was cut off."""
+    """The cost of an attempt in flight or cut off."""
     return Cost(max_cost.usd or 0.0, max_cost.prompt_tokens + (max_cost.answer_tokens or 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """The cost of all attempts in a folder so far."""
+    """What all attempts in a folder have cost so far."""
 
     cost: Cost
-    cut_off: int  # attempts without an end, counted at the maximum: the provider may have charged for these attempts
+    cut_off: int  # attempts without an end, counted at their maximum: the provider may have charged for them
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings for the user before the next request, one line each."""
+        """Warnings to show before the next request, one line each."""
         return (
             [f"{self.cut_off} requests were cut off in flight: possibly charged by the provider, and sent again"]
             if self.cut_off
@@ -147,16 +147,16 @@ class Spend:
 
 
 def spend(run: Run, price_of: PriceOf) -> Spend:
-    """The sum of all attempts in a run's folder."""
+    """The sum over all attempts in a run's folder."""
     models = {variant.name: variant.model for variant in run.manifest.variants}
     sent = (((asked, at_s), max_cost, price_of(models[asked[1]])) for asked, at_s, max_cost in run.sent_requests())
     return spend_of(sent, {(reply.asked, reply.at_s): reply for reply in run.attempts()})
 
 
 def spend_of(sent: Iterable[tuple[Hashable, MaxCost, Price | None]], ended: Mapping[Hashable, Ended]) -> Spend:
-    """The sum of attempts.
+    """The sum over attempts.
 
-    sent: a name and the maximum cost of each attempt. ended: finished attempts by the same names.
+    sent: each attempt's name and maximum cost. ended: finished attempts by the same names.
     """
     total, cut_off = NO_COST, 0
     for name, max_cost, price in sent:
@@ -167,7 +167,7 @@ def spend_of(sent: Iterable[tuple[Hashable, MaxCost, Price | None]], ended: Mapp
 
 
 def check_ceiling(usd: float | None, tokens: int | None, *, unpriced: Sequence[str], uncapped: Sequence[str]) -> None:
-    """Raise BenchError where a ceiling could not be kept: of models without a price, or without a longest answer."""
+    """Raise BenchError if a ceiling cannot be kept, because a model has no price or no longest answer."""
     if usd is not None and unpriced:
         names = ", ".join(unpriced)
         raise BenchError(f"--max-usd needs the price of {names}: give the price with --price, or use --max-tokens")
@@ -177,7 +177,7 @@ def check_ceiling(usd: float | None, tokens: int | None, *, unpriced: Sequence[s
 
 
 def check_request_fits(usd: float | None, tokens: int | None, max_cost: MaxCost, what: str) -> None:
-    """Raise BenchError if the ceiling is smaller than the maximum cost of one request.
+    """Raise BenchError if the ceiling is below one request's maximum cost.
 
     what: the variant, for the message.
     """
@@ -191,7 +191,7 @@ def check_request_fits(usd: float | None, tokens: int | None, max_cost: MaxCost,
 
 
 def describe_max_cost(max_cost: MaxCost) -> str:
-    """The maximum cost of a request, in words."""
+    """A request's maximum cost, in words."""
     answer = "" if max_cost.answer_tokens is None else f" and {max_cost.answer_tokens:,} out"
     tokens = f"{max_cost.prompt_tokens:,} tokens in{answer}"
     return tokens if max_cost.usd is None else f"${max_cost.usd:,.6f} ({tokens})"
@@ -201,7 +201,7 @@ class Budget:
     """A ceiling and the cost so far. Belongs to one event loop."""
 
     def __init__(self, usd: float | None, tokens: int | None) -> None:
-        """usd, tokens: the ceilings; None: no ceiling."""
+        """usd, tokens: ceilings; None: no ceiling."""
         self._usd = usd
         self._tokens = tokens
         self.spent = NO_COST
@@ -210,9 +210,9 @@ class Budget:
         self._changed = asyncio.Condition()
 
     async def reserve(self, max_cost: MaxCost) -> bool:
-        """Reserve the maximum cost of a request; wait for requests in flight if the request does not fit yet.
+        """Reserve a request's maximum cost; if it does not fit yet, wait for requests in flight.
 
-        Returns False if the request does not fit and no request is in flight.
+        Returns False if it does not fit and nothing is in flight.
         """
         async with self._changed:
             await self._changed.wait_for(lambda: self._fits(max_cost) or not self._in_flight)
@@ -232,13 +232,13 @@ class Budget:
         )
 
     async def charge(self, max_cost: MaxCost, cost: Cost) -> None:
-        """Replace the reservation of a finished request by the actual cost."""
+        """Replace a finished request's reservation by its actual cost."""
         async with self._changed:
             self._held -= cost_at_max(max_cost)
             self._in_flight -= 1
             self.spent += cost
             if not self._in_flight:
-                self._held = NO_COST  # no rest of rounded sums
+                self._held = NO_COST  # leave no rounding rest
             self._changed.notify_all()
 
     def _fits(self, max_cost: MaxCost) -> bool:

@@ -1,4 +1,4 @@
-"""Read the documents of a collection by the gateway's Knowledge API. Each function raises BenchError."""
+"""Reads a collection's documents through the gateway's Knowledge API. Each function raises BenchError."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ _PAGE = 1000
 
 
 async def document_ids(client: httpx.AsyncClient, collection: str, *, most: int | None = None) -> list[str]:
-    """The ids of the documents, or of the first `most` at least."""
+    """Document ids, or at least the first `most`."""
     path, ids = f"/v1/knowledge/collections/{quote(collection, safe='')}/documents", list[str]()
     after: dict[str, str] = {}
     while True:
@@ -31,14 +31,14 @@ async def document_ids(client: httpx.AsyncClient, collection: str, *, most: int 
 
 
 async def document(client: httpx.AsyncClient, id: str, collection: str) -> Mapping[str, Any]:
-    """A document of a collection, with its text."""
+    """A document with its text."""
     return await _read(client, f"/v1/knowledge/documents/{quote(id, safe='')}", collection, {})
 
 
 async def export(
     client: httpx.AsyncClient, collection: str, failed: str = "cannot be read"
 ) -> AsyncIterator[tuple[dict[str, Any], int]]:
-    """All documents of a collection, each with the bytes of its line. failed: the words of an error."""
+    """All documents in a collection, each with its line's bytes. failed: words for an error."""
     rest = b""
     try:
         async with client.stream("GET", f"/v1/knowledge/collections/{quote(collection, safe='')}/export") as got:

@@ -1,4 +1,4 @@
-"""Ask one variant one question: a streamed request, measured, as a Reply. A failure is a Reply, too."""
+"""Asks one variant one question: a streamed request, measured, becomes a Reply. So does a failure."""
 
 import contextlib
 import re
@@ -30,27 +30,27 @@ _MOST_ERROR_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BenchRequest:
-    """A request to the gateway, for one item of the work."""
+    """A request to the gateway, for one work item."""
 
     key: RequestKey
-    row: Mapping[str, Any]  # identifies the request in the folder
+    row: Mapping[str, Any]  # identifies it in the folder
     model: str
     body: Mapping[str, Any]
-    stored_body: Mapping[str, Any]  # the body as written to the folder
+    stored_body: Mapping[str, Any]  # as written to the folder
     max_cost: MaxCost
     price: Price | None
     headers: Mapping[str, str] = field(default_factory=dict)
     bodies: RequestBodies = BODIES["chat"]  # the dialect
-    rewrite_price_of: Callable[[str], Price | None] = price_of  # of the model that rewrites questions
+    rewrite_price_of: Callable[[str], Price | None] = price_of  # for the model that rewrites questions
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """A reply, and the information for the next attempt."""
+    """A reply, and what the next attempt needs to know."""
 
     reply: Reply
-    code: str = ""  # of the error
-    wait_s: float | None = None  # the gateway asks to wait so long
+    code: str = ""  # of an error
+    wait_s: float | None = None  # how long the gateway asks to wait
 
 
 class GatewayClient:
@@ -59,13 +59,13 @@ class GatewayClient:
     def __init__(self, base_url: str, key: str, *, timeout_s: float, concurrency: int) -> None:
         """Raises BenchError: base_url is not a valid address.
 
-        key: "" sends no key. timeout_s: the longest time without a byte.
+        key: "" sends no key. timeout_s: how long no byte may arrive.
         """
         headers = {"authorization": f"Bearer {key}"} if key else {}
         limits = httpx.Limits(max_connections=concurrency + 1, max_keepalive_connections=concurrency + 1)
         timeout = httpx.Timeout(timeout_s, connect=_CONNECT_S)
         base = _address(base_url)
-        # Proxies of the environment are for addresses elsewhere.
+        # Proxies in the environment are for addresses elsewhere.
         self.client = httpx.AsyncClient(
             base_url=base, headers=headers, limits=limits, timeout=timeout, trust_env=not is_loopback(base.host)
         )
@@ -75,7 +75,7 @@ class GatewayClient:
         await self.client.aclose()
 
     async def described(self) -> dict[str, Any]:
-        """The facts about the gateway: our version, and the collections if the key may list collections.
+        """Facts about the gateway: our version, and its collections if the key may list them.
 
         Raises BenchError: the gateway does not answer.
         """
@@ -86,21 +86,21 @@ class GatewayClient:
                 f"{self.client.base_url} does not answer ({_error_text(error)}): is the gateway running?"
             ) from error
         facts: dict[str, Any] = {"version": version("ragway")}
-        with contextlib.suppress(ValueError, AttributeError):  # the server is not ragway
+        with contextlib.suppress(ValueError, AttributeError):  # not a ragway server
             if response.status_code == 200:
                 facts["collections"] = response.json().get("data")
         return facts
 
     async def has_action_sets(self) -> bool:
-        """Whether the key may read an action set of the gateway."""
+        """Whether the key may read any action set."""
         try:
             response = await self.client.get(_ACTION_SETS)
             return response.status_code == 200 and bool(response.json().get("data"))
-        except (httpx.RequestError, ValueError, AttributeError):  # the server is not ragway
+        except (httpx.RequestError, ValueError, AttributeError):  # not a ragway server
             return False
 
     async def ask(self, request: BenchRequest, at_s: float) -> AttemptResult:
-        """Send the request and return the result. Only cancellation raises."""
+        """Send the request and return its result. Only cancellation raises."""
         stopwatch = _Stopwatch()
         headers_sent = {"content-type": "application/json", "accept-encoding": "identity", **request.headers}
         dialect = request.bodies.dialect
@@ -167,20 +167,20 @@ class _Stopwatch:
 
 
 def _connection_failure(request: BenchRequest, at_s: float, error: str) -> Reply:
-    """The reply of an attempt that could not connect."""
+    """The reply for an attempt that could not connect."""
     return Reply(*request.key, at_s, 0, error=error, cost_usd=0.0, request=request.stored_body)
 
 
 async def _refused(
     request: BenchRequest, at_s: float, response: httpx.Response, stopwatch: _Stopwatch
 ) -> AttemptResult:
-    """The result of a reply whose status is not 200."""
+    """The result for a status other than 200."""
     body = b""
     async for received in response.aiter_bytes():
         body = (body + received)[:_MOST_ERROR_BYTES]
     message, code = read_error(body)
     stages = stages_of(response.headers.get("server-timing", ""))
-    # After a round of a chat with operations, a refusal is not free: the tokens of the rounds before are not known.
+    # In a chat with operations, a refusal after a round is not free: the tokens of earlier rounds are not known.
     spent = any(stage.startswith("round-") for stage in stages)
     reply = Reply(
         *request.key,
@@ -209,7 +209,7 @@ def _address(base_url: str) -> httpx.URL:
 
 
 def wait_s(header: str, now_s: float) -> float | None:
-    """The seconds of a Retry-After header, which may be a date (RFC 9110, 10.2.3); None: no valid value."""
+    """Seconds in a Retry-After header, which may be a date (RFC 9110, 10.2.3); None: not valid."""
     try:
         return max(0.0, float(header))
     except ValueError:
@@ -228,18 +228,18 @@ def _rag_header(headers: Mapping[str, str]) -> Rag:
 
 
 def operations_in(header: str) -> list[str]:
-    """The operations in `x-rag-actions`, without the words of the gateway."""
+    """Operations in `x-rag-actions`, without the gateway's own words."""
     return [unquote(each) for each in header.split(",") if each and each not in HEADER_WORDS]
 
 
 def _rewriting(headers: Mapping[str, str]) -> tuple[str, Tokens | None]:
-    """The model that rewrote the question, and the tokens of its call, from the header; None: no such call."""
+    """Which model rewrote the question, and its tokens, from the header; None: none did."""
     found = _REWRITING.fullmatch(headers.get("x-rag-rewrite-tokens", ""))
     return ("", None) if found is None else (unquote(found[3]), Tokens(int(found[1]), int(found[2])))
 
 
 def stages_of(server_timing: str) -> Mapping[str, float]:
-    """The milliseconds of each stage in a Server-Timing header; an entry of another form is left out."""
+    """Milliseconds of each stage in a Server-Timing header; entries of another form are left out."""
     found: dict[str, float] = {}
     for entry in server_timing.split(","):
         name, *parameters = (part.strip() for part in entry.split(";"))
@@ -254,7 +254,7 @@ def stages_of(server_timing: str) -> Mapping[str, float]:
 
 
 def _prompt_of(request: BenchRequest, rag: Rag) -> bytes:
-    """A text as long as the prompt, for an estimate: the conversation, and what the gateway injected."""
+    """A text as long as the prompt, for an estimate: the conversation plus what the gateway injected."""
     injected = (rag.injected_tokens or 0) * BYTES_PER_TOKEN if rag.injected_bytes is None else rag.injected_bytes
     return orjson.dumps(request.bodies.prompt_of(request.body)) + b" " * injected
 

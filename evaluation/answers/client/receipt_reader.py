@@ -1,4 +1,4 @@
-"""Read the injected passages of a reply from the gateway's receipts, if the gateway keeps receipts."""
+"""Reads a reply's injected passages from the gateway's receipts, if it keeps any."""
 
 import asyncio
 from dataclasses import replace
@@ -10,20 +10,20 @@ import httpx
 from evaluation.answers.records import Rag, ShownPassage
 
 _TIMEOUT_S = 5.0
-# another process of the gateway may have written the receipt; receipts are visible to all processes within a second
+# another gateway process may have written the receipt, which all processes see within a second
 _AGAIN_S = 1.0
 
 
 class ReceiptReader:
-    """The receipts of one gateway, by the ids of the replies."""
+    """One gateway's receipts, by reply id."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
-        self._none = False  # the gateway has no receipts path
+        self._none = False  # there is no receipts path
         self._patient = True
 
     async def of(self, rag: Rag) -> Rag:
-        """Add the passages and the token count, if a receipt exists."""
+        """Add passages and token count, if there is a receipt."""
         row = await self._read(rag.id)
         if row is None and self._patient and not self._none:
             await asyncio.sleep(_AGAIN_S)

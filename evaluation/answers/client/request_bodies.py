@@ -1,7 +1,7 @@
-"""The requests of the bench in each dialect, from conversations in the form of chat completions.
+"""Writes the bench's requests in each dialect, from conversations in chat completion form.
 
-A question's conversation has the form of chat completions. The other dialects take roles and texts from the
-conversation, and images as far as the dialect has the same image; a message with tool calls is refused.
+Other dialects take its roles and texts, and images as far as they have the same kind; a message with tool calls is
+refused.
 """
 
 from abc import ABC, abstractmethod
@@ -19,22 +19,22 @@ _INSTRUCTIONS = ("system", "developer")
 
 
 class RequestBodies(ABC):
-    """Writes the bodies of requests in a dialect."""
+    """Writes request bodies in one dialect."""
 
     dialect: ClassVar[Dialect]
-    conversation: ClassVar[Sequence[str]]  # the members that hold the conversation
+    conversation: ClassVar[Sequence[str]]  # members that hold the conversation
     headers: ClassVar[Mapping[str, str]] = {}
-    required: ClassVar[Mapping[str, Any]] = {}  # members that the API requires, with the bench's values
+    required: ClassVar[Mapping[str, Any]] = {}  # members that the API requires, with our values
 
     @abstractmethod
     def body(self, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], *, usage: bool) -> Json:
-        """A streamed request, without the model. settings: more members. usage: ask for the token usage.
+        """A streamed request, without its model. settings: more members. usage: ask for token usage.
 
         Raises BenchError: the dialect has no form for a message.
         """
 
     def prompt_of(self, body: Mapping[str, Any]) -> Any:
-        """The conversation of a body, for a count of tokens."""
+        """A body's conversation, for counting tokens."""
         found = [body[name] for name in self.conversation if name in body]
         return found[0] if len(found) == 1 else found
 
@@ -51,7 +51,7 @@ class ChatBodies(RequestBodies):
 
 
 class ResponsesBodies(RequestBodies):
-    """OpenAI's Responses API: each message is an item. The provider stores no response."""
+    """OpenAI's Responses API: each message is an item. Nothing is stored by the provider."""
 
     dialect = RESPONSES
     conversation = ("input",)
@@ -72,7 +72,7 @@ class ResponsesBodies(RequestBodies):
 
 
 class MessagesBodies(RequestBodies):
-    """Anthropic's Messages API: instructions stand in `system`, and a limit of the answer is required."""
+    """Anthropic's Messages API: instructions go into `system`, and a limit for the answer is required."""
 
     dialect = MESSAGES
     conversation = ("system", "messages")
@@ -105,7 +105,7 @@ class MessagesBodies(RequestBodies):
 
 
 def _plain(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
-    """Role and content of each message. Raises BenchError: a message with tool calls or a result of a tool."""
+    """Role and content of each message. Raises BenchError: a message with tool calls or a tool result."""
     for message in messages:
         if message.get("tool_calls") or message["role"] in ("tool", "function"):
             raise BenchError(
@@ -116,7 +116,7 @@ def _plain(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def _text_of(part: Mapping[str, Any]) -> str:
-    """The text of a content part. Raises BenchError: a part of another kind."""
+    """A content part's text. Raises BenchError: it is of another kind."""
     if not isinstance(text := part.get("text"), str):
         kind = part.get("type")
         raise BenchError(f"a content part of type {kind!r} has only chat completions: leave --dialect out")

@@ -1,7 +1,7 @@
-"""Send many requests to a gateway: a fixed number at once, with retries, within the budget, until all end or a stop.
+"""Sends many requests to a gateway: a fixed number at once, with retries, within a budget, until all end or it stops.
 
-Every attempt is written to the folder: the maximum cost before the request, the result as soon as the reply is there.
-So an interrupted run can continue.
+Every attempt is written to the folder: its maximum cost before the request, its result as soon as a reply is there. So
+an interrupted run can continue.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from evaluation.answers.records import Reply
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-_MAX_CONSECUTIVE_FAILURES = 5  # consecutive requests given up: the gateway or the upstream does not work
-_TEMPORARY = (0, 200, 408, 409, 425, 429)  # temporary errors; 200: the reply broke off; also every status from 500
-_PERMANENT = (401, 402, 403, 404, 405)  # every other request would fail, too
+_MAX_CONSECUTIVE_FAILURES = 5  # given up in a row: gateway or upstream does not work
+_TEMPORARY = (0, 200, 408, 409, 425, 429)  # 200: the reply broke off; any status from 500 counts, too
+_PERMANENT = (401, 402, 403, 404, 405)  # all others would fail, too
 _QUOTA_CODES = ("insufficient_quota", "billing_hard_limit_reached")
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ OnReply = Callable[[Reply], None]
 
 
 class Rows(Protocol):
-    """A target for rows: `JsonLinesFile` or another object. `append` runs in a thread."""
+    """Takes rows: a `JsonLinesFile` or another object. `append` runs in a thread."""
 
     def append(self, row: Any) -> None: ...
 
@@ -38,13 +38,13 @@ class Rows(Protocol):
 class Outcome:
     """How far the work came."""
 
-    done: int  # of all requests, including final errors
+    done: int  # including final errors
     total: int
-    stopped: str  # why the work stopped early; ""
+    stopped: str  # why work stopped early; ""
 
 
 class Sender(ABC, Generic[T]):
-    """Sends the remaining items. A subclass defines the request, the row in the folder, and which replies are final."""
+    """Sends the remaining items. A subclass defines the request, its row in the folder, and which replies are final."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Sender(ABC, Generic[T]):
         progress: Progress,
         answered: OnReply | None = None,
     ) -> None:
-        """answered: called with each final reply, after the reply is written to the folder."""
+        """answered: called with each final reply, once it is in the folder."""
         self._gateway = gateway
         self._budget = budget
         self._concurrency = concurrency
@@ -85,7 +85,7 @@ class Sender(ABC, Generic[T]):
 
     @property
     def stopping(self) -> bool:
-        """Whether the sender starts no more requests."""
+        """Whether no more requests are started."""
         return self._stopping.is_set()
 
     def stop(self, why: str) -> None:
@@ -94,7 +94,7 @@ class Sender(ABC, Generic[T]):
         self._stopping.set()
 
     async def send_all(self, remaining: Sequence[T], *, total: int, used: Cost, before: Rows, after: Rows) -> Outcome:
-        """Send the remaining items of `total`. used: the cost of earlier attempts in the folder. Raises OSError."""
+        """Send what remains of `total` items. used: what earlier attempts in the folder cost. Raises OSError."""
         self._budget.spent = used
         self._before, self._after = _RowWriter(before), _RowWriter(after)
         self._remaining = deque(remaining)
@@ -111,12 +111,12 @@ class Sender(ABC, Generic[T]):
         try:
             while self._remaining and not self.stopping:
                 await self._send_item(self._remaining.popleft())
-        except BaseException:  # for example a full disk: the other workers still write their replies if possible
+        except BaseException:  # a full disk, for example: others still write their replies if they can
             self.stop("it failed")
             raise
 
     async def _send_item(self, item: T) -> None:
-        """Send one item until the reply is final, the retries are used up, or the sender stops."""
+        """Send one item until its reply is final, its retries are used up, or the sender stops."""
         tries, pause_s = 0, _FIRST_PAUSE_S
         while not self.stopping:
             request = self._request(item)
@@ -141,7 +141,7 @@ class Sender(ABC, Generic[T]):
             await self._pause(wait_s)
 
     def _stops_retrying(self, result: AttemptResult, tries: int, wait_s: float) -> bool:
-        """Whether a retry is useless; stop the sender if a retry is useless for every item."""
+        """Whether a retry is useless; stop the sender if it is useless for every item."""
         reply = result.reply
         temporary = reply.status in _TEMPORARY or reply.status >= 500
         if reply.status in _PERMANENT or result.code in _QUOTA_CODES:
@@ -157,13 +157,13 @@ class Sender(ABC, Generic[T]):
         return True
 
     async def _attempt(self, item: T, request: BenchRequest) -> AttemptResult | None:
-        """Send one request and write the result to the folder. None: the request was not sent."""
+        """Send one request and write its result to the folder. None: it was not sent."""
         if not await self._budget.reserve(request.max_cost):
             self.stop(self._budget.refusal(request.max_cost))
             return None
-        cost = cost_at_max(request.max_cost)  # if the attempt does not end
+        cost = cost_at_max(request.max_cost)  # in case the attempt does not end
         try:
-            if self.stopping:  # stopped while the request waited for the budget
+            if self.stopping:  # stopped while waiting for the budget
                 cost = NO_COST
                 return None
             at_s = time.time()
@@ -176,7 +176,7 @@ class Sender(ABC, Generic[T]):
             await self._budget.charge(request.max_cost, cost)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not beyond the stop."""
+        """Wait, but no longer than until the stop."""
         try:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
@@ -185,7 +185,7 @@ class Sender(ABC, Generic[T]):
 
 
 class _RowWriter:
-    """Writes rows to a file of the run folder in a thread, so that no reply's clock waits for the disk."""
+    """Writes rows to a file in a thread, so that no reply's clock waits for the disk."""
 
     def __init__(self, lines: Rows) -> None:
         self._lines = lines
@@ -196,5 +196,5 @@ class _RowWriter:
             writing = asyncio.ensure_future(asyncio.to_thread(self._lines.append, row))
             try:
                 await asyncio.shield(writing)
-            finally:  # finish the write also after a cancellation: the caller closes the file next
+            finally:  # finish writing even when cancelled: the caller closes the file next
                 await asyncio.wait({writing})

@@ -2,5 +2,5 @@
 
 passages    a collection -> a sample of passages
 drafts      a passage -> a drafted question
-draft_file  drafted questions -> lines of the file that a person edits
+draft_file  drafted questions -> lines in a file that a person edits
 """

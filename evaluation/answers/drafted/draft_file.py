@@ -1,9 +1,9 @@
-"""Write the drafted questions of a run into the file that a person edits.
+"""Writes a run's drafted questions into the file that a person edits.
 
-    drafted.jsonl  in the run's folder: a row for each reply, with the reason for a dropped draft, or null
+    drafted.jsonl  in the run's folder: a row per reply, with the reason for a dropped draft, or null
 
-A line is written once, at the end of the file, so that a person's changes and deletions stay. If the file is missing,
-the file is written again from the replies in the folder.
+A line is written once, at the end, so that a person's changes and deletions stay. If the file is missing, it is written
+again from the replies in the folder.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ FILE = "drafted.jsonl"
 
 
 class DraftFile:
-    """The file of drafted questions and the log of all replies so far. One process at a time holds the log."""
+    """The file of drafted questions, and a log of all replies so far. One process at a time holds the log."""
 
     def __init__(self, run: Run, out: Path) -> None:
-        """Raises OSError; BenchError: another process holds the log, or a line of the file cannot be read."""
+        """Raises OSError; BenchError: another process holds the log, or a line cannot be read."""
         self._run = run
         self._out = out
         self._model = run.manifest.variants[0].model
@@ -54,7 +54,7 @@ class DraftFile:
         self._looked_at.close()
 
     def take(self, reply: Reply) -> None:
-        """Write the drafted question of a reply, or the reason why there is no question. Raises OSError."""
+        """Write a reply's drafted question, or why there is none. Raises OSError."""
         why = None
         try:
             asked = self._asked[reply.question]
@@ -70,7 +70,7 @@ class DraftFile:
         self._dropped[reply.question] = why
 
     def describe(self) -> str:
-        """How many questions were drafted and why drafts were dropped, as lines of text."""
+        """How many questions were drafted, and why others were dropped, as lines of text."""
         reasons = Counter(why for why in self._dropped.values() if why is not None)
         lines = [f"{self._out}: {self.drafted} questions drafted of {len(self._dropped)} passages"]
         return "\n".join([*lines, *(f"  {count} dropped: {why}" for why, count in reasons.most_common())])
@@ -81,7 +81,7 @@ class DraftFile:
         return list(self._dropped.values()).count(None)
 
     def _catch_up(self) -> None:
-        """Process the replies that a crash left without a row in the log."""
+        """Process replies that a crash left without a row in the log."""
         left = [reply for reply in self._run.replies().values() if reply.done and reply.question not in self._dropped]
         self._mend(left)
         there = read_any(self._out)
@@ -107,7 +107,7 @@ class DraftFile:
         return orjson.dumps(row_of(asked, draft, reply, self._model), option=orjson.OPT_APPEND_NEWLINE)
 
     def _write(self, content: bytes) -> None:
-        """Append a line. The file is opened for each line, because an editor may have replaced the file."""
+        """Append a line. The file is opened each time, because an editor may have replaced it."""
         with self._out.open("a+b", buffering=0) as file:
             whole = not file.tell() or os.pread(file.fileno(), 1, file.tell() - 1) == b"\n"
             append_to(file, content if whole else b"\n" + content)

@@ -1,7 +1,7 @@
-"""A passage to a drafted question: the request to the model, and the strict check of the reply.
+"""Turns a passage into a drafted question: the request to a model, and a strict check of its reply.
 
-A reply must be one JSON object with a question, a reference answer and facts. Every fact must occur in the passage and
-in the reference (compared like answers and facts in scoring). Other replies are dropped with a reason, never repaired.
+A reply must be one JSON object with a question, a reference answer and facts. Every fact must occur in passage and
+reference (compared like answers and facts in scoring). Other replies are dropped with a reason, never repaired.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from evaluation.answers.scoring.normalize import terms
 from evaluation.answers.scoring.scores import states
 
 PLACES = ("title", "source", "passage")
-_ALIKE = 0.8  # minimum share of common words for two similar questions that also share a fact
+_ALIKE = 0.8  # minimum share of common words, for similar questions that also share a fact
 _ID_BYTES = 5
 
 UNREADABLE = "the reply is not the requested JSON"
@@ -29,7 +29,7 @@ ALIKE = "the question is similar to another question"
 
 
 class Dropped(ValueError):
-    """A reply without a usable question; the text is a short reason that can be counted."""
+    """A reply has no usable question; the text is a short reason that can be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Draft:
 
 
 def asking(passage: ShownPassage, collection: str, prompt: PromptTemplate) -> Question:
-    """The request for a draft, as a Question: `reference` is the passage, `gold` the source of the passage."""
+    """The request for a draft, as a Question: `reference` is the passage, `gold` its source."""
     text = prompt.render(title=passage.title, source=passage.source, passage=passage.text)
     digest = hashlib.blake2b(f"{passage.document}\0{passage.text}".encode(), digest_size=_ID_BYTES).hexdigest()
     messages = [{"role": "user", "content": text}]
@@ -50,7 +50,7 @@ def asking(passage: ShownPassage, collection: str, prompt: PromptTemplate) -> Qu
 
 
 def draft_of(asked: Question, reply: Reply) -> Draft:
-    """The draft in a final reply. Raises Dropped."""
+    """A final reply's draft. Raises Dropped."""
     if reply.error is not None:
         raise Dropped(f"the model refused: {reply.error}")
     try:
@@ -85,7 +85,7 @@ def read_reply(text: str, passage: str) -> Draft:
 
 
 def row_of(asked: Question, draft: Draft, reply: Reply, model: str) -> dict[str, Any]:
-    """The line for the file of questions, marked as drafted."""
+    """A line for the question file, marked as drafted."""
     at = datetime.fromtimestamp(reply.at_s, UTC).isoformat(timespec="seconds")
     return {
         "id": asked.id,
@@ -98,13 +98,13 @@ def row_of(asked: Question, draft: Draft, reply: Reply, model: str) -> dict[str,
 
 
 class KnownQuestions:
-    """The existing questions, for the check whether a draft is new."""
+    """Existing questions, to check whether a draft is new."""
 
     def __init__(self, questions: Iterable[Question]) -> None:
         self._all = [(_words(_asked(question)), {_words(fact) for fact in question.must}) for question in questions]
 
     def has(self, draft: Draft) -> bool:
-        """Whether a question with the same words exists, or a question with most of the words and a common fact."""
+        """Whether a question has the same words, or most of them and a common fact."""
         words, facts = _words(draft.question), {_words(fact) for fact in draft.facts}
         return any(
             words == other or (len(words & other) >= _ALIKE * len(words | other) and facts & theirs)

@@ -1,4 +1,4 @@
-"""Draw passages evenly from the documents of a collection, by the Knowledge API."""
+"""Draws passages evenly from a collection's documents, through the Knowledge API."""
 
 import itertools
 import random
@@ -12,16 +12,15 @@ from evaluation.answers.scoring.normalize import terms
 
 PASSAGE_CHARS = 2000  # at most: 500 tokens of English
 _LEAST_TERMS = 5  # fewer words are a heading
-_UNEVEN = 4  # a long document may supply this multiple of an equal share, to replace passages that short documents lack
+_UNEVEN = 4  # long documents may supply so many times an equal share, to make up for short ones
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 _FITS = re.compile(rf".{{1,{PASSAGE_CHARS}}}(?=\s|\Z)|.{{1,{PASSAGE_CHARS}}}", re.DOTALL)
 
 
 async def drawn(client: httpx.AsyncClient, collection: str, count: int, *, seed: int) -> list[ShownPassage]:
-    """At most `count` passages: one of each document in random order, then a second of each, and so on.
+    """At most `count` passages: one from each document in random order, then a second from each, and so on.
 
-    The same collection and seed give the same passages. Raises BenchError: the collection cannot be read or has no
-    text.
+    The same collection and seed give the same passages. Raises BenchError: it cannot be read or has no text.
     """
     ids = await document_ids(client, collection)
     random.Random(seed).shuffle(ids)
@@ -41,7 +40,7 @@ async def drawn(client: httpx.AsyncClient, collection: str, count: int, *, seed:
 
 
 def cut(text: str) -> list[str]:
-    """Cut a document into pieces of whole paragraphs, as long as possible, without pieces of a few words."""
+    """Cut a document into pieces of whole paragraphs, as long as possible, without those that have only a few words."""
     pieces, piece = [], ""
     for part in (part for paragraph in _PARAGRAPHS.split(text) for part in _FITS.findall(paragraph)):
         if piece and len(piece) + 2 + len(part) > PASSAGE_CHARS:

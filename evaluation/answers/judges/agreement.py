@@ -1,4 +1,4 @@
-"""How reliable a judge is: missing scores, preferences that depend on the order, agreement with the rules."""
+"""How reliable a judge is: missing scores, preferences that depend on order, agreement with rules."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,20 +16,20 @@ _HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """One kind of judgement compared with the rule-based score of the same answers. tau: Kendall's tau-b, from -1 to 1.
+    """One kind of judgement, compared with rule-based scores of the same answers. tau: Kendall's tau-b, from -1 to 1.
 
-    of: answers where both scores differ from one half; same: answers where both scores are on the same side of one
-    half. For preferences: pairs of answers where both prefer an answer, and pairs where both prefer the same answer.
+    of: answers whose scores both differ from one half; same: those where both are on the same side of it. For
+    preferences: pairs for which both prefer an answer, and those for which they prefer the same one.
     """
 
     of: int
     same: int
-    tau: float | None  # None: fewer than two pairs, or all scores of a side are equal
+    tau: float | None  # None: fewer than two pairs, or one side's scores are all equal
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeReport:
-    """The work of a judge, by kind of judgement."""
+    """A judge's work, by kind of judgement."""
 
     model: str
     asked: Mapping[str, int]
@@ -39,7 +39,7 @@ class JudgeReport:
     cost_usd: float
     cost_unknown: int  # replies without a known price
     swapped: int  # pairs of answers shown in both orders
-    swayed: int  # pairs where the order changed the preferred answer
+    swayed: int  # pairs whose order changed the preference
     agreement: Mapping[str, Agreement]
 
     @property
@@ -49,12 +49,12 @@ class JudgeReport:
 
 
 def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[ScoredReply]) -> JudgeReport:
-    """The report about one judge. The cost includes failed and repeated requests."""
+    """A report about one judge. Its cost includes failed and repeated requests."""
     attempts = [attempt for attempt in attempts if attempt.model == model]
     judgements = said_by(model, attempts)
     by_rule = {item.reply.asked: score for item in found if (score := item.scores["score"]) is not None}
     usages = [attempt.usage for attempt in attempts if attempt.usage is not None]
-    latest: dict[str, dict[JudgementKey, Judgement]] = {}  # by kind: the judgement, or else the last failed attempt
+    latest: dict[str, dict[JudgementKey, Judgement]] = {}  # by kind: the judgement, else the last failed attempt
     for attempt in (*attempts, *judgements):
         latest.setdefault(attempt.kind, {})[attempt.key] = attempt
     pairs = in_both_orders(judgements).values()
@@ -75,7 +75,7 @@ def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[Scor
 
 
 def _fault(judgement: Judgement) -> Fault | None:
-    """Why a judgement has no verdict; an earlier version did not store the reason."""
+    """Why a judgement has no verdict; an earlier version did not store this."""
     if judgement.error is not None:
         return "failed"
     return None if judgement.verdict is not None else judgement.fault or "unreadable"
@@ -90,7 +90,7 @@ def _agreement(kind: str, judgements: Sequence[Judgement], by_rule: Mapping[Requ
 def _scored(
     kind: str, judgements: Iterable[Judgement], by_rule: Mapping[RequestKey, float]
 ) -> list[tuple[float, float]]:
-    """(judged score, rule-based score) of each answer with both scores."""
+    """(judged score, rule-based score) of each answer that has both."""
     return [
         (judgement.score, rule)
         for judgement in judgements
@@ -101,7 +101,7 @@ def _scored(
 
 
 def _preferred(judgements: Iterable[Judgement], by_rule: Mapping[RequestKey, float]) -> list[tuple[float, float]]:
-    """(judged, rule-based) of each pair of answers: 1 if the first answer is better, 0 if the second, else one half."""
+    """(judged, rule-based) of each pair of answers: 1 if the first is better, 0 if the second, else one half."""
     found = []
     for (question, variant, against, repeat, *_), scores in in_both_orders(judgements).items():
         first, second = by_rule.get((question, variant, repeat)), by_rule.get((question, against or "", repeat))

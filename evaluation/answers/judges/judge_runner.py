@@ -1,7 +1,7 @@
-"""Send the answers of a run to a judge, through a gateway that knows the judge's model.
+"""Sends a run's answers to a judge, through a gateway that knows the judge's model.
 
-A judgement is written to the folder and not repeated, even if the judge's reply could not be read. A failed request is
-repeated by the next command.
+A judgement is written to the folder and not repeated, even if the reply could not be read. The next command repeats
+failed requests.
 """
 
 from collections import Counter
@@ -40,21 +40,21 @@ from evaluation.answers.scoring.refusals import refuses
 from proxy.access.prices import Price
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 
-ANSWER_TOKENS = 100  # of an ordinary judgement: an assumption, which the estimate says
+ANSWER_TOKENS = 100  # for an ordinary judgement: an assumption, which the estimate says
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Which model is asked, and how."""
 
-    variant: Variant  # always raw: a judge gets only the passages in the prompt
+    variant: Variant  # always raw: a judge gets only passages in the prompt
     price: Price | None
-    answer_tokens: int | None  # the longest answer of the judge
+    answer_tokens: int | None  # its longest answer
     concurrency: int
     retries: int
 
     def request(self, task: JudgeTask, *, usage: bool) -> BenchRequest:
-        """The request for a task."""
+        """A task's request."""
         body = request_of(self.variant, [{"role": "user", "content": task.prompt}], usage=usage)
         max_cost = max_cost_of(body, self.variant, budget_tokens=0, cap=self.answer_tokens, price=self.price)
         return BenchRequest(
@@ -69,7 +69,7 @@ class Judge:
         )
 
     def describe(self, todo: Sequence[JudgeTask]) -> str:
-        """The planned requests, with the expected and the maximum cost, as text."""
+        """Planned requests, with their expected and maximum cost, as text."""
         kinds = Counter(task.key.kind for task in todo)
         asked = ", ".join(f"{number} of {kind}" for kind, number in kinds.items())
         about, most = self._estimate(todo)
@@ -92,7 +92,7 @@ class Judge:
 
 
 class JudgeRunner(Sender[JudgeTask]):
-    """Sends the remaining tasks to a judge."""
+    """Sends remaining tasks to a judge."""
 
     def __init__(self, judge: Judge, gateway: GatewayClient, budget: Budget, *, progress: Progress) -> None:
         super().__init__(gateway, budget, concurrency=judge.concurrency, retries=judge.retries, progress=progress)
@@ -125,19 +125,19 @@ async def judge_run(runner: JudgeRunner, folder: Path, tasks: Sequence[JudgeTask
 
 
 def left_of(tasks: Iterable[JudgeTask], attempts: Iterable[Judgement], model: str) -> list[JudgeTask]:
-    """The tasks without a judgement for the current prompt."""
+    """Tasks that have no judgement for the current prompt."""
     said = {one.key: one.prompt for one in said_by(model, attempts)}
     return [task for task in tasks if said.get(task.key) != prompt_hash(task.prompt)]
 
 
 def spend(folder: Path, price_of: PriceOf) -> Spend:
-    """The cost of all requests to judges in a run's folder."""
+    """What all requests to judges in a run's folder have cost."""
     asked = (((key, model, at_s), max_cost, price_of(model)) for key, model, at_s, max_cost in sent_requests(folder))
     return spend_of(asked, {(attempt.key, attempt.model, attempt.at_s): attempt for attempt in attempts(folder)})
 
 
 def judgement_of(task: JudgeTask, reply: Reply, model: str) -> Judgement:
-    """The judgement in a judge's reply, or the reason for a missing judgement."""
+    """The judgement in a judge's reply, or why there is none."""
     said, fault = JudgeReply(None, None, ""), fault_of(reply)
     if reply.error is None:
         said = read_reply(task.key.kind, reply.said, task.key.order)

@@ -1,9 +1,9 @@
-"""Judge answers by a model: faithfulness to the passages, relevance, correctness against the reference, preference.
+"""A model judges answers: faithfulness to passages, relevance, correctness against a reference, preference.
 
-Prompts are files. A judge's reply is read strictly: one JSON object of the expected form, with or without a code fence.
+Prompts are files. A judge's reply is read strictly: one JSON object in the expected form, with or without a code fence.
 Any other reply has no score; missing scores are stored and counted, never guessed. Two answers are shown in both orders
 and both judgements count, because judges prefer a position (Zheng et al. 2023, "Judging LLM-as-a-Judge"). Scores are
-between 0 and 1.
+from 0 to 1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ _FIRST = {"first": 1.0, "neither": 0.5, "second": 0.0}
 
 
 class JudgementKey(NamedTuple):
-    """What a judge is asked about. `against`: the other variant of a preference; `order` 1: it comes first."""
+    """What a judge is asked about. `against`: the other variant in a preference; `order` 1: it comes first."""
 
     question: str
     variant: str
@@ -53,7 +53,7 @@ class JudgeTask:
 class Judgement:
     """A judge's answer to a task.
 
-    score None: `reason` says why the reply is unreadable, or `error` why there is no reply.
+    score None: `reason` says why the reply is unreadable, or `error` why there is none.
     """
 
     question: str
@@ -68,10 +68,10 @@ class Judgement:
     usage: Tokens | None
     cost_usd: float | None
     model: str
-    at_s: float = 0.0  # when the judge was asked, in seconds since the epoch
+    at_s: float = 0.0  # when asked, in seconds since the epoch
     error: str | None = None  # None: the judge replied
-    prompt: str = ""  # the hash of the prompt
-    fault: Fault | None = None  # why the judgement has no verdict
+    prompt: str = ""  # its hash
+    fault: Fault | None = None  # why there is no verdict
 
     @property
     def key(self) -> JudgementKey:
@@ -100,10 +100,10 @@ def tasks(
     *,
     kinds: Sequence[Kind] = KINDS,
 ) -> Iterator[JudgeTask]:
-    """All tasks for the replies with an answer, in the order of the replies.
+    """All tasks for replies with an answer, in reply order.
 
-    baselines: variant -> the variant for the comparison. Faithfulness needs known passages, correctness needs a
-    reference, preference needs an answer of both variants to the same question in the same repeat.
+    baselines: variant -> the one to compare with. Faithfulness needs known passages, correctness a reference,
+    preference an answer from both variants to the same question in the same repeat.
     """
     answered = {reply.asked: reply for reply in replies if reply.error is None and reply.said.strip()}
     for reply in answered.values():
@@ -116,7 +116,7 @@ def tasks(
 
 
 def in_both_orders(judgements: Iterable[Judgement]) -> dict[JudgementKey, tuple[float, float]]:
-    """The key of each pair of answers -> the scores in both orders, for pairs with two readable judgements."""
+    """Key of each pair of answers -> its scores in both orders, for pairs with two readable judgements."""
     found: dict[JudgementKey, dict[int, float]] = {}
     for one in judgements:
         if one.kind == "preference" and one.score is not None:
@@ -125,7 +125,7 @@ def in_both_orders(judgements: Iterable[Judgement]) -> dict[JudgementKey, tuple[
 
 
 def read_reply(kind: Kind, text: str, order: int = 0) -> JudgeReply:
-    """Parse a judge's reply. A reply of another form has no score; the reason says what is wrong."""
+    """Parse a judge's reply. In any other form, it has no score; the reason says what is wrong."""
     try:
         found = json_object(text)
         if kind == "faithfulness":
@@ -160,7 +160,7 @@ def _tasks_of(
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    """The text of a message: the content, or the text parts of the content."""
+    """A message's text: its content, or the text parts of that."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -176,7 +176,7 @@ def _reason(found: Mapping[str, Any]) -> str:
 
 
 def _claims(found: Mapping[str, Any]) -> JudgeReply:
-    """The share of supported claims; an answer without claims has no score but is not a failure."""
+    """Share of supported claims; an answer without claims has no score, but that is not a failure."""
     claims = found.get("claims")
     if not isinstance(claims, list):
         raise ValueError("claims must be a list")

@@ -1,9 +1,9 @@
-"""The files with judgements in a run's folder.
+"""Files with judgements, in a run's folder.
 
-    judge_asked.jsonl  a line before each request to a judge, with the maximum cost of the request
-    judgements.jsonl   a line for each finished request, with the request and the judgement
+    judge_asked.jsonl  a line before each request to a judge, with its maximum cost
+    judgements.jsonl   a line for each finished request, and its judgement
 
-The last line without an error counts, if a judge has several lines for the same task.
+If a judge has several lines for one task, the last one without an error counts.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ def file(folder: Path) -> Path:
 
 
 def attempts(folder: Path) -> Iterator[Judgement]:
-    """Every row of judgements.jsonl, in the order written. Raises BenchError where a row is none."""
+    """Every row in judgements.jsonl, as written. Raises BenchError if one is not a judgement."""
     for row in rows_of(file(folder)):
         try:
             yield msgspec.convert(row, Judgement)
@@ -37,19 +37,19 @@ def attempts(folder: Path) -> Iterator[Judgement]:
 
 
 def said_by(model: str, attempts: Iterable[Judgement]) -> list[Judgement]:
-    """The valid judgements of one judge."""
+    """One judge's valid judgements."""
     return list(
         {attempt.key: attempt for attempt in attempts if attempt.model == model and attempt.error is None}.values()
     )
 
 
 def judges(attempts: Iterable[Judgement]) -> list[str]:
-    """The models with at least one judgement; the latest judge comes last."""
+    """Models with at least one judgement; the latest judge comes last."""
     return list(dict.fromkeys(reversed([attempt.model for attempt in attempts if attempt.error is None])))[::-1]
 
 
 def sent_requests(folder: Path) -> Iterator[tuple[JudgementKey, str, float, MaxCost]]:
-    """Every row of judge_asked.jsonl: the task, the model, the time in seconds since the epoch, the maximum cost."""
+    """Every row in judge_asked.jsonl: task, model, time in seconds since the epoch, maximum cost."""
     for row in rows_of(asked_file(folder)):
         max_cost = MaxCost(row["prompt_tokens"], row["answer_tokens"], row["usd"])
         yield JudgementKey(*(row[name] for name in JudgementKey._fields)), row["model"], row["at_s"], max_cost
