@@ -24,15 +24,12 @@ from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalErr
 from retrieval.knowledge import Library, Progress, Search, Writing
 from retrieval.rpc.protocol import (
     PING,
-    Call,
     Failed,
     Frames,
     ProgressReport,
     RemoteMethod,
+    call_frame,
     decode_reply,
-    encode,
-    encode_raw,
-    framed,
     remote,
 )
 
@@ -82,7 +79,7 @@ class IndexClient:
 
     async def ping(self) -> None:
         """Return when the index process's event loop answers, whether or not searches work. Raises IndexDown."""
-        await self._call(PING, encode_raw(()))
+        await self._call(call_frame(PING, ()))
 
     async def close(self) -> None:
         if self._checking is not None:
@@ -109,7 +106,7 @@ class IndexClient:
         if operation.progress:
             progress = getattr(arguments, operation.progress)
             setattr(arguments, operation.progress, None)
-        value = await self._call(operation.name, encode_raw(arguments), progress)
+        value = await self._call(call_frame(operation.name, arguments), progress)
         try:
             return operation.decode_answer(value)
         except msgspec.DecodeError as error:
@@ -129,12 +126,12 @@ class IndexClient:
                 await self.search.check()
             took_s = clock() - began
 
-    async def _call(self, name: str, arguments: msgspec.Raw, progress: Progress | None = None) -> msgspec.Raw:
+    async def _call(self, frame: bytes, progress: Progress | None = None) -> msgspec.Raw:
         """The encoded answer. Raises RetrievalError."""
         line = await self._line()
         finished = False
         try:
-            line.send(Call(name, arguments))
+            line.send(frame)
             while isinstance(reply := decode_reply(await line.next()), ProgressReport):
                 if progress is not None:
                     progress(reply.done, reply.total, reply.chunks, reply.source)
@@ -185,9 +182,9 @@ class _Line(asyncio.Protocol):
         """Whether a call may be sent: the connection is open, and holds no reply without a call."""
         return self.open and not self._received
 
-    def send(self, call: Call) -> None:
+    def send(self, frame: bytes) -> None:
         if self._transport is not None:
-            self._transport.write(framed(encode(call)))
+            self._transport.write(frame)
 
     async def next(self) -> bytes:
         """The next message from the other end. Raises OSError after the connection closed."""
@@ -208,10 +205,8 @@ class _Line(asyncio.Protocol):
         self._transport, self.open = cast(asyncio.WriteTransport, transport), True
 
     def data_received(self, data: bytes) -> None:
-        self._frames.feed(data)
         try:
-            while (message := self._frames.next()) is not None:
-                self._received.append(message)
+            self._received.extend(self._frames.feed(data))
         except OSError:
             self.close()
         self._wake()

@@ -92,10 +92,6 @@ decode_call = msgspec.msgpack.Decoder(Call).decode
 decode_reply: Callable[[bytes], IndexReply] = msgspec.msgpack.Decoder(IndexReply).decode
 
 
-def encode_raw(value: Any) -> msgspec.Raw:
-    return msgspec.Raw(encode(value))
-
-
 def _decoder(kind: Any) -> Callable[[msgspec.Raw], Any]:
     return msgspec.msgpack.Decoder(kind, dec_hook=_decoded_path).decode
 
@@ -133,24 +129,32 @@ def framed(message: bytes) -> bytes:
     return len(message).to_bytes(_HEAD_BYTES, "big") + message
 
 
+def call_frame(operation: str, arguments: Any) -> bytes:
+    """A client's call."""
+    return framed(encode(Call(operation, msgspec.Raw(encode(arguments)))))
+
+
+def answer_frame(value: Any) -> bytes:
+    """The answer to a call."""
+    return framed(encode(Answer(msgspec.Raw(encode(value)))))
+
+
 class Frames:
     """Cuts received bytes into messages."""
 
     def __init__(self) -> None:
         self._read = bytearray()
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> list[bytes]:
+        """The messages that these bytes complete. Raises OSError for a frame over the limit."""
         self._read += data
-
-    def next(self) -> bytes | None:
-        """The next message; None while the frame is incomplete. Raises OSError for a frame over the limit."""
-        if len(self._read) < _HEAD_BYTES:
-            return None
-        end = _HEAD_BYTES + int.from_bytes(self._read[:_HEAD_BYTES], "big")
-        if end - _HEAD_BYTES > _MAX_MESSAGE_BYTES:
-            raise OSError(f"a frame of {end - _HEAD_BYTES} bytes")
-        if len(self._read) < end:
-            return None
-        message = bytes(self._read[_HEAD_BYTES:end])
-        del self._read[:end]
-        return message
+        messages = []
+        while len(self._read) >= _HEAD_BYTES:
+            end = _HEAD_BYTES + int.from_bytes(self._read[:_HEAD_BYTES], "big")
+            if end - _HEAD_BYTES > _MAX_MESSAGE_BYTES:
+                raise OSError(f"a frame of {end - _HEAD_BYTES} bytes")
+            if len(self._read) < end:
+                break
+            messages.append(bytes(self._read[_HEAD_BYTES:end]))
+            del self._read[:end]
+        return messages

@@ -16,6 +16,7 @@ import logging
 import os
 import signal
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import IO, Any, cast
@@ -31,14 +32,13 @@ from retrieval.rpc.client import SOCKET, reachable
 from retrieval.rpc.protocol import (
     OPERATIONS,
     PING,
-    Answer,
     Call,
     Failed,
     Frames,
     ProgressReport,
+    answer_frame,
     decode_call,
     encode,
-    encode_raw,
     framed,
 )
 from runtime import garbage, logs
@@ -83,12 +83,11 @@ class IndexServer:
         def progress(done: int, total: int, chunks: int, source: str) -> None:
             write(framed(encode(ProgressReport(done, total, chunks, source))))
 
-        reply: Answer | Failed
         try:
-            reply = Answer(encode_raw(await self._run(call, progress)))
+            reply = answer_frame(await self._run(call, progress))
         except RetrievalError as error:
-            reply = _failed(error)
-        write(framed(encode(reply)))
+            reply = framed(encode(_failed(error)))
+        write(reply)
 
     async def _run(self, call: Call, progress: Progress) -> Any:
         if call.operation == PING:
@@ -112,6 +111,7 @@ class _Caller(asyncio.Protocol):
         self._answer = answer
         self._callers = callers
         self._frames = Frames()
+        self._received: deque[bytes] = deque()  # calls that wait for the running one
         self._transport: asyncio.WriteTransport | None = None
         self._call: asyncio.Task[None] | None = None
 
@@ -128,8 +128,12 @@ class _Caller(asyncio.Protocol):
         self._callers.add(self)
 
     def data_received(self, data: bytes) -> None:
-        self._frames.feed(data)
-        self._next()
+        try:
+            self._received.extend(self._frames.feed(data))
+        except OSError:  # not a client of ours
+            self.leave()
+        else:
+            self._next()
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._callers.discard(self)
@@ -138,17 +142,15 @@ class _Caller(asyncio.Protocol):
 
     def _next(self) -> None:
         """Start the next received call, unless a call is running."""
-        if self._call is not None or self._transport is None or self._transport.is_closing():
+        if self._call is not None or not self._received or self._transport is None or self._transport.is_closing():
             return
         try:
-            message = self._frames.next()
-            call = None if message is None else decode_call(message)
-        except (OSError, msgspec.DecodeError):  # not a client of ours
+            call = decode_call(self._received.popleft())
+        except msgspec.DecodeError:  # not a client of ours
             self._transport.abort()
             return
-        if call is not None:
-            self._call = asyncio.create_task(self._answer(call, self._transport.write), name=call.operation)
-            self._call.add_done_callback(self._ended)
+        self._call = asyncio.create_task(self._answer(call, self._transport.write), name=call.operation)
+        self._call.add_done_callback(self._ended)
 
     def _ended(self, call: asyncio.Task[None]) -> None:
         self._call = None

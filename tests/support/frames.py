@@ -2,22 +2,14 @@
 
 import asyncio
 
-from retrieval.rpc.protocol import Answer, Call, Failed, Frames, decode_call, encode, encode_raw, framed
+from retrieval.rpc.protocol import Call, Failed, Frames, decode_call, encode, framed
 
 
 async def read_call(reader: asyncio.StreamReader) -> Call:
     """The next call. Raises IncompleteReadError at the end."""
-    frames = Frames()
     head = await reader.readexactly(4)
-    frames.feed(head + await reader.readexactly(int.from_bytes(head, "big")))
-    message = frames.next()
-    assert message is not None
+    (message,) = Frames().feed(head + await reader.readexactly(int.from_bytes(head, "big")))
     return decode_call(message)
-
-
-def answer_frame(value: object) -> bytes:
-    """An answer of the index process."""
-    return framed(encode(Answer(encode_raw(value))))
 
 
 def error_frame(kind: str, text: str) -> bytes:

@@ -18,13 +18,13 @@ from retrieval.embedding.embed import PROBES, Embedder, Matrix
 from retrieval.embedding.hashing import HASH
 from retrieval.index.index import Index
 from retrieval.rpc.client import SOCKET
-from retrieval.rpc.protocol import encode, framed
+from retrieval.rpc.protocol import answer_frame, encode, framed
 from retrieval.rpc.server import IndexServer
 from retrieval.search.retriever import Retriever
 from retrieval.stores.edge import EdgeStore
 from tests.support.copies import copied
 from tests.support.faulty_gateway import Gates, gates
-from tests.support.frames import answer_frame, error_frame, read_call
+from tests.support.frames import error_frame, read_call
 from tests.support.gateway import serving
 from tests.support.plans import plan_for, silent
 from tests.support.recording_upstream import Recorder
