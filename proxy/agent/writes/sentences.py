@@ -1,6 +1,7 @@
-"""The gateway's sentences about writes, in the languages of people."""
+"""The gateway's sentences about writes, in the languages of people, and the language of a conversation."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +38,11 @@ class Sentences:
     with_address: str
     file: str
     bytes: str
+    done: str  # {what}, {status}
+    failed: str  # {what}, {status}
+    unknown: str  # {what}
+    settle: str  # {read}
+    undo: str  # {operation}
     denied: Mapping[Denied, str]
 
 
@@ -65,6 +71,11 @@ _ENGLISH = Sentences(
     with_address="left out, too:",
     file="file",
     bytes="bytes",
+    done="Done: {what} (status {status}).",
+    failed="Not done: {what} was refused (status {status}).",
+    unknown="It is not known whether this was done: {what} was sent, and no answer came. It is not sent again.",
+    settle="This read tells: {read}",
+    undo="It can be undone: {operation}",
     denied={
         "wrong_code": "This is not the code that was shown. Nothing was sent.",
         "expired": "The code is no longer valid. Nothing was sent. Ask again, and you get a new code.",
@@ -75,7 +86,324 @@ _ENGLISH = Sentences(
         "unknown": "No action waits for this code. Nothing was sent.",
     },
 )
-_ALL: Mapping[str, Sentences] = {"en": _ENGLISH}
+_GERMAN = Sentences(
+    nothing_sent="Das wird etwas ändern. Noch wurde nichts gesendet.",
+    to_do="Um es auszuführen, antworten Sie: {line}",
+    to_do_all="Um alles auszuführen, antworten Sie: {line}",
+    to_do_some="Um einen Teil auszuführen: {line}",
+    to_leave="Um es zu lassen, antworten Sie irgendetwas anderes. Gültig für {minutes} Minuten.",
+    address="Adresse:",
+    header="Header:",
+    body="Inhalt:",
+    none="keiner",
+    empty="leer",
+    as_="als:",
+    as_key="Schlüssel {key} von {api}",
+    as_gateway="das Konto des Gateways bei {api}",
+    fixed="fest:",
+    now="jetzt:",
+    more="{count} weitere",
+    from_passage="Wert aus einem Dokument, nicht von Ihnen:",
+    from_result="Wert aus einem Ergebnis, nicht von Ihnen:",
+    done_before="schon ausgeführt: vor {seconds} s, mit demselben Inhalt",
+    text="Text ({chars} Zeichen, Zeilen: {lines})",
+    left_out="{chars} Zeichen ausgelassen",
+    with_address="darin:",
+    file="Datei",
+    bytes="Bytes",
+    done="Ausgeführt: {what} (Status {status}).",
+    failed="Nicht ausgeführt: {what} wurde abgelehnt (Status {status}).",
+    unknown="Ob dies ausgeführt wurde, ist nicht bekannt: {what} wurde gesendet, und es kam keine Antwort. "
+    "Es wird nicht noch einmal gesendet.",
+    settle="Dieser Abruf zeigt es: {read}",
+    undo="Es lässt sich rückgängig machen: {operation}",
+    denied={
+        "wrong_code": "Das ist nicht der angezeigte Code. Es wurde nichts gesendet.",
+        "expired": "Der Code ist nicht mehr gültig. Es wurde nichts gesendet. Fragen Sie noch einmal, dann "
+        "bekommen Sie "
+        "einen neuen Code.",
+        "used": "Dieser Code wurde schon benutzt. Es wurde nichts noch einmal gesendet.",
+        "void": "Dieser Code gilt nicht mehr, weil inzwischen etwas anderes gesagt wurde. Es wurde nichts gesendet.",
+        "other_person": "Dieser Code wurde einer anderen Person gezeigt. Es wurde nichts gesendet.",
+        "rights_changed": "Die Rechte oder die API haben sich seit der Anzeige geändert. Es wurde nichts gesendet. "
+        "Fragen Sie noch einmal.",
+        "unknown": "Zu diesem Code wartet keine Aktion. Es wurde nichts gesendet.",
+    },
+)
+_FRENCH = Sentences(
+    nothing_sent="Ceci va modifier quelque chose. Rien n'a encore été envoyé.",
+    to_do="Pour le faire, répondez : {line}",
+    to_do_all="Pour tout faire, répondez : {line}",
+    to_do_some="Pour n'en faire qu'une partie : {line}",
+    to_leave="Pour y renoncer, répondez autre chose. Valable {minutes} minutes.",
+    address="adresse :",
+    header="en-tête :",
+    body="contenu :",
+    none="aucun",
+    empty="vide",
+    as_="en tant que :",
+    as_key="clé {key} de {api}",
+    as_gateway="le compte de la passerelle chez {api}",
+    fixed="fixe :",
+    now="actuellement :",
+    more="{count} de plus",
+    from_passage="valeur tirée d'un document, pas de vous :",
+    from_result="valeur tirée d'un résultat, pas de vous :",
+    done_before="déjà fait : il y a {seconds} s, avec le même contenu",
+    text="texte ({chars} caractères, lignes : {lines})",
+    left_out="{chars} caractères omis",
+    with_address="dont :",
+    file="fichier",
+    bytes="octets",
+    done="Fait : {what} (statut {status}).",
+    failed="Pas fait : {what} a été refusé (statut {status}).",
+    unknown="On ne sait pas si cela a été fait : {what} a été envoyé, et aucune réponse n'est arrivée. "
+    "Rien ne sera envoyé de nouveau.",
+    settle="Cette lecture le montre : {read}",
+    undo="Cela peut être annulé : {operation}",
+    denied={
+        "wrong_code": "Ce n'est pas le code affiché. Rien n'a été envoyé.",
+        "expired": "Le code n'est plus valable. Rien n'a été envoyé. Demandez de nouveau pour recevoir un "
+        "nouveau code.",
+        "used": "Ce code a déjà été utilisé. Rien n'a été envoyé de nouveau.",
+        "void": "Ce code n'est plus valable, car autre chose a été dit entre-temps. Rien n'a été envoyé.",
+        "other_person": "Ce code a été montré à une autre personne. Rien n'a été envoyé.",
+        "rights_changed": "Les droits ou l'API ont changé depuis l'affichage. Rien n'a été envoyé. Demandez de "
+        "nouveau.",
+        "unknown": "Aucune action n'attend ce code. Rien n'a été envoyé.",
+    },
+)
+_SPANISH = Sentences(
+    nothing_sent="Esto va a cambiar algo. Todavía no se ha enviado nada.",
+    to_do="Para hacerlo, responda: {line}",
+    to_do_all="Para hacerlo todo, responda: {line}",
+    to_do_some="Para hacer solo una parte: {line}",
+    to_leave="Para dejarlo, responda cualquier otra cosa. Válido durante {minutes} minutos.",
+    address="dirección:",
+    header="cabecera:",
+    body="contenido:",
+    none="ninguno",
+    empty="vacío",
+    as_="como:",
+    as_key="clave {key} de {api}",
+    as_gateway="la cuenta de la pasarela en {api}",
+    fixed="fijo:",
+    now="ahora:",
+    more="{count} más",
+    from_passage="valor de un documento, no de usted:",
+    from_result="valor de un resultado, no de usted:",
+    done_before="ya se hizo: hace {seconds} s, con el mismo contenido",
+    text="texto ({chars} caracteres, líneas: {lines})",
+    left_out="{chars} caracteres omitidos",
+    with_address="entre ellos:",
+    file="archivo",
+    bytes="bytes",
+    done="Hecho: {what} (estado {status}).",
+    failed="No hecho: {what} fue rechazado (estado {status}).",
+    unknown="No se sabe si esto se hizo: {what} se envió y no llegó ninguna respuesta. No se enviará de nuevo.",
+    settle="Esta lectura lo muestra: {read}",
+    undo="Se puede deshacer: {operation}",
+    denied={
+        "wrong_code": "Este no es el código que se mostró. No se ha enviado nada.",
+        "expired": "El código ya no es válido. No se ha enviado nada. Pregunte de nuevo y recibirá un código nuevo.",
+        "used": "Este código ya se usó. No se ha vuelto a enviar nada.",
+        "void": "Este código ya no vale, porque entretanto se dijo otra cosa. No se ha enviado nada.",
+        "other_person": "Este código se mostró a otra persona. No se ha enviado nada.",
+        "rights_changed": "Los permisos o la API han cambiado desde que se mostró. No se ha enviado nada. "
+        "Pregunte de nuevo.",
+        "unknown": "Ninguna acción espera este código. No se ha enviado nada.",
+    },
+)
+_ITALIAN = Sentences(
+    nothing_sent="Questo modificherà qualcosa. Non è ancora stato inviato nulla.",
+    to_do="Per farlo, risponda: {line}",
+    to_do_all="Per fare tutto, risponda: {line}",
+    to_do_some="Per farne solo una parte: {line}",
+    to_leave="Per rinunciare, risponda qualsiasi altra cosa. Valido per {minutes} minuti.",
+    address="indirizzo:",
+    header="intestazione:",
+    body="contenuto:",
+    none="nessuno",
+    empty="vuoto",
+    as_="come:",
+    as_key="chiave {key} di {api}",
+    as_gateway="l'account del gateway presso {api}",
+    fixed="fisso:",
+    now="adesso:",
+    more="altri {count}",
+    from_passage="valore da un documento, non da Lei:",
+    from_result="valore da un risultato, non da Lei:",
+    done_before="già fatto: {seconds} s fa, con lo stesso contenuto",
+    text="testo ({chars} caratteri, righe: {lines})",
+    left_out="{chars} caratteri omessi",
+    with_address="tra cui:",
+    file="file",
+    bytes="byte",
+    done="Fatto: {what} (stato {status}).",
+    failed="Non fatto: {what} è stato rifiutato (stato {status}).",
+    unknown="Non si sa se questo sia stato fatto: {what} è stato inviato e non è arrivata alcuna risposta. "
+    "Non verrà inviato di nuovo.",
+    settle="Questa lettura lo mostra: {read}",
+    undo="Si può annullare: {operation}",
+    denied={
+        "wrong_code": "Questo non è il codice mostrato. Non è stato inviato nulla.",
+        "expired": "Il codice non è più valido. Non è stato inviato nulla. Chieda di nuovo per avere un nuovo codice.",
+        "used": "Questo codice è già stato usato. Non è stato inviato di nuovo nulla.",
+        "void": "Questo codice non vale più, perché nel frattempo è stato detto altro. Non è stato inviato nulla.",
+        "other_person": "Questo codice è stato mostrato a un'altra persona. Non è stato inviato nulla.",
+        "rights_changed": "I permessi o l'API sono cambiati da quando è stato mostrato. Non è stato inviato nulla. "
+        "Chieda di nuovo.",
+        "unknown": "Nessuna azione attende questo codice. Non è stato inviato nulla.",
+    },
+)
+_PORTUGUESE = Sentences(
+    nothing_sent="Isto vai alterar algo. Ainda nada foi enviado.",
+    to_do="Para o fazer, responda: {line}",
+    to_do_all="Para fazer tudo, responda: {line}",
+    to_do_some="Para fazer só uma parte: {line}",
+    to_leave="Para desistir, responda qualquer outra coisa. Válido por {minutes} minutos.",
+    address="endereço:",
+    header="cabeçalho:",
+    body="conteúdo:",
+    none="nenhum",
+    empty="vazio",
+    as_="como:",
+    as_key="chave {key} de {api}",
+    as_gateway="a conta do gateway em {api}",
+    fixed="fixo:",
+    now="agora:",
+    more="mais {count}",
+    from_passage="valor de um documento, não seu:",
+    from_result="valor de um resultado, não seu:",
+    done_before="já feito: há {seconds} s, com o mesmo conteúdo",
+    text="texto ({chars} caracteres, linhas: {lines})",
+    left_out="{chars} caracteres omitidos",
+    with_address="entre eles:",
+    file="ficheiro",
+    bytes="bytes",
+    done="Feito: {what} (estado {status}).",
+    failed="Não feito: {what} foi recusado (estado {status}).",
+    unknown="Não se sabe se isto foi feito: {what} foi enviado e não chegou nenhuma resposta. Não será enviado "
+    "de novo.",
+    settle="Esta leitura mostra-o: {read}",
+    undo="Pode ser desfeito: {operation}",
+    denied={
+        "wrong_code": "Este não é o código mostrado. Nada foi enviado.",
+        "expired": "O código já não é válido. Nada foi enviado. Pergunte de novo para receber um novo código.",
+        "used": "Este código já foi usado. Nada foi enviado de novo.",
+        "void": "Este código já não vale, porque entretanto foi dita outra coisa. Nada foi enviado.",
+        "other_person": "Este código foi mostrado a outra pessoa. Nada foi enviado.",
+        "rights_changed": "As permissões ou a API mudaram desde que isto foi mostrado. Nada foi enviado. "
+        "Pergunte de novo.",
+        "unknown": "Nenhuma ação espera por este código. Nada foi enviado.",
+    },
+)
+_DUTCH = Sentences(
+    nothing_sent="Dit gaat iets wijzigen. Er is nog niets verzonden.",
+    to_do="Antwoord om het te doen: {line}",
+    to_do_all="Antwoord om alles te doen: {line}",
+    to_do_some="Om een deel te doen: {line}",
+    to_leave="Antwoord iets anders om het te laten. Geldig gedurende {minutes} minuten.",
+    address="adres:",
+    header="header:",
+    body="inhoud:",
+    none="geen",
+    empty="leeg",
+    as_="als:",
+    as_key="sleutel {key} van {api}",
+    as_gateway="het account van de gateway bij {api}",
+    fixed="vast:",
+    now="nu:",
+    more="nog {count}",
+    from_passage="waarde uit een document, niet van u:",
+    from_result="waarde uit een resultaat, niet van u:",
+    done_before="al gedaan: {seconds} s geleden, met dezelfde inhoud",
+    text="tekst ({chars} tekens, regels: {lines})",
+    left_out="{chars} tekens weggelaten",
+    with_address="waaronder:",
+    file="bestand",
+    bytes="bytes",
+    done="Gedaan: {what} (status {status}).",
+    failed="Niet gedaan: {what} is geweigerd (status {status}).",
+    unknown="Het is niet bekend of dit gedaan is: {what} is verzonden, en er kwam geen antwoord. "
+    "Het wordt niet opnieuw verzonden.",
+    settle="Deze opvraging laat het zien: {read}",
+    undo="Het kan ongedaan worden gemaakt: {operation}",
+    denied={
+        "wrong_code": "Dit is niet de getoonde code. Er is niets verzonden.",
+        "expired": "De code is niet meer geldig. Er is niets verzonden. Vraag het opnieuw, dan krijgt u een "
+        "nieuwe code.",
+        "used": "Deze code is al gebruikt. Er is niets opnieuw verzonden.",
+        "void": "Deze code geldt niet meer, omdat er intussen iets anders is gezegd. Er is niets verzonden.",
+        "other_person": "Deze code is aan iemand anders getoond. Er is niets verzonden.",
+        "rights_changed": "De rechten of de API zijn gewijzigd sinds dit werd getoond. Er is niets verzonden. "
+        "Vraag het opnieuw.",
+        "unknown": "Er wacht geen actie op deze code. Er is niets verzonden.",
+    },
+)
+_ALL: Mapping[str, Sentences] = {
+    "en": _ENGLISH,
+    "de": _GERMAN,
+    "fr": _FRENCH,
+    "es": _SPANISH,
+    "it": _ITALIAN,
+    "pt": _PORTUGUESE,
+    "nl": _DUTCH,
+}
+# The words that people use most in short requests, which few other languages of the list have.
+_FREQUENT: Mapping[str, frozenset[str]] = {
+    "en": frozenset(
+        "the and is to of a in for my please with this that it what you i can could would do not be on at "
+        "from order delete cancel change create send show me all add remove set make which are have has an as "
+        "by if how when".split()
+    ),
+    "de": frozenset(
+        "der die das und ist nicht ein eine einen einem einer ich mir mich mein meine meinen meiner du sie "
+        "bitte für mit auf den dem des von zu zum zur im am wie was wann welche kannst können lösche löschen "
+        "storniere stornieren ändere ändern sende schicke bestelle bestellung erstelle zeige alle noch wird "
+        "werden auch oder hat habe".split()
+    ),
+    "fr": frozenset(
+        "le la les un une de des du et est pas je tu il vous nous mon ma mes votre ce cette pour avec dans "
+        "sur qui que quoi quel quelle au aux moi merci plaît veuillez supprime supprimer annule annuler "
+        "envoie envoyer crée créer commande modifie modifier montre tous toutes ne en peux pouvez".split()
+    ),
+    "es": frozenset(
+        "el la los las un una y es no por favor mi mis tu su con para en de del que cuál qué quiero puedes "
+        "puede borra elimina cancela cancelar envía crea cambia muestra pedido lo le me todos todas este esta "
+        "al como cuando".split()
+    ),
+    "it": frozenset(
+        "il lo la gli le un una e è non per favore mio mia miei con di del della dei delle nel l vorrei che "
+        "quale cosa voglio puoi può elimina cancella annulla annullare invia crea cambia mostra ordine mi "
+        "tutti tutte questo questa alla al come".split()
+    ),
+    "pt": frozenset(
+        "o a os as um uma e é não de por favor meu minha meus com para em no na do da dos das que qual quero "
+        "pode você apague exclua cancele cancelar envie crie altere mostre pedido me todos todas este esta ao "
+        "como quando".split()
+    ),
+    "nl": frozenset(
+        "de het een en is niet ik mij mijn je u uw alstublieft graag met voor van op in te dat die deze wat "
+        "welke kun kunt verwijder annuleer wijzig stuur maak toon bestelling alle ook of naar aan bij er "
+        "worden heb heeft".split()
+    ),
+}
+_LETTERS = re.compile(r"[^\W\d_]+")
+_LEAST_WORDS = 2  # that decide for a language
+_MOST_TEXT_CHARS = 4_000
+
+
+def language_of(said: Sequence[str]) -> str:
+    """The language of a person's messages, of those with sentences here; English if in doubt.
+
+    The search engine's own detection (`retrieval.lexical.language`) needs the engine, which the gateway does not load.
+    """
+    words = _LETTERS.findall("\n".join(said)[-_MOST_TEXT_CHARS:].lower())
+    counts = {code: sum(word in frequent for word in words) for code, frequent in _FREQUENT.items()}
+    best = max(counts, key=lambda code: counts[code])
+    tied = sum(count == counts[best] for count in counts.values()) > 1
+    return "en" if tied or counts[best] < _LEAST_WORDS else best
 
 
 def sentences(language: str) -> Sentences:

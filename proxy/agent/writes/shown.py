@@ -15,10 +15,10 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, unquote_plus
 
-from proxy.agent.writes.sentences import Sentences, confirm_word, sentences
+from proxy.agent.writes.sentences import Denied, Sentences, confirm_word, sentences
 from proxy.agent.writes.visible import visible, visible_name
 from proxy.apis.openapi.operation import FORM, MULTIPART, Operation, bare_type, is_json
 from proxy.apis.request import ApiRequest
@@ -91,6 +91,34 @@ def write_texts(writes: Sequence[ShownWrite], language: str = "en") -> list[str]
     say = sentences(language)
     numbers = [f"{number}. " if len(writes) > 1 else "" for number in range(1, len(writes) + 1)]
     return ["\n".join(_write(one, number, say)) for one, number in zip(writes, numbers, strict=True)]
+
+
+def outcome(
+    write: ShownWrite,
+    state: Literal["done", "failed", "unknown"],
+    status: int,
+    language: str = "en",
+    *,
+    changes: Sequence[str] = (),
+    settle: str = "",
+    undo: str = "",
+) -> str:
+    """What became of a write, in the gateway's words. Raises CannotShow.
+
+    changes: lines of `effects.changes`. settle: the read that tells whether an unknown write was done. undo: the call
+    that undoes the write. Both are names and JSON, which are made visible.
+    """
+    say = sentences(language)
+    what = visible(shown_address(write))
+    lines = [{"done": say.done, "failed": say.failed, "unknown": say.unknown}[state].format(what=what, status=status)]
+    lines += [piece for line in changes for piece in _wrapped(f"{_IN}{visible(line)}")]
+    lines += [say.settle.format(read=visible(settle))] if settle and state == "unknown" else []
+    return "\n".join(lines + ([say.undo.format(operation=visible(undo))] if undo and state == "done" else []))
+
+
+def denial(why: Denied, language: str = "en") -> str:
+    """The gateway's answer to a code line that does nothing."""
+    return sentences(language).denied[why]
 
 
 def shown_address(write: ShownWrite) -> str:

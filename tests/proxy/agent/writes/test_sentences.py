@@ -1,0 +1,80 @@
+"""The gateway's sentences about writes: whole in every language, and in the language of the person."""
+
+import dataclasses
+import re
+from collections import Counter
+
+import pytest
+
+from proxy.agent.writes.codes import code_line
+from proxy.agent.writes.sentences import confirm_word, language_of, sentences
+from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.request import build_request
+
+LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl"]
+OPERATION = Operation("op", "DELETE", "/orders/17", {})
+WRITE = ShownWrite(build_request(OPERATION, {}, "https://shop.example"), OPERATION, "shop", done_s=40)
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_a_translation_has_the_same_blanks_and_other_words(language: str) -> None:
+    english, other = sentences("en"), sentences(language)
+    for row in dataclasses.fields(english):
+        if row.name != "denied":
+            one, translated = getattr(english, row.name), getattr(other, row.name)
+            assert Counter(re.findall(r"\{\w+\}", one)) == Counter(re.findall(r"\{\w+\}", translated)), row.name
+            assert one.endswith(":") == translated.endswith(":"), row.name
+    assert english.denied.keys() == other.denied.keys()
+    assert not set(english.denied.values()) & set(other.denied.values())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_shown_line_confirms(language: str) -> None:
+    text = confirmation([WRITE, WRITE], "KX7M-4QPD", 600, language)
+    lines = [line.partition(confirm_word(language))[1:] for line in text.split("\n") if "KX7M-4QPD" in line]
+    assert [code_line("".join(line)) for line in lines] == [("KX7M-4QPD", None), ("KX7M-4QPD", (1, 2))]
+
+
+def test_a_language_without_sentences_is_english() -> None:
+    assert confirmation([WRITE], "KX7M-4QPD", 600, "ja") == confirmation([WRITE], "KX7M-4QPD", 600)
+
+
+SAID = [
+    ("en", "Please cancel my order 17"),
+    ("en", "delete it"),
+    ("en", "Cancel order 4711"),
+    ("en", "confirm"),
+    ("de", "Bitte storniere meine Bestellung 17"),
+    ("de", "Lösche den Cluster test-7"),
+    ("de", "Schicke das Paket an die neue Adresse und ändere die Rechnung."),
+    ("fr", "Annule ma commande 17, s'il te plaît"),
+    ("fr", "Supprime le cluster de test"),
+    ("es", "Cancela mi pedido 17, por favor"),
+    ("es", "Quiero cambiar la dirección de envío del pedido"),
+    ("it", "Annulla il mio ordine 17, per favore"),
+    ("it", "Vorrei cambiare l'indirizzo della spedizione"),
+    ("pt", "Cancele o meu pedido 17, por favor"),
+    ("pt", "Quero mudar o endereço de entrega do pedido"),
+    ("nl", "Annuleer mijn bestelling 17 alstublieft"),
+    ("nl", "Verwijder het cluster van de test"),
+    ("en", "注文17をキャンセルしてください"),
+    ("en", "Отмените мой заказ 17"),
+    ("en", ""),
+]
+
+
+@pytest.mark.parametrize(("language", "text"), SAID)
+def test_the_language_of_a_short_request(language: str, text: str) -> None:
+    assert language_of([text]) == language
+
+
+def test_the_outcome_says_what_changed_and_what_is_not_known() -> None:
+    text = outcome(WRITE, "done", 204, changes=["state: open → cancelled\u202e"], undo="createOrder", settle="getOrder")
+    assert text == (
+        "Done: DELETE https://shop.example/orders/17 (status 204).\n"
+        "   state: open → cancelled⟨U+202E RIGHT-TO-LEFT OVERRIDE⟩\nIt can be undone: createOrder"
+    )
+    assert "getOrder" in outcome(WRITE, "unknown", 0, settle="getOrder")
+    assert "409" in outcome(WRITE, "failed", 409)
+    assert denial("expired", "de").startswith("Der Code ist nicht mehr gültig.")
