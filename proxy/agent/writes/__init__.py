@@ -4,6 +4,6 @@ codes    the code of a confirmation, and the message that confirms
 pending  the writes that wait, and what became of them: each step is one conditional update
 sealer   the database's secret: seals requests, hashes codes, signs the log
 shown    the text by which a person decides      sentences  its words      visible  characters that deceive
-audit    the log of writes, a signed chain
-tables   the tables of the three          migrations/  their changes
+audit    the log of writes, a signed chain          signed_receipts  one write's part of it, checked offline
+tables   of the store, the log and the secret          migrations/  their changes
 """

@@ -2,7 +2,7 @@
 
 Each entry names the hash of the entry before and is signed, so a changed, removed or reordered entry is found. A chain
 alone cannot show that its newest entries are gone. So `verify` also compares the writes with their last entries, and
-takes heads that somebody noted elsewhere.
+takes heads that somebody noted elsewhere; a receipt (`signed_receipts`) is such a note, too.
 
 Entries have digests. The contents (arguments, shown text, answer) are kept beside the chain where the setting asks for
 them, and may be deleted without harm to the chain.
@@ -11,7 +11,7 @@ them, and may be deleted without harm to the chain.
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ from proxy.agent.writes.sealer import Sealer, WriteSecret
 from runtime.lazy_database import Database
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
     from sqlalchemy import Connection
 
 Event = Literal["asked", "shown", "confirmed", "refused", "sent", "answered", "void", "unknown"]
@@ -93,6 +93,12 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def digest_of_content(entry: LogEntry) -> str:
+    """What the digest of an entry's content must be."""
+    digest: str = getattr(entry, _CONTENT_OF.get(entry.event, ""), "")
+    return digest
+
+
 class ActionLog:
     """The log in a database of writes."""
 
@@ -104,7 +110,7 @@ class ActionLog:
         """Write an entry, within the exclusive transaction of the step. n, previous and earlier are set here."""
         from sqlalchemy import select
 
-        from proxy.agent.writes.tables import log
+        from proxy.agent.writes.tables import log, writes
 
         last = sql.execute(select(log).order_by(log.c.n.desc()).limit(1)).one_or_none()
         own = sql.execute(select(log).where(log.c.write == entry.write).order_by(log.c.n.desc()).limit(1)).one_or_none()
@@ -117,6 +123,7 @@ class ActionLog:
         signature = secret.signing_key().sign(_SIGNED + canonical(chained))
         kept = content if self._content else ""
         sql.execute(log.insert().values(**msgspec.structs.asdict(chained), signature=signature, content=kept))
+        sql.execute(writes.update().where(writes.c.id == entry.write).values(logged=chained.n))
 
     def entries(
         self, *, since_s: float = 0.0, write: str = "", key: str | None = None, set: str = "", state: str = ""
@@ -137,20 +144,21 @@ class ActionLog:
             for row in sql.execution_options(yield_per=_AT_A_TIME).execute(query):
                 yield _entry(row), row.content
 
-    def public_key(self) -> "Ed25519PublicKey | None":
-        """Checks the signatures; None: nothing was written yet. Raises RetrievalError."""
+    def signing_key(self) -> "Ed25519PrivateKey | None":
+        """Signs entries and receipts; None: nothing was written yet. Raises RetrievalError."""
         if self._database.empty():
             return None
         with self._database.reading() as sql:
             secret = self._sealer.secret(sql, make=False)
-        return None if secret is None else secret.signing_key().public_key()
+        return None if secret is None else secret.signing_key()
 
     def verify(self, known: Sequence[Head] = ()) -> Verified:
         """Check all entries, and the writes against their last entries. known: heads that were noted before.
 
         Raises RetrievalError for a database that cannot be read.
         """
-        checked = _Check(self.public_key(), {head.n: head.hash for head in known})
+        key = self.signing_key()
+        checked = _Check(None if key is None else key.public_key(), {head.n: head.hash for head in known})
         if not self._database.empty():
             with self._database.reading() as sql:
                 _check_rows(sql, checked)
@@ -159,13 +167,19 @@ class ActionLog:
         return Verified(checked.head, checked.problems)
 
 
+class _Step(NamedTuple):
+    n: int
+    hash: str
+    state: str
+
+
 @dataclass(slots=True)
 class _Check:
     public_key: "Ed25519PublicKey | None"
     known: dict[int, str]
     head: Head = _NO_ENTRY
     problems: list[str] = field(default_factory=list)
-    last: dict[str, tuple[str, str]] = field(default_factory=dict)  # write -> hash and state of its last entry
+    last: dict[str, "_Step"] = field(default_factory=dict)  # of each write
 
     def say(self, problem: str) -> None:
         if len(self.problems) < _MOST_PROBLEMS:
@@ -177,18 +191,17 @@ class _Check:
             self.say(f"entry {self.head.n + 1} is gone: entry {entry.n} comes next")
         elif entry.previous != self.head.hash:
             self.say(f"entry {self.head.n or entry.n} is not the one that was written before entry {entry.n}")
-        earlier, _ = self.last.get(entry.write, ("", ""))
-        if entry.earlier != earlier:
+        earlier = self.last.get(entry.write)
+        if entry.earlier != (earlier.hash if earlier else ""):
             self.say(f"entry {entry.n} follows another entry of {entry.write} than the log has")
         if not self._signed(entry, signature):
             self.say(f"entry {entry.n} was changed, or was not written by this gateway")
-        digest = getattr(entry, _CONTENT_OF.get(entry.event, ""), "")
-        if content and text_digest(content) != digest:
+        if content and text_digest(content) != digest_of_content(entry):
             self.say(f"the content of entry {entry.n} was changed")
         self.head = Head(entry.n, hash_of(entry))
         if self.known.get(entry.n, self.head.hash) != self.head.hash:
             self.say(f"entry {entry.n} is not the entry that was noted")
-        self.last[entry.write] = (self.head.hash, entry.state)
+        self.last[entry.write] = _Step(entry.n, self.head.hash, entry.state)
 
     def _signed(self, entry: LogEntry, signature: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature
@@ -212,18 +225,16 @@ def _check_rows(sql: "Connection", checked: _Check) -> None:
         sql.exec_driver_sql("BEGIN")  # Python begins a transaction at the first write
     else:
         sql.execution_options(isolation_level="REPEATABLE READ")
-    states = {row.id: row.state for row in sql.execute(select(writes.c.id, writes.c.state))}
-    seen: dict[str, list[str]] = {}
+    steps = {
+        row.id: (row.logged, row.state) for row in sql.execute(select(writes.c.id, writes.c.logged, writes.c.state))
+    }
     for row in sql.execution_options(yield_per=_AT_A_TIME).execute(select(log).order_by(log.c.n)):
         checked.see(_entry(row), row.signature, row.content)
-        if row.write in states:
-            seen.setdefault(row.write, []).append(row.state)
-    for id, state in states.items():
-        found = seen.get(id, [])
-        if state not in found:
-            checked.say(f"{id} is {state}, and the log has no such step: an entry is gone, or the write was changed")
-        elif found[-1] != state:
-            checked.say(f"{id} is {state}, and its last step in the log is {found[-1]}")
+    for id, (n, state) in steps.items():
+        last = checked.last.get(id)
+        if last is None or (last.n, last.state) != (n, state):
+            there = f"entry {last.n}, {last.state}" if last else "no entry"
+            checked.say(f"{id} is {state} by entry {n}, and the log has {there}")
 
 
 def _entry(row: Any) -> LogEntry:

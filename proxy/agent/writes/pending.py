@@ -105,6 +105,7 @@ class PendingStore(Database):
                     raise ValueError(f"{write.id} is not a pending write of this request")
                 own = {
                     "claimed_s": 0.0,
+                    "logged": 0,
                     "code": secret.code_digest(code, write.group),
                     "sealed": secret.seal(_encoded(request).decode(), _place(write)),
                 }

@@ -32,6 +32,7 @@ writes = Table(
     Column("status", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("claimed_s", Float, nullable=False),  # 0: never
+    Column("logged", BigInteger, nullable=False),  # number of its last entry in the log
     Column("code", LargeBinary, nullable=False),  # an HMAC of the code
     Column("sealed", LargeBinary, nullable=False),  # the request, until the write is finished
     Index("writes_by_conversation", "key", "conversation"),

@@ -28,6 +28,7 @@ def upgrade() -> None:
         sa.Column("status", sa.Integer, nullable=False),
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("claimed_s", sa.Float, nullable=False),
+        sa.Column("logged", sa.BigInteger, nullable=False),
         sa.Column("code", sa.LargeBinary, nullable=False),
         sa.Column("sealed", sa.LargeBinary, nullable=False),
     )
