@@ -8,7 +8,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def table(title: str, head: Sequence[str], rows: Rows, below: Sequence[str], *, markdown: bool) -> str:
-    """A title, a table and notes. The first column holds text, the other columns hold numbers."""
+    """A title, a table and notes. The first column holds text, others hold numbers."""
     if not markdown:
         return "\n".join([title, *aligned([head, *rows]), *below]) + "\n"
     rule = ["---", *("---:" for _ in head[1:])]
@@ -18,7 +18,7 @@ def table(title: str, head: Sequence[str], rows: Rows, below: Sequence[str], *, 
 
 
 def aligned(rows: Rows, *, left: int = 1) -> list[str]:
-    """Rows as lines of text with equal columns; the first `left` columns are aligned on the left."""
+    """Rows as lines of text with equal columns; the first `left` columns are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -1,4 +1,4 @@
-"""Compare two runs question by question: the current run with an earlier run from a file, or two embedders."""
+"""Compares two runs question by question: the current one with an earlier one from a file, or two embedders."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ METRICS = ("ndcg@10", "recall@10")
 
 @dataclass(frozen=True, slots=True)
 class MetricChange:
-    """One metric of one rung in both runs, over the common questions."""
+    """One metric of one rung in both runs, over common questions."""
 
     set: str
     rung: str
@@ -31,7 +31,7 @@ class MetricChange:
 
 
 def earlier(file: Path) -> dict[tuple[str, str, str], dict[str, dict[str, float]]]:
-    """Read a run from a file of --json or --per-query. Raises RetrievalError."""
+    """Read a run from a --json or --per-query file. Raises RetrievalError."""
     try:
         text = file.read_text("utf-8")
         rows = [json.loads(line) for line in text.splitlines() if line.strip()] if _lines(text) else [json.loads(text)]
@@ -43,7 +43,7 @@ def earlier(file: Path) -> dict[tuple[str, str, str], dict[str, dict[str, float]
 
 
 def run_of(sets: Sequence[SetResult]) -> dict[tuple[str, str, str], dict[str, dict[str, float]]]:
-    """The scores of a finished run."""
+    """A finished run's scores."""
     return {
         (result_set.name, result_set.embedder, rung.name): {metric: rung.values(metric) for metric in METRICS}
         for result_set in sets
@@ -52,12 +52,12 @@ def run_of(sets: Sequence[SetResult]) -> dict[tuple[str, str, str], dict[str, di
 
 
 def against(before: Run, after: Run, *, seed: int) -> list[MetricChange]:
-    """Compare the sets and rungs of both runs with the same embedder, in the order of the later run."""
+    """Compare sets and rungs that both runs have, with the same embedder, in the later run's order."""
     return [row for key in after if key in before for row in _rows(key, before[key], after[key], seed=seed)]
 
 
 def between(first: Sequence[SetResult], second: Sequence[SetResult], *, seed: int) -> list[MetricChange]:
-    """Compare two embedders over the same sets, for the rungs that use vectors."""
+    """Compare two embedders over the same sets, for rungs that use vectors."""
     before = {(set, "", rung): scores for (set, _, rung), scores in run_of(first).items()}
     after = {(set, "", rung): scores for (set, _, rung), scores in run_of(second).items()}
     return [row for row in against(before, after, seed=seed) if row.rung not in ("rank-bm25", "bm25")]
@@ -82,7 +82,7 @@ def _rows(key: tuple[str, str, str], before: Scores, after: Scores, *, seed: int
 
 
 def _lines(text: str) -> bool:
-    """Whether a text is JSON Lines: the first line of indented JSON is only a bracket."""
+    """Whether a text is JSON Lines: indented JSON's first line is only a bracket."""
     return len(text.lstrip().partition("\n")[0].strip()) > 1
 
 

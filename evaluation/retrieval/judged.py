@@ -1,11 +1,11 @@
-"""Read a folder of judged questions in BEIR's form into documents and questions; errors name the file and line.
+"""Reads a folder of judged questions in BEIR's form into documents and questions; errors name file and line.
 
-    corpus.jsonl         {"_id", "title"?, "text", "format"?}; or docs/: files as `ragway ingest` reads files
+    corpus.jsonl         {"_id", "title"?, "text", "format"?}; or docs/: files, read as by `ragway ingest`
     queries.jsonl        {"_id", "text", "history"?: [{"role", "content"}], "rewrite"?, "answer"?}
     qrels.tsv            query-id, corpus-id, score between tabs, with or without a heading; or qrels/test.tsv
-    unanswerable.jsonl   questions in the form of queries.jsonl without an answer in the corpus (optional)
+    unanswerable.jsonl   questions as in queries.jsonl, without an answer in the corpus (optional)
 
-docs/ is used if the qrels name the files in docs/ by path, with or without the suffix.
+docs/ is used if the qrels name its files by path, with or without suffix.
 """
 
 import json
@@ -22,11 +22,11 @@ from retrieval.records.search import Turn
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuestion:
-    """A question with the conversation before, and the relevant documents: corpus id -> grade."""
+    """A question with its history, and relevant documents: corpus id -> grade."""
 
     id: str
-    turns: tuple[Turn, ...]  # the last turn is the user's question
-    rewrite: str  # a person's standalone version of the question; "" if missing
+    turns: tuple[Turn, ...]  # the last one is the user's question
+    rewrite: str  # a person's standalone version; "" if missing
     gold: Mapping[str, int]
 
     @property
@@ -36,7 +36,7 @@ class JudgedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class JudgedSet:
-    """The questions of a folder, without the documents."""
+    """A folder's questions, without its documents."""
 
     name: str
     folder: Path
@@ -57,7 +57,7 @@ class JudgedSet:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The documents of a folder; `judged_id` turns a document's `source` into a corpus id."""
+    """A folder's documents; `judged_id` turns their `source` into a corpus id."""
 
     documents: tuple[Document, ...]
     origin: Literal["corpus.jsonl", "docs/"]
@@ -65,7 +65,7 @@ class Corpus:
 
 
 def read(folder: Path) -> JudgedSet:
-    """Read the questions of a folder. Raises RetrievalError with the file, the line and the expected form."""
+    """Read a folder's questions. Raises RetrievalError with file, line and expected form."""
     if not folder.is_dir():
         raise RetrievalError(
             f"{folder} is not a folder: expected a folder with queries.jsonl, qrels.tsv and corpus.jsonl or docs/"
@@ -87,7 +87,7 @@ def read(folder: Path) -> JudgedSet:
 
 
 def corpus(judged: JudgedSet, *, max_bytes: int) -> Corpus:
-    """The documents: docs/ if the qrels name only files in docs/, else corpus.jsonl. Raises RetrievalError."""
+    """The documents: docs/ if the qrels name only files there, else corpus.jsonl. Raises RetrievalError."""
     docs, lines = judged.folder / "docs", judged.folder / "corpus.jsonl"
     if docs.is_dir():
         found = find([docs], max_bytes=max_bytes)
@@ -103,7 +103,7 @@ def corpus(judged: JudgedSet, *, max_bytes: int) -> Corpus:
 
 
 def judged_id(source: str, ids: frozenset[str]) -> str:
-    """The corpus id of a document's source: the source, without the suffix, or without the first folder."""
+    """A source's corpus id: the source itself, without its suffix, or without its first folder."""
     if source in ids:
         return source
     path = PurePosixPath(source)
@@ -130,7 +130,7 @@ def _read_files(candidates: Iterable[FileCandidate], notes: list[str], *, max_by
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line of a JSON Lines file."""
+    """A line in a JSON Lines file."""
 
     file: Path
     number: int
@@ -154,7 +154,7 @@ class _Row:
         return text
 
     def history(self) -> Iterator[Turn]:
-        """The user and assistant messages before the question; retrieval ignores other roles (system, tool)."""
+        """User and assistant messages before the question; retrieval ignores other roles (system, tool)."""
         messages = self.values.get("history") or []
         if not isinstance(messages, list):
             raise self.wrong(f'"history" is {_quoted(messages)}; expected a list of messages')
@@ -162,7 +162,7 @@ class _Row:
             if not isinstance(message, dict) or not isinstance(message.get("role"), str):
                 raise self.wrong(f'"history" holds {_quoted(message)}; expected {{"role": …, "content": …}}')
             content = message.get("content")
-            if isinstance(content, list):  # a message in parts: retrieval reads only the text parts
+            if isinstance(content, list):  # a message in parts: retrieval reads only texts
                 content = "\n".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
             if not isinstance(content, str | None):
                 raise self.wrong(f'"content" of "history" is {_quoted(content)}; expected a text')
@@ -172,7 +172,7 @@ class _Row:
 
 
 def _rows(file: Path) -> Iterator[tuple[str, _Row]]:
-    """`_id` and row of each line; raises at an `_id` of an earlier line."""
+    """`_id` and row of each line; raises if an earlier line has the same `_id`."""
     seen: dict[str, int] = {}
     for number, line in _lines(file):
         try:
@@ -226,7 +226,7 @@ def _grades(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """The number (from 1) and the text of each non-blank line."""
+    """Number (from 1) and text of each non-blank line."""
     try:
         with file.open(encoding="utf-8-sig", newline="\n") as lines:
             for number, line in enumerate(lines, 1):
@@ -241,7 +241,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def _quoted(value: Any) -> str:
-    """A value of a wrong kind, short."""
+    """A value of the wrong kind, shortened."""
     if value is None:
         return "missing"
     text = json.dumps(value, ensure_ascii=False)

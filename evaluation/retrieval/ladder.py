@@ -1,7 +1,7 @@
-"""The search settings to rungs: each rung switches one more part of the search on.
+"""From search settings to rungs: each rung switches on one more part of the search.
 
-Only the last rung decides whether to inject anything, because the decision removes passages and would hide the result
-of a retriever. The last rung uses the settings exactly as configured, so the rung measures a real chat.
+Only the last rung decides whether to inject anything, because that removes passages and would hide what a retriever
+found. It uses the settings exactly as configured, so it measures a real chat.
 """
 
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ Asking = Literal["last turn", "conversation", "human rewrite"]
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One search method. A `reference` rung shows the possible gain; no rung is compared with a reference."""
+    """One search method. A `reference` rung shows what is possible; no rung is compared with it."""
 
     name: str
     label: str
     options: SearchOptions
-    okapi: bool = False  # rank-bm25's scores in place of the store's own BM25
+    okapi: bool = False  # rank-bm25's scores instead of the store's own BM25
     asking: Asking = "last turn"
     reference: bool = False
 
     def turns(self, conversation: Sequence[Turn], human: str) -> Sequence[Turn]:
-        """The question: the conversation, the last turn alone, or a person's rewrite of the last turn."""
+        """The question: the conversation, only its last turn, or a person's rewrite of that."""
         if self.asking == "conversation":
             return conversation
         if self.asking == "human rewrite" and human:
@@ -35,7 +35,7 @@ class Rung:
 
 
 def ladder(configured: SearchOptions, *, okapi: bool, human: bool) -> list[Rung]:
-    """The rungs, from the bottom. okapi: the lexical arm configured is rank-bm25. human: with a person's rewrites."""
+    """The rungs, from the bottom. okapi: rank-bm25 is the configured lexical arm. human: with a person's rewrites."""
     bare = _bare(configured)
     rungs = [
         Rung("rank-bm25", "rank-bm25", replace(bare, arms="bm25"), okapi=True),

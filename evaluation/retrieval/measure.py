@@ -1,9 +1,8 @@
-"""The orchestrator: a folder of judged questions -> an index -> every question on every rung -> results.
+"""Orchestrates: a folder of judged questions -> an index -> every question on every rung -> results.
 
-The index is the product's own index, built in a temporary folder that is always removed; or the index of the data
-folder.
-Every rung starts with an empty cache. All rungs get a question before the next question, so that other load on the
-machine affects all rungs equally.
+The index is the product's own, built in a temporary folder that is always removed, or the data folder's.
+Every rung starts with an empty cache. All rungs get a question before the next one comes, so that other load on the
+machine affects them equally.
 """
 
 import asyncio
@@ -31,22 +30,22 @@ _SHOWN = 20  # documents stored per ranking
 class MeasureOptions:
     """What to measure, and how."""
 
-    plan: Plan  # of the configured data folder, whose models are used
-    cache: Path  # folder of vectors kept between runs
+    plan: Plan  # for the configured data folder, whose models are used
+    cache: Path  # folder for vectors kept between runs
     collection: str = ""  # in the data folder; "" = build a temporary collection
-    action_sets: tuple[str, ...] = ()  # in the data folder: search operations in place of documents
+    action_sets: tuple[str, ...] = ()  # in the data folder: search operations instead of documents
     specs: tuple[Path, ...] = ()  # OpenAPI documents: search their operations, in temporary action sets
     k: int | None = None  # passages injected, or operations offered, at most; None = `retrieval.k`
-    limit: int | None = None  # questions of a set, drawn at random
+    limit: int | None = None  # questions per set, drawn at random
     seed: int = 0
     rungs: tuple[str, ...] = ()  # names; () = all
-    timed: bool = True  # False: the vectors of questions are cached between runs, so times have no meaning
+    timed: bool = True  # False: question vectors are cached between runs, so times mean nothing
 
 
 async def measure(judged: JudgedSet, how: MeasureOptions, progress: Callable[[str, str], Progress]) -> SetResult:
     """Ask every question on every rung. progress: (task, unit) -> a progress callback.
 
-    Raises RetrievalError: from the documents, the index, or because no rung has a requested name.
+    Raises RetrievalError: from documents, from the index, or because no rung has a requested name.
     """
     rungs = ladder(how.plan.search, okapi=how.plan.search.lexical == "okapi", human=judged.rewritten)
     rungs = [rung for rung in rungs if not how.rungs or rung.name in how.rungs]
@@ -75,7 +74,7 @@ async def measure(judged: JudgedSet, how: MeasureOptions, progress: Callable[[st
 async def _subject(
     judged: JudgedSet, how: MeasureOptions, progress: Callable[[str, str], Progress]
 ) -> AsyncIterator[Subject]:
-    """The collection or the action sets to search: of the data folder, or temporary."""
+    """The collection or action sets to search: from the data folder, or temporary."""
     if how.action_sets or how.specs:
         from evaluation.retrieval.operations import operations_of_specs, stored_operations  # takes 0.3 s
 
@@ -110,7 +109,7 @@ async def _ask(
     how: MeasureOptions,
     progress: Callable[[str, str], Progress],
 ) -> dict[str, list[QuestionResult]]:
-    """Rung -> results; the unanswerable questions come last."""
+    """Rung -> results; unanswerable questions come last."""
     kept = None if how.timed else how.cache
     retrievers = {
         rung.name: subject.index.retriever_with(rung.options, okapi=rung.okapi, questions=kept) for rung in rungs

@@ -1,7 +1,7 @@
-"""The quality of a ranking, computed as trec_eval does (Buckley & Voorhees; version 9.0).
+"""How good a ranking is, computed as trec_eval does (Buckley & Voorhees; version 9.0).
 
-A ranking is the list of found ids, best first, without duplicates; gold maps ids to grades (0: judged as not relevant).
-An unjudged id counts as not relevant, a grade of 1 or more as relevant, a negative grade as 0. A question without a
+A ranking lists found ids, best first, without duplicates; gold maps ids to grades (0: judged as not relevant). An
+unjudged id counts as not relevant, a grade of 1 or more as relevant, a negative grade as 0. A question without a
 relevant document scores 0 in every metric, and so does a question with an empty ranking. Both count in a mean.
 """
 
@@ -12,7 +12,7 @@ Gold = Mapping[str, int]
 
 
 def ndcg(ranking: Sequence[str], gold: Gold, k: int) -> float:
-    """Normalised discounted cumulative gain of the first k: the sum of grade / log2(rank + 1), divided by the best sum.
+    """Normalised discounted cumulative gain of the first k: sum of grade / log2(rank + 1), divided by the best sum.
 
     Source: Järvelin & Kekäläinen 2002, with trec_eval's linear gain.
     """
@@ -21,7 +21,7 @@ def ndcg(ranking: Sequence[str], gold: Gold, k: int) -> float:
 
 
 def recall(ranking: Sequence[str], gold: Gold, k: int) -> float:
-    """The share of relevant documents among the first k."""
+    """The share of relevant documents that are among the first k."""
     relevant = _relevant(gold)
     return sum(id in relevant for id in ranking[:k]) / len(relevant) if relevant else 0.0
 
@@ -32,15 +32,15 @@ def hit(ranking: Sequence[str], gold: Gold, k: int) -> float:
 
 
 def reciprocal_rank(ranking: Sequence[str], gold: Gold) -> float:
-    """1 / rank of the first relevant document; 0 without a relevant document. The mean over questions is MRR."""
+    """1 / rank of the first relevant document; 0 without one. Its mean over questions is MRR."""
     relevant = _relevant(gold)
     return next((1 / rank for rank, id in enumerate(ranking, 1) if id in relevant), 0.0)
 
 
 def average_precision(ranking: Sequence[str], gold: Gold) -> float:
-    """The mean precision at the ranks of all relevant documents; a missing document counts 0.
+    """Mean precision at the ranks of all relevant documents; a missing one counts 0.
 
-    The mean over questions is MAP.
+    Its mean over questions is MAP.
     """
     relevant, found, total = _relevant(gold), 0, 0.0
     for rank, id in enumerate(ranking, 1):
@@ -51,15 +51,15 @@ def average_precision(ranking: Sequence[str], gold: Gold) -> float:
 
 
 def context_precision(injected: Sequence[str], gold: Gold) -> float | None:
-    """The share of injected passages from relevant documents; None if no passage was injected."""
+    """The share of injected passages from relevant documents; None if none was injected."""
     relevant = _relevant(gold)
     return sum(id in relevant for id in injected) / len(injected) if injected else None
 
 
 def ranked_context_precision(injected: Sequence[str], gold: Gold) -> float | None:
-    """The mean precision at the ranks of injected passages from relevant documents; 0 without a relevant passage.
+    """Mean precision at the ranks of injected passages from relevant documents; 0 without any.
 
-    Source: RAGAS, "context precision"; a relevant passage near the top counts more. None: no passage was injected.
+    Source: RAGAS, "context precision"; a relevant passage near the top counts more. None: none was injected.
     """
     relevant, found, total = _relevant(gold), 0, 0.0
     for rank, id in enumerate(injected, 1):
@@ -70,15 +70,15 @@ def ranked_context_precision(injected: Sequence[str], gold: Gold) -> float | Non
 
 
 def context_recall(injected: Sequence[str], gold: Gold) -> float:
-    """Share of the relevant documents of which a passage was injected."""
+    """Share of relevant documents with an injected passage."""
     relevant = _relevant(gold)
     return len(relevant & set(injected)) / len(relevant) if relevant else 0.0
 
 
 def scores(ranking: Sequence[str], injected: Sequence[str], gold: Gold) -> dict[str, float | None]:
-    """All metrics of one question, by the names in reports.
+    """All metrics for one question, by their names in reports.
 
-    injected: the document of each injected passage, in order, with duplicates.
+    injected: each injected passage's document, in order, with duplicates.
     """
     return {
         "ndcg@5": ndcg(ranking, gold, 5),

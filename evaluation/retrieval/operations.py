@@ -1,7 +1,7 @@
-"""The operations of action sets answer the judged questions, as in a chat with the sets.
+"""Operations in action sets answer judged questions, as in a chat with these sets.
 
-A judgement names an operation as "METHOD /path", by the name or by the document's operationId; with several sets,
-after the name of the set and a slash. Results name an operation as SET/NAME.
+A judgement names an operation as "METHOD /path", by name or by the document's operationId; with several sets, after the
+set's name and a slash. Results name it SET/NAME.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from retrieval.knowledge import Library, Plan, Progress, SearchOptions, SearchRe
 from retrieval.records.search import ALL, Retrieved, Turn
 from retrieval.search.retriever import Retriever
 
-_RANKED = 20  # operations in the ranking of a question
+_RANKED = 20  # operations in a question's ranking
 
 
 @dataclass(frozen=True, slots=True)
 class OperationSubject(Subject):
-    """The operations of action sets; `judged` has SET/NAME for each judged operation."""
+    """Operations in action sets; `judged` has SET/NAME for each judged one."""
 
     store: ActionStore
     sets: Sequence[str]
@@ -39,7 +39,7 @@ class OperationSubject(Subject):
     async def ask(
         self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None
     ) -> SearchAnswer:
-        """Search for operations. `injected` has the operations that a chat is offered: the operations that read."""
+        """Search for operations. `injected` has those that a chat is offered: the ones that only read."""
         searched = _Searched(_Search(retriever, options), self.index.library, self.index.writing)
         library = ActionLibrary(self.store, searched)
         k = k or options.k
@@ -60,7 +60,7 @@ def _ranked(one: FoundAction) -> RankedDocument:
 
 
 class _Search:
-    """The search of texts by a rung."""
+    """A rung's search for texts."""
 
     def __init__(self, retriever: Retriever, options: SearchOptions) -> None:
         self._retriever = retriever
@@ -75,7 +75,7 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class _Searched:
-    """The documents of an index, with the search of a rung."""
+    """An index's documents, with a rung's search."""
 
     search: Any
     library: Library
@@ -87,7 +87,7 @@ class _Searched:
 
 @asynccontextmanager
 async def stored_operations(judged: JudgedSet, plan: Plan, sets: Sequence[str]) -> AsyncIterator[OperationSubject]:
-    """The action sets of the data folder. Raises RetrievalError, also for a judgement without an operation."""
+    """Action sets in the data folder. Raises RetrievalError, also for a judgement without an operation."""
     with closing(ActionStore(Path(plan.data), plan.catalog_url)) as store:
         known = {name: await asyncio.to_thread(store.operations, name) for name in dict.fromkeys(sets)}
         judged, notes = _with_labels(judged, known)
@@ -101,7 +101,7 @@ async def stored_operations(judged: JudgedSet, plan: Plan, sets: Sequence[str]) 
 async def operations_of_specs(
     judged: JudgedSet, plan: Plan, cache: Path, specs: Sequence[Path], progress: Callable[[str, str], Progress]
 ) -> AsyncIterator[OperationSubject]:
-    """The operations of OpenAPI documents, in temporary action sets. Raises RetrievalError, as `stored_operations`."""
+    """Operations from OpenAPI documents, in temporary action sets. Raises RetrievalError, like `stored_operations`."""
     read = {file.stem: await asyncio.to_thread(_read, file) for file in specs}
     known = {name: one.operations for name, one in read.items()}
     judged, notes = _with_labels(judged, known)

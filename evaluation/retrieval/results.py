@@ -1,4 +1,4 @@
-"""The results of a run: per question, per rung, per set, and over several sets."""
+"""A run's results: per question, per rung, per set, and over several sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -9,19 +9,19 @@ import numpy as np
 from evaluation.retrieval.ladder import Rung
 from evaluation.stats.significance import Difference, difference, mean_difference
 
-VERSION = 1  # of the JSON
-MAIN = "ndcg@10"  # the metric for comparing rungs
+VERSION = 1  # of its JSON
+MAIN = "ndcg@10"  # the metric that compares rungs
 
 Kind = Literal["documents", "operations"]
 
 
 @dataclass(frozen=True, slots=True)
 class RankedDocument:
-    """A document in a ranking, with the score of the document's first passage."""
+    """A document in a ranking, with its first passage's score."""
 
     id: str
     score: float
-    ranks: Mapping[str, int]  # retriever -> rank of the passage
+    ranks: Mapping[str, int]  # retriever -> that passage's rank
     scores: Mapping[str, float]
 
 
@@ -35,7 +35,7 @@ class QuestionResult:
     rewritten: str
     reason: str  # for the rewriting
     found: tuple[RankedDocument, ...]
-    injected: tuple[str, ...]  # the document of each passage, in order
+    injected: tuple[str, ...]  # each passage's document, in order
     expected: Mapping[str, int]
     scores: Mapping[str, float | None]  # empty for an unanswerable question
     ms: float
@@ -44,7 +44,7 @@ class QuestionResult:
 
 @dataclass(frozen=True, slots=True)
 class RungResult:
-    """All questions on one rung. `change` compares nDCG@10 with the rung named by `against`; "" for the first rung."""
+    """All questions on one rung. `change` compares nDCG@10 with rung `against`, which is "" for the first."""
 
     name: str
     label: str
@@ -62,7 +62,7 @@ class RungResult:
         return [outcome for outcome in self.outcomes if not outcome.answerable]
 
     def values(self, metric: str) -> dict[str, float]:
-        """Question -> score, without missing scores (for example precision without injected passages)."""
+        """Question -> score, without missing ones (precision without injected passages, for example)."""
         return {result.id: score for result in self.answerable if (score := result.scores.get(metric)) is not None}
 
     def mean(self, metric: str) -> float | None:
@@ -70,7 +70,7 @@ class RungResult:
         return sum(values.values()) / len(values) if values else None
 
     def ms(self, percent: float) -> float:
-        """A percentile of the milliseconds per question."""
+        """A percentile of milliseconds per question."""
         return float(np.percentile([outcome.ms for outcome in self.outcomes], percent))
 
 
@@ -79,14 +79,14 @@ class SetResult:
     """One set with one embedder, from the lowest rung to the highest."""
 
     name: str
-    origin: str  # corpus.jsonl, docs/, or the name of a collection, of action sets or of OpenAPI documents
+    origin: str  # corpus.jsonl, docs/, or names of a collection, action sets or OpenAPI documents
     embedder: str
     documents: int  # or operations
     chunks: int
     questions: int
     k: int
-    timed: bool  # False: vectors of questions were cached, so times have no meaning
-    load: tuple[float, float]  # of the machine, before and after
+    timed: bool  # False: question vectors were cached, so times mean nothing
+    load: tuple[float, float]  # the machine's, before and after
     notes: tuple[str, ...]
     rungs: tuple[RungResult, ...]
     kind: Kind = "documents"  # searched
@@ -97,7 +97,7 @@ class SetResult:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """One rung over several sets with equal weights; `change` covers the sets with both rungs."""
+    """One rung over several sets with equal weights; `change` covers sets that have both rungs."""
 
     name: str
     label: str
@@ -112,7 +112,7 @@ class Average:
 def rung_results(
     rungs: Sequence[Rung], outcomes: Mapping[str, Sequence[QuestionResult]], *, seed: int
 ) -> tuple[RungResult, ...]:
-    """Compare every rung with the rung before; a reference rung is never the rung before."""
+    """Compare every rung with the one before it, which is never a reference rung."""
     results: list[RungResult] = []
     before: RungResult | None = None
     for rung in rungs:
@@ -125,14 +125,14 @@ def rung_results(
 
 
 def compared(before: RungResult, after: RungResult, metric: str, *, seed: int) -> Difference | None:
-    """The paired difference over the common questions; None if there are none."""
+    """The paired difference over common questions; None if there are none."""
     old, new = before.values(metric), after.values(metric)
     both = [id for id in new if id in old]
     return difference([old[id] for id in both], [new[id] for id in both], seed=seed) if both else None
 
 
 def averages(sets: Sequence[SetResult], *, seed: int) -> list[Average]:
-    """Every rung of any set, in the order of the ladder."""
+    """Every rung in any set, in ladder order."""
     fullest = max(sets, key=lambda one: len(one.rungs))
     found = []
     for rung in fullest.rungs:
@@ -169,9 +169,9 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def as_json(runs: Sequence[Sequence[SetResult]], *, seed: int) -> dict[str, Any]:
-    """A run as plain values: means, times, and the scores of every question for later comparisons.
+    """A run as plain values: means, times, and every question's scores for later comparisons.
 
-    runs: the sets of each embedder.
+    runs: each embedder's sets.
     """
     return {
         "ragway_eval": VERSION,

@@ -1,4 +1,4 @@
-"""What answers the judged questions: the documents of a collection, here, or `operations` of action sets."""
+"""What answers judged questions: documents in a collection, here, or `operations` in action sets."""
 
 import tempfile
 import time
@@ -18,11 +18,11 @@ from retrieval.search.retriever import Retriever
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """The answer of a search to a question."""
+    """What a search answers to a question."""
 
     query: Query
     found: Sequence[RankedDocument]  # deeper than a chat's ranking; each document once
-    injected: Sequence[str]  # as in a chat: the document of each passage, or the operations
+    injected: Sequence[str]  # as in a chat: each passage's document, or operations
     ms: float  # for `injected`
     stages_ms: Mapping[str, float]
 
@@ -37,17 +37,17 @@ class Subject(ABC):
     kind: Kind
     origin: str
     notes: Sequence[str]
-    operations: int  # 0: the subject is documents
+    operations: int  # 0: documents are searched
 
     @abstractmethod
     async def ask(
         self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None
     ) -> SearchAnswer:
-        """Search for a question by the retriever of a rung. k: None takes the setting."""
+        """Search for a question with a rung's retriever. k: None takes the setting."""
 
 
 class DocumentSubject(Subject):
-    """The documents of a collection."""
+    """Documents in a collection."""
 
     __slots__ = ()
 
@@ -58,10 +58,10 @@ class DocumentSubject(Subject):
         start = time.perf_counter()
         injected = await retriever.retrieve(SearchRequest(turns, [self.collection], k=k, view=ALL))
         took_ms = (time.perf_counter() - start) * 1000
-        # All candidates of both retrievers: a ranking too deep and slow for a chat.
+        # All candidates of both retrievers: too deep and slow a ranking for a chat.
         ranked = await retriever.retrieve(SearchRequest(turns, [self.collection], k=2 * options.candidates, view=ALL))
         ids = self.judged.ids
-        best: dict[str, RankedDocument] = {}  # a document has the rank of the first passage
+        best: dict[str, RankedDocument] = {}  # a document has its first passage's rank
         for hit in ranked.hits:
             id = judged_id(hit.passage.source, ids)
             best.setdefault(id, RankedDocument(id, hit.score, dict(hit.ranks), dict(hit.scores)))
@@ -71,7 +71,7 @@ class DocumentSubject(Subject):
 
 @asynccontextmanager
 async def configured_index(plan: Plan) -> AsyncIterator[Index]:
-    """The index of the data folder."""
+    """The data folder's index."""
     index = await Index.open(plan, serving=False)
     try:
         yield index
@@ -81,7 +81,7 @@ async def configured_index(plan: Plan) -> AsyncIterator[Index]:
 
 @asynccontextmanager
 async def temporary_index(plan: Plan, cache: Path) -> AsyncIterator[tuple[Index, Path]]:
-    """An empty index with the data folder. cache: folder of vectors kept between runs."""
+    """An empty index and its data folder. cache: folder for vectors kept between runs."""
     with tempfile.TemporaryDirectory(prefix="ragway-eval-", ignore_cleanup_errors=True) as folder:
         index = await Index.open(scratch_plan(plan, Path(folder)), serving=False, scratch=cache)
         try:
@@ -91,7 +91,7 @@ async def temporary_index(plan: Plan, cache: Path) -> AsyncIterator[tuple[Index,
 
 
 def scratch_plan(plan: Plan, folder: Path) -> Plan:
-    """The plan for a temporary data folder, with the embedded engine and the models of the real data folder."""
+    """A plan for a temporary data folder, with the embedded engine and the real data folder's models."""
     models = Path(plan.data) / "models"
     models.mkdir(parents=True, exist_ok=True)
     (folder / "models").symlink_to(models)

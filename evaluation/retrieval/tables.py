@@ -1,4 +1,4 @@
-"""Results to tables."""
+"""Turns results into tables."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _COLUMNS: Mapping[Kind, Mapping[str, str]] = {
 
 
 def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
-    """A set's ladder: the documents or operations above the table, notes below."""
+    """A set's ladder: documents or operations above, notes below."""
     rows = [
         [
             rung.label,
@@ -37,7 +37,7 @@ def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
 
 
 def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, markdown: bool) -> str:
-    """The ladder over several sets, each set counting the same."""
+    """The ladder over several sets, each with equal weight."""
     rows = [
         [
             average.label if average.sets == len(sets) else f"{average.label} ({average.sets} of {len(sets)} sets)",
@@ -78,7 +78,7 @@ def comparison_table(title: str, rows: Sequence[MetricChange], *, markdown: bool
 
 
 def load_line(sets: Sequence[SetResult]) -> str:
-    """The load of the machine, for readers of the times."""
+    """The machine's load, for those who read times."""
     if not all(result_set.timed for result_set in sets):
         return "no times: the vectors of the questions were kept (--untimed)"
     highest, cores = max(load for result_set in sets for load in result_set.load), os.cpu_count() or 1
@@ -87,7 +87,7 @@ def load_line(sets: Sequence[SetResult]) -> str:
 
 
 def _better_arm(result: SetResult, *, seed: int) -> list[str]:
-    """The gain of fusion over the better retriever, which fusion must not fall below."""
+    """What fusion gains over the better retriever, below which it must not fall."""
     hybrid, arms = result.rung("hybrid"), [arm for name in ("bm25", "dense") if (arm := result.rung(name))]
     if hybrid is None or len(arms) < 2:
         return []
@@ -96,7 +96,7 @@ def _better_arm(result: SetResult, *, seed: int) -> list[str]:
 
 
 def _injected(result: SetResult) -> list[str]:
-    """How often the product injects or offers nothing. Only the top rung makes the decision."""
+    """How often nothing is injected or offered. Only the top rung decides that."""
     top = result.rung("configured")
     if top is None:
         return []

@@ -1,4 +1,4 @@
-"""The results of shadow comparisons: `ragway bench live`.
+"""Results of shadow comparisons: `ragway bench live`.
 
 summary      comparisons -> lift, harm, extra cost and latency, by group
 preferences  a judge says which of two answers is better

@@ -1,7 +1,7 @@
-"""A judge's preferences for shadow comparisons, stored and deleted together with the comparisons.
+"""A judge's preferences for shadow comparisons, stored and deleted with them.
 
-A judgement is written as soon as the judge replies, so no request is repeated. A ceiling covers one command: the
-judgements of earlier commands do not count.
+A judgement is written as soon as the judge replies, so no request is repeated. A ceiling covers one command: earlier
+commands do not count.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ def tasks_of(found: Iterable[Comparison], prompts: JudgePrompts) -> list[JudgeTa
 
 
 def judgements(comparison: Comparison) -> list[Judgement]:
-    """The judgements of a comparison so far. Raises msgspec.ValidationError if a row is not a judgement."""
+    """A comparison's judgements so far. Raises msgspec.ValidationError if a row is not one."""
     return msgspec.convert(comparison.judged, list[Judgement])
 
 
@@ -38,7 +38,7 @@ async def judge_comparisons(runner: JudgeRunner, store: RecordStore, left: Seque
 
 
 def left(found: Sequence[Comparison], every: Sequence[JudgeTask], model: str) -> list[JudgeTask]:
-    """The tasks without a judgement of this judge for the current prompt."""
+    """Tasks that this judge has not judged with the current prompt."""
     return left_of(every, [judgement for comparison in found for judgement in judgements(comparison)], model)
 
 
@@ -62,7 +62,7 @@ class _Nowhere:
 
 
 def _with(content: bytes, said: Judgement) -> bytes:
-    """The comparison with a new judgement, which replaces the same model's earlier judgement of the same task."""
+    """The comparison with a new judgement, which replaces the same model's earlier one for that task."""
     comparison = comparison_from(content)
     others = [
         judgement for judgement in judgements(comparison) if (judgement.key, judgement.model) != (said.key, said.model)

@@ -1,9 +1,9 @@
-"""Shadow comparisons to results, by group: lift and harm as a judge sees both answers, refusals, cost and latency.
+"""From shadow comparisons to results, by group: lift and harm as a judge sees both answers, refusals, cost, latency.
 
 Live questions have no reference, so no rule can check an answer. The verdict comes from a judge's preference between
-the two answers, shown in both orders: the share preferred with passages minus the share preferred raw, from -1 to 1.
-Without a judge there is no verdict. Refusals are found by words and show how often a model answered at all. Comparisons
-with the same first message count once, with the mean: they are one conversation or one question.
+two answers, shown in both orders: the share preferred with passages minus the share preferred raw, from -1 to 1.
+Without a judge, there is no verdict. Refusals are found by words and show how often a model answered at all.
+Comparisons with the same first message count once, with their mean: they are one conversation or one question.
 """
 
 import statistics
@@ -23,35 +23,35 @@ from proxy.observe.shadow.comparison import Comparison, Side
 
 RAG, RAW = "with passages", "raw"
 ALL = ("all", "")
-Name = tuple[str, str]  # of a group: the kind and the value
+Name = tuple[str, str]  # of a group: kind and value
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonGroup:
-    """A group of comparisons and the results. None: no data."""
+    """A group of comparisons with its results. None: no data."""
 
     of: str  # all, sample, collection, key, model
     name: str
     comparisons: int
-    both: int  # with two answers; every later field covers only these comparisons
+    both: int  # with two answers; every later field covers only these
     only_rag: int  # the raw request brought none
-    only_raw: int  # the passages cost the answer
+    only_raw: int  # passages cost the answer
     preference: ScoreComparison | None
-    refusals: ScoreComparison | None  # 1: the answer is a refusal
+    refusals: ScoreComparison | None  # 1: a refusal
     more: Mapping[str, Difference]  # quantity -> extra cost of a chat with passages
-    estimated: int  # of `both`: comparisons with an estimated token count
+    estimated: int  # of `both`: those with estimated token counts
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowReport:
-    """All comparisons of a period."""
+    """All comparisons in a period."""
 
-    groups: Sequence[ComparisonGroup]  # the first group holds all comparisons
+    groups: Sequence[ComparisonGroup]  # the first one holds all comparisons
     judge: str | None
     judged: int  # by this judge, in both orders
-    unreadable: int  # the judge's replies without a preference
-    swayed: int  # pairs where the order changed the preferred answer
-    raw_usd: float  # the cost of the raw requests with a known price
+    unreadable: int  # judge replies without a preference
+    swayed: int  # pairs whose order changed the preference
+    raw_usd: float  # the cost of raw requests with a known price
     judge_usd: float
     unpriced: int
 
@@ -62,7 +62,7 @@ def answered(comparison: Comparison) -> bool:
 
 
 def pair_of(comparison: Comparison) -> tuple[Question, Reply, Reply]:
-    """The judge's material: the question, the reply with passages, the raw reply."""
+    """What the judge gets: the question, the reply with passages, the raw reply."""
     question = Question(comparison.id, [{"role": turn.role, "content": turn.text} for turn in comparison.turns])
     return question, _reply(comparison, RAG, comparison.rag), _reply(comparison, RAW, comparison.raw)
 
@@ -70,7 +70,7 @@ def pair_of(comparison: Comparison) -> tuple[Question, Reply, Reply]:
 def shadow_report(
     found: Sequence[Comparison], said: Sequence[Judgement], judge: str | None, keys: Mapping[str, str], *, seed: int
 ) -> ShadowReport:
-    """said: the judgements of this judge; keys: id -> the name for readers."""
+    """said: this judge's judgements; keys: id -> name for readers."""
     ids = {item.id for item in found if answered(item)}
     pairs = {id: scores for (id, *_), scores in in_both_orders(said).items() if id in ids}
     known = {id: statistics.fmean(scores) for id, scores in pairs.items()}
@@ -108,14 +108,14 @@ def _names(comparison: Comparison, keys: Mapping[str, str]) -> Iterable[Name]:
 
 
 def _distinct(groups: Mapping[Name, Sequence[Comparison]]) -> list[Name]:
-    """The groups in order, without kinds that have a single value."""
+    """Groups in order, without kinds that have a single value."""
     kinds = ("all", "sample", "collection", "key", "model")
     alone = {of for of in ("sample", "model") if sum(name[0] == of for name in groups) == 1}
     return sorted((name for name in groups if name[0] not in alone), key=lambda name: (kinds.index(name[0]), name[1]))
 
 
 def _opening(comparison: Comparison) -> list[dict[str, str]]:
-    """The first message of a user, by which the chats of a conversation are known."""
+    """A user's first message, by which chats in one conversation are known."""
     return [{"role": "user", "content": turn.text} for turn in comparison.turns if turn.role == "user"][:1]
 
 
@@ -152,7 +152,7 @@ def _both(after: Values) -> Pair:
 
 
 def _with_failures(found: Iterable[Comparison], known: Values) -> list[Pair]:
-    """The preferences with failures: a single answer wins; a pair without a judgement is lost, then won."""
+    """Preferences with failures: a single answer wins; a pair without a judgement is lost, then won."""
     readings = []
     for unjudged in (0.0, 1.0):
         after = {}

@@ -15,7 +15,7 @@ _MOST_NAMED = 10
 
 
 def text(report: ShadowReport, *, markdown: bool) -> str:
-    """Lift and harm, then extra cost, then the number of answers."""
+    """Lift and harm, then extra cost, then how many answers."""
     whole = report.groups[0]
     costs_below = _costs_below(report, whole)
     tables = [
@@ -41,7 +41,7 @@ def text(report: ShadowReport, *, markdown: bool) -> str:
 
 
 def comparison_text(comparison: Comparison, key: str) -> str:
-    """One comparison: the question and both answers."""
+    """One comparison: question and both answers."""
     asked = [f"{turn.role}: {turn.text}" for turn in comparison.turns]
     said = [f"{row['model']}, order {row['order']}: {row['score']} ({row['reason']})" for row in comparison.judged]
     parts = "\n\n".join(

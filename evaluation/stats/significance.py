@@ -1,8 +1,8 @@
 """Differences between two runs over the same questions, with 95 % intervals.
 
-`of_few` is the interval of one set of questions, and `mean_difference` of the mean over several sets. An interval that
-contains 0 shows no difference. The paired bootstrap (Efron & Tibshirani 1993; Sakai 2006) is too narrow for few
-questions and for rare changes: `benchmarks/verdicts/intervals.py` measures both.
+`of_few` gives an interval for one set of questions, `mean_difference` for the mean over several sets. If it contains 0,
+it shows no difference. The paired bootstrap (Efron & Tibshirani 1993; Sakai 2006) is too narrow for few questions and
+for rare changes: `benchmarks/verdicts/intervals.py` measures both.
 """
 
 import bisect
@@ -14,32 +14,32 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-# Fewer questions get no interval. Suppose that one question of twenty changes much more than the others: 30 questions
-# include no such question in 21 runs of 100, 72 questions in 2.5 (0.95 ** 72).
+# Fewer questions get no interval. Suppose that one question in twenty changes much more than others: 30 questions
+# include none of these in 21 runs of 100, 72 questions in 2.5 (0.95 ** 72).
 FEWEST = 72
 # A case of one question in fifty is missing from 72 questions in 23 runs of 100, from 183 in 2.5. So an interval over
-# fewer questions allows for such a case, with the largest change, where the sample has no large change of that side.
+# fewer questions allows for such a case, with the largest change, if the sample has no large change on that side.
 _RARE, RARE_ENOUGH = 0.02, 183
-_GAP = 3  # ranks between the largest change and the change that estimates the reach of a long tail
+_GAP = 3  # ranks from the largest change to the one that estimates how far a long tail reaches
 _RESAMPLES = 10_000
 _TAIL = 0.025  # on each side of an interval
 _Z_TAIL, _Z_POWER, _Z_BOTH = (NormalDist().inv_cdf(share) for share in (1 - _TAIL, 0.8, 0.9))
-# The quantile 0.975 of the share of half a question among n is this / (n + 1) (chi-squared, 1 degree of freedom).
+# Among n, half a question's share has its quantile 0.975 at this / (n + 1) (chi-squared, 1 degree of freedom).
 _HALF_QUESTION = NormalDist().inv_cdf(1 - _TAIL / 2) ** 2 / 2
-_ALIKE = 1e-9  # of the largest change: the rounding error between equal changes
+_ALIKE = 1e-9  # of the largest change: rounding error between equal changes
 _AT_ONCE = 2_000_000  # numbers drawn at a time: 16 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The mean of the paired differences (second run minus first run) and the 95 % interval of the mean."""
+    """The mean of paired differences (second run minus first) and its 95 % interval."""
 
     mean: float
-    low: float  # -inf: the questions are too few to rule out any value
+    low: float  # -inf: too few questions to rule out any value
     high: float
     questions: int
-    bounds: bool = False  # in place of an interval: the ends hold the mean in 95 to 100 of 100 runs
-    few: bool = False  # the reason for bounds: too few questions; else all changes are alike
+    bounds: bool = False  # instead of an interval: the ends hold the mean in 95 to 100 of 100 runs
+    few: bool = False  # why bounds: too few questions; else all changes are alike
 
     @property
     def certain(self) -> bool:
@@ -48,7 +48,7 @@ class Difference:
 
 
 def interval(change: Difference, form: str = "+z.3f") -> str:
-    """For example 0.1 [-0.05, 0.25]; for bounds, the reason and the bounds, unless the bounds are infinite."""
+    """For example 0.1 [-0.05, 0.25]; for bounds, why, and the bounds unless they are infinite."""
     if not change.bounds:
         return f"{change.mean:{form}} [{change.low:{form}}, {change.high:{form}}]"
     reason = "too few to say" if change.few else "all alike"
@@ -57,15 +57,15 @@ def interval(change: Difference, form: str = "+z.3f") -> str:
 
 
 def difference(before: Sequence[float], after: Sequence[float], *, seed: int) -> Difference:
-    """The paired difference after - before, between -1 and 1; item i of both belongs to question i."""
+    """The paired difference after - before, between -1 and 1; item i in both belongs to question i."""
     return of_few([new - old for old, new in zip(before, after, strict=True)], seed=seed)
 
 
 def mean_difference(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], *, seed: int) -> Difference:
-    """The mean of the paired differences over several sets, each with the same weight, whatever its size.
+    """The mean of paired differences over several sets, each with the same weight, whatever its size.
 
-    Each half of the interval is the root of the sum of the squares of the sets' halves: the questions of different sets
-    are drawn independently. Bounds, if a set has bounds. Raises ValueError for a set without questions.
+    Each half of the interval is the root of the summed squares of the sets' halves: different sets are drawn
+    independently. Bounds, if a set has bounds. Raises ValueError for a set without questions.
     """
     if not pairs:
         raise ValueError("a difference needs at least one question in each set")
@@ -84,23 +84,23 @@ def mean_difference(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], *,
 
 
 def of_few(changes: Sequence[float], *, seed: int, most: float | None = 1.0, resamples: int = _RESAMPLES) -> Difference:
-    """The mean of paired differences, with an interval that keeps the stated cover, or with bounds.
+    """The mean of paired differences, with an interval that keeps its stated cover, or with bounds.
 
-    most: the largest possible change of a question (1 for scores); None: no limit (times, tokens).
+    most: how much a question can change (1 for scores); None: no limit (times, tokens).
 
-    The Bayesian bootstrap (Rubin 1981) weighs the questions at random. Each end of the interval adds one imagined
-    question for changes that the sample does not show.
+    The Bayesian bootstrap (Rubin 1981) weighs questions at random. Each end of the interval adds one imagined question,
+    for changes that the sample does not show.
 
     Interval, from FEWEST questions on: the imagined change lies as far above the largest change as the fourth largest
-    change lies below (for the lower end the same with the smallest changes): a long tail reaches beyond the sample
-    (after Robson & Whitlock 1964). With `most`, both imagined changes are equally far from the mean, because a score
-    that can gain can also lose; at most `most`; and have the weight of half a question, so that right and wrong answers
-    get the interval of Jeffreys (Brown, Cai & DasGupta 2001). Below RARE_ENOUGH questions, each end also allows for a
-    case of one in fifty that changes by `most`, unless a question of the sample changes by half of `most` to that side.
+    lies below it (for the lower end, the same with the smallest ones): a long tail reaches beyond the sample (after
+    Robson & Whitlock 1964). With `most`, both imagined changes are equally far from the mean, because a score that can
+    gain can also lose; they are at most `most`, and weigh half a question, so that right and wrong answers get
+    Jeffreys' interval (Brown, Cai & DasGupta 2001). Below RARE_ENOUGH questions, each end also allows for a case of one
+    in fifty that changes by `most`, unless a question in the sample changes by half of `most` to that side.
 
     Bounds, for fewer questions or equal changes: the imagined question gains or loses `most` (Gaffke 2005;
-    Learned-Miller & Thomas 2020). So the bounds do not rule out the effect of a rare large change, and for right and
-    wrong answers equal the interval of Clopper & Pearson. Without `most` the bounds are infinite.
+    Learned-Miller & Thomas 2020). So they do not rule out a rare large change, and for right and wrong answers they
+    equal Clopper & Pearson's interval. Without `most`, they are infinite.
 
     Raises ValueError without any question.
     """
@@ -133,7 +133,7 @@ def of_few(changes: Sequence[float], *, seed: int, most: float | None = 1.0, res
 
 
 def _reach_of(values: NDArray[np.float64], most: float | None) -> tuple[float, float] | None:
-    """The imagined changes of an interval, for the lower and the upper end; None if the sample allows bounds only."""
+    """An interval's imagined changes, for its lower and upper end; None if the sample allows only bounds."""
     rising = np.sort(values)
     lowest, highest = float(rising[0]), float(rising[-1])
     if len(values) < FEWEST or highest - lowest <= _ALIKE * max(abs(lowest), abs(highest)):
@@ -147,21 +147,21 @@ def _reach_of(values: NDArray[np.float64], most: float | None) -> tuple[float, f
 
 
 def detectable(changes: Sequence[float], *, beyond: float = 0.0) -> float:
-    """The smallest true mean that a sample of this size and spread shows to lie above `beyond`; at most 1.
+    """The smallest true mean that a sample with this size and spread shows to lie above `beyond`; at most 1.
 
     Power 80 % (Cohen 1988): four runs of five. changes: between -1 and 1.
     """
     size = 0.0
-    for _ in range(20):  # a larger mean lies further from the imagined question, which lost everything
+    for _ in range(20):  # a larger mean is further from the imagined question, which lost everything
         size = min(1.0, beyond + _half(changes, len(changes), _Z_POWER, most=1 + size))
     return size
 
 
 def needed(changes: Sequence[float], *, margin: float) -> int:
-    """The number of questions, at this spread, that show the side of the margin in four runs of five.
+    """How many questions, with this spread, show the side of the margin in four runs of five.
 
-    For a mean within twice the margin: the number that separates a true mean of 0, or of twice the margin, from the
-    margin; no number separates the margin from itself. changes: between -1 and 1.
+    For a mean within twice the margin: how many separate a true mean of 0, or of twice the margin, from it; no number
+    separates the margin from itself. changes: between -1 and 1.
     """
     mean = abs(math.fsum(changes)) / len(changes)
     distance = max(margin, mean - margin)
@@ -176,11 +176,10 @@ def needed(changes: Sequence[float], *, margin: float) -> int:
 
 
 def _half(changes: Sequence[float], n: int, deviations: float, most: float) -> float:
-    """Half the width of `of_few` over n questions with the spread of `changes`, plus `deviations` standard errors.
+    """Half the width of `of_few` over n questions that spread like `changes`, plus `deviations` standard errors.
 
-    most: the distance of the imagined change from the mean, for bounds. The parts of the spread and of the imagined
-    question add up like the sides of a right angle: within a tenth of `of_few`, for n from 15 to 150 and standard
-    deviations from 0.01 to 0.6.
+    most: how far the imagined change is from the mean, for bounds. Spread and imagined question add up like the sides
+    of a right angle: within a tenth of `of_few`, for n from 15 to 150 and standard deviations from 0.01 to 0.6.
     """
     error = float(np.std(changes, ddof=1)) / math.sqrt(n) if len(changes) > 1 else 0.0
     imagined = most * (1 - _TAIL ** (1 / n))
@@ -193,7 +192,7 @@ def _half(changes: Sequence[float], n: int, deviations: float, most: float) -> f
 
 
 def _distance(changes: Sequence[float]) -> float:
-    """The distance of the imagined change of an interval from the mean of these changes."""
+    """How far an interval's imagined change is from the mean of these changes."""
     rising, mean = sorted(changes), math.fsum(changes) / len(changes)
     gap = min(_GAP, len(rising) - 1)
     return max(2 * rising[-1] - rising[-1 - gap] - mean, mean - 2 * rising[0] + rising[gap])

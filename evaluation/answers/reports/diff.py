@@ -1,4 +1,4 @@
-"""Compare two runs question by question: the same variants before and after a change."""
+"""Compares two runs question by question: the same variants before and after a change."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
@@ -22,13 +22,13 @@ _TURNS: Mapping[str, Sequence[tuple[bool | None, bool | None]]] = {
     "an answer before, none or a failure after": [(True, None), (False, None)],
     "none or a failure before, an answer after": [(None, True), (None, False)],
 }  # fmt: skip
-_SAYS_NOTHING = ("id", "object")  # members of a collection's row without information
+_SAYS_NOTHING = ("id", "object")  # members of a collection's row that say nothing
 _COMPARED_OF_MANIFEST = ("questions_file", "base_url", "repeats", "seed", "left_out", "gateway")
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedOutcome:
-    """A question with a changed result. None: no answer, or a failure."""
+    """A question whose result changed. None: no answer, or a failure."""
 
     id: str
     asked: str
@@ -38,33 +38,33 @@ class ChangedOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """One variant in both runs, over the common questions."""
+    """One variant in both runs, over common questions."""
 
     variant: str
-    main: ScoreComparison | None  # of the score that decides verdicts
+    main: ScoreComparison | None  # for the score that decides verdicts
     scores: Mapping[str, ScoreComparison]
     more: Mapping[str, Difference]
-    score: str  # the score that separates right (above one half) from wrong; ""
+    score: str  # tells right (above one half) from wrong; ""
     turned: Mapping[str, tuple[ChangedOutcome, ...]]  # kind of change -> questions
 
 
 @dataclass(frozen=True, slots=True)
 class Diffs:
-    """All variants of two runs. only_*: names and ids missing in the other run."""
+    """All variants in two runs. only_*: names and ids missing in the other one."""
 
     before: str
     after: str
     variants: tuple[Diff, ...]
-    settings: tuple[str, ...]  # the differences in the settings
-    failures: tuple[str, ...]  # of each run, in words
+    settings: tuple[str, ...]  # how settings differ
+    failures: tuple[str, ...]  # each run's, in words
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     changed_questions: tuple[str, ...]  # same id, other row: left out
-    judges: tuple[str, ...]  # before and after, if different: judged scores are left out
+    judges: tuple[str, ...]  # before and after, if they differ: judged scores are left out
 
 
 def diff(before: Measured, after: Measured) -> Diffs:
-    """The changes between two runs. Variants match by name, questions by the whole row."""
+    """Changes between two runs. Variants match by name, questions by their whole row."""
     same = {id for id, question in after.questions.items() if before.questions.get(id) == question}
     judges = [_judge(run) for run in (before, after)]
     common = [variant.name for variant in after.manifest.variants if variant.name in before.values]
@@ -82,12 +82,12 @@ def diff(before: Measured, after: Measured) -> Diffs:
 
 
 def as_json(found: Diffs) -> dict[str, Any]:
-    """The differences as plain values."""
+    """Differences as plain values."""
     return {"ragway_bench_diff": 1, **asdict(found)}
 
 
 def text(found: Diffs, *, markdown: bool = False) -> str:
-    """The changes as tables and lists for a terminal."""
+    """Changes as tables and lists, for a terminal."""
     columns = COMPARED[:6]
     rows = [
         [f"{variant.variant}: {each.score}", each.word, *(cell(each) for _, cell in columns)]
@@ -155,7 +155,7 @@ def _diff(name: str, before: Measured, after: Measured, same: set[str]) -> Diff:
 
 
 def _changes(old: Values, new: Values, after: Measured, same: Set[str]) -> dict[str, tuple[ChangedOutcome, ...]]:
-    """Right to wrong, back, and to and from failures, in the order of the questions."""
+    """Right to wrong, back, and to and from failures, in question order."""
     found: dict[str, list[ChangedOutcome]] = {name: [] for name in _TURNS}
     for id in (id for id in after.questions if id in same):
         states = tuple(None if value is None else value > _HALF for value in (old.get(id), new.get(id)))
@@ -166,7 +166,7 @@ def _changes(old: Values, new: Values, after: Measured, same: Set[str]) -> dict[
 
 
 def _settings(before: Measured, after: Measured) -> tuple[str, ...]:
-    """The differences between the manifests, without ids and times."""
+    """How manifests differ, without ids and times."""
     old, new = (
         _flat("", {name: value for name, value in asdict(run.manifest).items() if name in _COMPARED_OF_MANIFEST})
         for run in (before, after)
@@ -179,7 +179,7 @@ def _settings(before: Measured, after: Measured) -> tuple[str, ...]:
 
 
 def _flat(name: str, value: Any) -> dict[str, str]:
-    """Nested values by dotted names; rows of a list by id."""
+    """Nested values by dotted names; list rows by id."""
     if isinstance(value, list):
         value = {str(row.get("id", at)) if isinstance(row, dict) else str(at): row for at, row in enumerate(value)}
     if not isinstance(value, dict):
@@ -198,7 +198,7 @@ def _failures(when: str, run: Measured) -> list[str]:
 
 
 def _judge(run: Measured) -> str:
-    """The model whose judgements count. Scores of two judges cannot be compared."""
+    """The model whose judgements count. Two judges' scores cannot be compared."""
     return run.judges[-1] if run.judges else ""
 
 
@@ -208,7 +208,7 @@ def _missing(measured: Measured, other: Measured) -> tuple[str, ...]:
 
 
 def _turned(diff: Diff) -> list[str]:
-    """The questions with a changed result, one per line."""
+    """Questions whose result changed, one per line."""
     lines = []
     for name, rows in diff.turned.items():
         lines.append(f"{diff.variant}: {name} ({len(rows)}, {diff.score}):")
@@ -226,7 +226,7 @@ def _short(text: str) -> str:
 
 
 def _questions(diff: Diff) -> list[str]:
-    """The helped and harmed questions, the largest change first."""
+    """Helped and harmed questions, largest change first."""
     if diff.main is None:
         return []
     named = [("harmed", diff.main.harmed), ("helped", diff.main.helped)]

@@ -1,7 +1,7 @@
-"""Write a report to report.json, report.md and report.html: one page without scripts and without network access.
+"""Writes a report to report.json, report.md and report.html, one page without scripts and network access.
 
-Answers and passages are untrusted text: the page escapes all text, the page's policy forbids scripts and downloads, and
-Markdown quotes text in fences that the text cannot close.
+Answers and passages are untrusted text: the page escapes everything, its policy forbids scripts and downloads, and
+Markdown quotes texts in fences that they cannot close.
 """
 
 import re
@@ -36,7 +36,7 @@ def write(report: BenchReport, shown: ReportView, folder: Path) -> list[Path]:
 
 
 def summary(report: BenchReport, shown: ReportView) -> list[str]:
-    """The failures, then one or two lines per verdict, for a terminal."""
+    """Failures, then one or two lines per verdict, for a terminal."""
     lines = failures(report) + [
         line
         for verdict in shown.verdicts
@@ -51,7 +51,7 @@ def summary(report: BenchReport, shown: ReportView) -> list[str]:
 
 
 def page(report: BenchReport, shown: ReportView) -> str:
-    """The page."""
+    """One whole page."""
     from jinja2 import Environment
 
     text = Path(__file__).with_name("page.html").read_text("utf-8")
@@ -109,6 +109,6 @@ def _line(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Text in a fence longer than any fence in the text."""
+    """Text in a fence longer than any fence inside."""
     fence = "`" * max(3, 1 + max((len(ticks) for ticks in _FENCE.findall(text)), default=0))
     return f"{fence}text\n{text.strip()}\n{fence}"

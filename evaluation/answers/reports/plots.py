@@ -1,4 +1,4 @@
-"""The figures of a report as positions in percent of the width or height; page.html draws them in its own colours."""
+"""A report's figures, as positions in percent of width or height; page.html draws them in its own colours."""
 
 import math
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ Tone = Literal["good", "bad", "flat", "unsure"]
 _TONES: dict[Word, Tone] = {
     "better": "good", "worse": "bad", "no better": "flat", "undecided": "unsure", "depends": "unsure",
 }  # fmt: skip
-_MOST_ROWS = 30  # of a plot
-_MOST_OF_EACH = 4  # verdicts with a plot; the tables show all verdicts
-_MARGIN = 1.08  # of the longest interval, so that no mark lies on the edge
+_MOST_ROWS = 30  # in a plot
+_MOST_OF_EACH = 4  # verdicts with a plot; tables show them all
+_MARGIN = 1.08  # of the longest interval, so that no mark is on the edge
 _MOST_TICKS = 5
-_LEAST_HEIGHT = 1.5  # of a bar: unchanged questions are seen, too
+_LEAST_HEIGHT = 1.5  # of a bar: unchanged questions show, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Plot:
 
 
 def plots_of(report: BenchReport) -> list[Plot]:
-    """All figures of a report."""
+    """All figures in a report."""
     mains = [(row.title, row.main) for row in report.leading if row.main]
     beside = [(row.title, row.main) for row in report.beside if row.main]
     tags = [(f"By tag: {row.variant}", list(row.tags.items())) for row in report.leading[:_MOST_OF_EACH]]
@@ -79,7 +79,7 @@ def plots_of(report: BenchReport) -> list[Plot]:
 
 
 def _differences(caption: str, comparisons: Sequence[tuple[str, ScoreComparison]]) -> Plot:
-    """Means with their intervals, and 0 in the middle."""
+    """Means with their intervals, 0 in the middle."""
     changes = [(label, each.change, _TONES[each.word]) for label, each in comparisons]
     edge = max(0.1, *(abs(end) for _, change, _ in changes for end in (change.low, change.high)))
     rows = [
@@ -90,13 +90,13 @@ def _differences(caption: str, comparisons: Sequence[tuple[str, ScoreComparison]
 
 
 def _times(caption: str, times: Sequence[tuple[str, float, float]]) -> Plot:
-    """Label, median and 95th percentile in ms: a dot at the median and a line to the percentile."""
+    """Label, median and 95th percentile in ms: a dot for the median and a line to the percentile."""
     rows = [Row(label, f"{p50:,.0f} / {p95:,.0f}", "flat", p50, p50, p95) for label, p50, p95 in times]
     return _over_axis(caption, "ms", rows, 0, max(p95 for *_, p95 in times) or 1)
 
 
 def _over_axis(caption: str, axis: str, rows: Sequence[Row], low: float, high: float) -> Plot:
-    """Rows in units of the axis -> in percent, with ticks."""
+    """Rows in axis units -> in percent, with ticks."""
     low, high = low * _MARGIN, high * _MARGIN
 
     def at(value: float) -> float:
@@ -110,7 +110,7 @@ def _over_axis(caption: str, axis: str, rows: Sequence[Row], low: float, high: f
 
 
 def _changes(caption: str, comparison: ScoreComparison) -> Plot:
-    """Every question's difference, from the worst to the best."""
+    """Every question's difference, from worst to best."""
     bars, seen, total = [], 0, len(comparison.changes)
     for change, questions in groupby(sorted(round(value, 3) for value in comparison.changes.values())):
         count = len(list(questions))

@@ -1,6 +1,6 @@
-"""A run's folder to a report: verdicts, scores, costs and harmed questions, as plain values for every output form.
+"""Turns a run's folder into a report: verdicts, scores, costs and harmed questions, as plain values for every output.
 
-The report is computed from the requests and replies in the folder, each time.
+It is computed each time, from requests and replies in the folder.
 """
 
 import itertools
@@ -36,38 +36,38 @@ from evaluation.answers.scoring.scored_replies import (
 from evaluation.answers.scoring.verdict import Pair, ScoreComparison, Values, by_tag, compared, grouped
 from evaluation.stats.significance import Difference
 
-VERSION = 1  # of the JSON
-MAIN = ("score", "correctness", "preference")  # the first of these scores that both variants have decides the verdict
+VERSION = 1  # of its JSON
+MAIN = ("score", "correctness", "preference")  # the first of these that both variants have decides the verdict
 RULES = ("score", "exact", "normalised", "f1", "reference", "numbers", "must", "must_not", "facts", "refusal")
-RIGHT = 0.5  # a score above is a right answer
+RIGHT = 0.5  # an answer with a higher score is right
 FOUND = ("context_precision", "context_recall", "ndcg", "cited", "cited_gold")
 
 
 @dataclass(frozen=True, slots=True)
 class VariantReport:
-    """The results of one variant."""
+    """One variant's results."""
 
     variant: Variant
     replies: int  # with an answer, complete or not
-    asked: int  # number of planned requests
+    asked: int  # planned requests
     missing: int  # planned requests without a reply
     faults: Mapping[Fault, int]  # failure -> count
-    faulty: Sequence[str]  # questions with a failure
+    faulty: Sequence[str]  # questions that have one
     failures: Mapping[str, int]  # error -> how often
-    declined: int  # answers that refuse to answer in words
-    acted: int  # answers with calls of operations
+    declined: int  # answers that refuse in words
+    acted: int  # answers that called operations
     acting: Mapping[str, int]  # operation -> how often
-    thoughtful: int  # answers with thoughts, which no score reads
-    repeated: Sequence[str]  # questions with a right answer that repeats a passage
-    denied: Sequence[str]  # questions with a right answer that has a word of denial before a fact
+    thoughtful: int  # answers with thoughts, which scores ignore
+    repeated: Sequence[str]  # questions whose right answer repeats a passage
+    denied: Sequence[str]  # questions whose right answer has a word of denial before a fact
     statuses: Mapping[str, int]  # x-rag-status -> how often
-    scores: Mapping[str, float]  # means over the questions, without failures and without missing scores
+    scores: Mapping[str, float]  # means over questions, without failures and missing scores
     costs: Costs
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One variant compared with another. `main` None: no question has a score in both variants."""
+    """One variant compared with another. `main` None: no question has a score in both."""
 
     variant: str
     against: str
@@ -75,8 +75,8 @@ class Verdict:
     main: ScoreComparison | None
     scores: Mapping[str, ScoreComparison]
     tags: Mapping[str, ScoreComparison]  # of `main`
-    origins: Mapping[str, ScoreComparison]  # of `main`, over drafted and over written questions; {} for a single kind
-    more: Mapping[str, Difference]  # quantity -> extra cost of a question
+    origins: Mapping[str, ScoreComparison]  # of `main`, over drafted and over written questions; {} for one kind
+    more: Mapping[str, Difference]  # quantity -> extra cost per question
 
     @property
     def title(self) -> str:
@@ -85,20 +85,20 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The scores of a run."""
+    """A run's scores."""
 
     manifest: RunManifest
     questions: Mapping[str, Question]
     scored: Sequence[ScoredReply]
     values: Mapping[str, Mapping[str, Values]]  # variant -> score -> question -> mean, including judged scores
-    wrong: Mapping[str, Mapping[str, Values]]  # the same with failures counted as wrong, but for preferences
-    judges: Sequence[str]  # models with judgements in the folder; only the last model's judgements count
-    groups: Mapping[str, str]  # question -> the first question of the group
+    wrong: Mapping[str, Mapping[str, Values]]  # the same with failures counted as wrong, except preferences
+    judges: Sequence[str]  # models that judged; only the last one's judgements count
+    groups: Mapping[str, str]  # question -> the first one in its group
     faults: Mapping[str, Mapping[Fault, int]]  # variant -> failure -> count
-    missing: int  # (question, variant, repeat) without a reply: a verdict needs a reply to every request
+    missing: int  # (question, variant, repeat) without a reply: a verdict needs all of them
 
     def answers(self, question: str, variant: str) -> list[ScoredReply]:
-        """The answers of a variant to a question, by repeat."""
+        """A variant's answers to a question, by repeat."""
         found = [
             answer for answer in self.scored if (answer.reply.question, answer.reply.variant) == (question, variant)
         ]
@@ -107,12 +107,12 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport(Measured):
-    """All of a run."""
+    """Everything about a run."""
 
     variants: Sequence[VariantReport]
-    # compared with the same model raw; without a raw variant, compared with the first variant
+    # compared with the same model raw; without a raw variant, with the first one
     leading: Sequence[Verdict]
-    beside: Sequence[Verdict]  # compared with other models raw: only the main score and the costs
+    beside: Sequence[Verdict]  # compared with other models raw: only main score and costs
     judge: JudgeReport | None
     unasked: int  # (question, variant, repeat) without an answer or a lasting refusal
 
@@ -134,10 +134,10 @@ def measured(
     *,
     judge: str | None = None,
 ) -> Measured:
-    """The scores of a run, complete or not.
+    """A run's scores, complete or not.
 
-    attempts: of judges. judge: the model whose judgements count (default: the latest judge). Raises BenchError: the
-    named judge has no judgement.
+    attempts: by judges. judge: the model whose judgements count (default: the latest). Raises BenchError: it has judged
+    nothing.
     """
     known = {question.id: question for question in questions}
     models = judges(attempts)
@@ -176,7 +176,7 @@ def report(
     *,
     judge: str | None = None,
 ) -> BenchReport:
-    """The report of a run. Arguments and errors: see `measured`."""
+    """A run's report. Arguments and errors: see `measured`."""
     of = measured(manifest, questions, replies, attempts, judge=judge)
     own, others = baselines(manifest.variants).items(), across(manifest.variants)
     leading, beside = (own, others) if own else (others, ())
@@ -196,7 +196,7 @@ def report(
 
 
 def as_json(result: BenchReport) -> dict[str, Any]:
-    """The report as plain values, with every question's means, without the texts (which the folder has)."""
+    """The report as plain values, with every question's means, but without texts (which the folder has)."""
     return {
         "ragway_bench_report": VERSION,
         "run": asdict(result.manifest),
@@ -233,7 +233,7 @@ def sentence_of(of: Measured, verdict: Verdict) -> str:
 
 
 def _missing(variant: str, manifest: RunManifest, questions: Iterable[str], replies: Iterable[Reply]) -> int:
-    """The number of a variant's planned requests without a reply."""
+    """How many of a variant's planned requests have no reply."""
     there = {(reply.question, reply.repeat) for reply in replies if reply.variant == variant}
     return len(set(itertools.product(questions, range(manifest.repeats))) - there)
 
@@ -277,14 +277,14 @@ def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> Varian
 
 
 def _texts(reply: Reply) -> list[str]:
-    """The texts of the passages that the model saw."""
+    """Texts of passages that the model saw."""
     return [passage.text for passage in reply.rag.passages or ()]
 
 
 def _verdict(
     variant: str, against: str, of: Measured, preferences: Callable[[str, str], list[Pair]], *, own: bool, parts: bool
 ) -> Verdict:
-    """parts: whether every score, tag and origin has a verdict, too. preferences: with failures counted."""
+    """parts: whether every score, tag and origin gets a verdict, too. preferences: with failures counted."""
     rows = {
         name: [(answer.reply.question, answer.costs) for answer in of.scored if answer.reply.variant == name]
         for name in (against, variant)
@@ -294,8 +294,8 @@ def _verdict(
         return Verdict(variant, against, own, None, {}, {}, {}, more)
     before, after = dict(of.values[against]), dict(of.values[variant])
     if not own:
-        after.pop("preference", None)  # judged against the raw variant of the variant's own model
-    if preferred := after.get("preference"):  # judged of the pair: the other side of the same judgement
+        after.pop("preference", None)  # judged against raw answers of its own model
+    if preferred := after.get("preference"):  # judged as a pair: the other side of one judgement
         before["preference"] = {question: 1 - score for question, score in preferred.items()}
 
     known = [score for score in (*RULES, *JUDGED) if set(before.get(score, ())) & set(after.get(score, ()))]
@@ -327,7 +327,7 @@ def _verdict(
 
 
 def _parts(questions: Mapping[str, Question]) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
-    """Question -> tags, and question -> origin (drafted or written) if the run has both origins."""
+    """Question -> tags, and question -> origin (drafted or written) if the run has both."""
     mixed = are_mixed(questions.values())
     origins = {id: ["written" if one.drafted is None else "drafted"] for id, one in questions.items()} if mixed else {}
     return {id: one.tags for id, one in questions.items()}, origins

@@ -1,4 +1,4 @@
-"""A report to the sentences, cards and tables that a reader sees, the same for HTML and Markdown."""
+"""Turns a report into sentences, cards and tables that readers see, the same for HTML and Markdown."""
 
 import time
 from collections import Counter
@@ -30,7 +30,7 @@ MOST_HELPED = 10
 _MOST_GROUPS = 5  # groups named in a note
 _MOST_ERROR_CHARS = 160
 _WITHOUT_PASSAGES = ("empty", "skipped")
-_MOST_SWAYED = 0.25  # share of the pairs
+_MOST_SWAYED = 0.25  # share of pairs
 _MOST_FAULTY = 20  # questions named in a table
 _TITLES = {
     "better": ("it helps", "better"), "worse": ("it makes answers worse", "worse"),
@@ -73,13 +73,13 @@ class ShownAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ChangedQuestion:
-    """A question with a changed result. passages None: not known."""
+    """A question whose result changed. passages None: not known."""
 
     id: str
     change: str
     asked: str
     tags: str
-    known: Sequence[tuple[str, str]]  # the known facts about the right answer
+    known: Sequence[tuple[str, str]]  # what is known about the right answer
     said: Sequence[ShownAnswer]
     passages: Sequence[Any] | None
     sources: str
@@ -92,7 +92,7 @@ class VerdictCard:
     title: str
     css: str
     sentence: str
-    judged: Sequence[str]  # of the judge, which somebody paid for, a line for each kind
+    judged: Sequence[str]  # by the judge, which somebody paid for, a line per kind
     price: str
     main: ScoreComparison | None = None
     counts: str = ""
@@ -108,7 +108,7 @@ class ReportView:
     about: str
     notes: Sequence[str]
     verdicts: Sequence[VerdictCard]
-    beside: Table  # verdicts beside other models
+    beside: Table  # verdicts against other models
     tables: Sequence[Table]
     reading: str = _READING
 
@@ -150,7 +150,7 @@ def view(report: BenchReport) -> ReportView:
 
 
 def failures(report: BenchReport) -> list[str]:
-    """The failures of each variant, which a reader must see before any verdict."""
+    """Each variant's failures, which readers must see before any verdict."""
     lines = [leaked] if (leaked := about_leaks(report.manifest.leaked, len(report.questions))) else []
     if report.unasked > 0:
         lines.append(
@@ -220,7 +220,7 @@ def _notes(report: BenchReport) -> list[str]:
 
 
 def _one_question(report: BenchReport) -> str:
-    """A note about the groups of questions; "" without groups."""
+    """A note about groups of questions; "" without any."""
     forms = Counter(report.groups.values())
     many = [f"{id} ({times})" for id, times in forms.most_common(_MOST_GROUPS) if times > 1]
     if not many:
@@ -256,7 +256,7 @@ def _card(report: BenchReport, verdict: Verdict) -> VerdictCard:
 
 
 def _judged(report: BenchReport, verdict: Verdict) -> list[str]:
-    """The judged scores of a verdict, except for the score that decides, a line each."""
+    """A verdict's judged scores, except the one that decides, a line each."""
     judge = report.judges[-1] if report.judges else ""
     return [
         f"{judge} judges {kind}: {one.before:.3f} before, {one.after:.3f} after, {interval(one.change)} over "
@@ -267,7 +267,7 @@ def _judged(report: BenchReport, verdict: Verdict) -> list[str]:
 
 
 def _estimated(report: BenchReport, verdict: Verdict) -> bool:
-    """Whether the tokens of an answer are an estimate."""
+    """Whether any answer's tokens are an estimate."""
     variants = (verdict.variant, verdict.against)
     return any(
         reply.variant in variants and reply.usage is not None and reply.usage.estimated
@@ -303,7 +303,7 @@ def _named(score: str) -> str:
 
 
 def _price(verdict: Verdict) -> str:
-    """The extra cost of a question, in one line."""
+    """The extra cost per question, in one line."""
     units = {
         "first_ms": "ms to the first token", "total_ms": "ms in all", "prompt": "tokens in", "completion": "tokens out",
         "cost_usd": "$",
@@ -314,7 +314,7 @@ def _price(verdict: Verdict) -> str:
 
 
 def _too_few(verdict: Verdict) -> str:
-    """A warning where the run has too few questions for an interval of the costs; "" where the run has enough."""
+    """A warning if there are too few questions for an interval of costs; "" if there are enough."""
     questions = max((change.questions for change in verdict.more.values()), default=0)
     few = f" Too few questions to say what other questions cost: {questions} of {FEWEST}."
     return few if questions < FEWEST else ""
@@ -403,7 +403,7 @@ def _means(report: BenchReport, title: str, text: str, scores: Sequence[str]) ->
     return Table(title, text, ["variant", *map(_named, names)], rows)
 
 
-_SPENT = (  # the head of a column, the quantity, its statistic, the format
+_SPENT = (  # column head, quantity, its statistic, format
     ("first token ms p50", "first_ms", "p50", ",.0f"), ("p95", "first_ms", "p95", ",.0f"),
     ("total ms p50", "total_ms", "p50", ",.0f"), ("p95", "total_ms", "p95", ",.0f"),
     ("tokens in", "prompt", "mean", ",.0f"), ("out", "completion", "mean", ",.0f"),

@@ -1,9 +1,9 @@
 """A run: ask models the same questions raw and with passages.
 
-collection_checks  do the collections exist, and do the documents contain the questions?
+collection_checks  do collections exist, and do documents contain the questions?
 matrix             models, modes, collections, dialects, settings -> variants -> request bodies
-whole_collection   a whole collection in the prompt, if the collection fits
-estimate           the tokens and dollars of a run, printed before the start
-runner             the requests of a run, in random order
-run_plan           a new run, or the rest of an interrupted run
+whole_collection   a whole collection in the prompt, if it fits
+estimate           a run's tokens and dollars, printed before it starts
+runner             a run's requests, in random order
+run_plan           a new run, or the rest of an interrupted one
 """

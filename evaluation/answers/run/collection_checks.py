@@ -1,9 +1,8 @@
-"""Checks before the first request of a run: do the collections exist, hold documents, or even contain the questions?
+"""Checks before a run's first request: do its collections exist, hold documents, or even contain the questions?
 
-Retrieval finds a question that a document contains almost word for word by the question's own words, perhaps with the
-answer next to the question. Results for leaked questions say nothing about other questions. A leak is found by the runs
-of three words that a question shares with a window of a document about as long as the question; all numbers of the
-question must be in the window.
+If a document contains a question almost word for word, retrieval finds it by the question's own words, perhaps with the
+answer next to it. Results for leaked questions say nothing about others. A leak is found by three-word runs that a
+question shares with a window of a document about as long as itself; all its numbers must be in that window.
 """
 
 import asyncio
@@ -22,17 +21,17 @@ from evaluation.answers.records import BenchError, Leak, Question, Variant
 from evaluation.answers.scoring.normalize import holds, terms
 
 _MOST_BYTES = 64 * 2**20  # of documents, over all collections
-_SHARED = 0.8  # of the runs of three words: nearly word for word
+_SHARED = 0.8  # of three-word runs: nearly word for word
 _WINDOW = 1.3  # of the question's length
 _LEAST_TERMS, _LEAST_CHARS = 4, 12  # shorter questions ("Is TLS on?") stand anywhere by chance
-_NEAR_TERMS = 200  # terms after a question in which the answer is searched
-# of a question in a document, for documents that repeat the question many times
+_NEAR_TERMS = 200  # terms after a question, to search for its answer
+# of a question in one document, which may repeat it many times
 _MOST_PLACES, _MOST_WINDOWS = 2000, 100
 _MANY = 50  # documents per batch
 
 
 def searched(variants: Iterable[Variant]) -> list[str]:
-    """The collections that the variants name."""
+    """Collections that variants name."""
     named = (name for variant in variants if variant.mode != "raw" for name in variant.collections or ())
     return list(dict.fromkeys(named))
 
@@ -40,11 +39,10 @@ def searched(variants: Iterable[Variant]) -> list[str]:
 async def checked(
     client: httpx.AsyncClient, variants: Sequence[Variant], listed: Sequence[str] | None, default: Sequence[str]
 ) -> list[str]:
-    """The collections that a run searches; each has documents.
+    """Collections that a run searches; each has documents.
 
-    listed: the collections that the gateway lists; None: the gateway lists none. default: the collections of a variant
-    that names none; only listed collections count. Raises BenchError if a named collection is missing or empty, or if
-    no collection remains.
+    listed: what the gateway lists; None: it lists none. default: for variants that name none; only listed ones count.
+    Raises BenchError if a named collection is missing or empty, or if none remains.
     """
     names = searched(variants)
     for name in names:
@@ -65,7 +63,7 @@ async def checked(
 async def leaks(
     client: httpx.AsyncClient, collections: Sequence[str], questions: Sequence[Question]
 ) -> tuple[dict[str, Leak], str]:
-    """Question -> its leak, and why some documents were not searched ("" if all documents were searched)."""
+    """Question -> its leak, and why some documents were not searched ("" if all were)."""
     looked = _LeakSearch(questions)
     left = _MOST_BYTES
     for name in collections:
@@ -86,7 +84,7 @@ async def leaks(
 
 
 def about_leaks(leaked: Mapping[str, Leak], questions: int) -> str:
-    """A warning about leaks for the reader; "" without leaks."""
+    """A warning about leaks, for readers; "" without any."""
     if not leaked:
         return ""
     answers = sum(one.answer for one in leaked.values())
@@ -100,23 +98,23 @@ def about_leaks(leaked: Mapping[str, Leak], questions: int) -> str:
 
 
 async def _empty(client: httpx.AsyncClient, name: str) -> bool:
-    """Whether a collection has no documents. Raises BenchError if the collection cannot be read."""
+    """Whether a collection has no documents. Raises BenchError if it cannot be read."""
     return not await document_ids(client, name, most=1)
 
 
 @dataclass(frozen=True, slots=True)
 class _SoughtQuestion:
-    """A question, prepared for the search."""
+    """A question, prepared for searching."""
 
     id: str
     size: int  # terms
     runs: int
     numbers: frozenset[str]
-    answers: Sequence[Sequence[str]]  # every phrase must occur near the question
+    answers: Sequence[Sequence[str]]  # every phrase must occur nearby
 
 
 class _LeakSearch:
-    """Documents looked through for questions."""
+    """Looks through documents for questions."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self.found: dict[str, Leak] = {}
@@ -134,7 +132,7 @@ class _LeakSearch:
                 self._runs[run].append((wanted, at))
 
     def take(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Search documents of an export for the questions."""
+        """Search exported documents for the questions."""
         for document in documents:
             text = f"{document.get('title', '')}\n\n{document.get('text', '')}"
             self._look(terms(text), str(document.get("source") or document.get("id")))
@@ -169,7 +167,7 @@ def _runs(said: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _windows(places: Sequence[tuple[int, int]], wanted: _SoughtQuestion) -> Iterable[int]:
-    """The start of each window of a document with enough of a question's three-word runs."""
+    """Where windows of a document start that have enough of a question's three-word runs."""
     longest = int(_WINDOW * wanted.size) + 1
     starts = [place for place, _ in places]
     for begin in dict.fromkeys(starts):

@@ -1,4 +1,4 @@
-"""The expected and the maximum tokens and dollars of a run, printed before the start."""
+"""A run's expected and maximum tokens and dollars, printed before it starts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -13,21 +13,21 @@ from evaluation.answers.run.runner import RunOptions, body_of, max_cost_for
 from evaluation.text_tables import aligned
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 
-_REWRITE_TOKENS = 30  # of an ordinary rewritten question
-ANSWER_TOKENS = 300  # of an ordinary answer: an assumption, which the table says
+_REWRITE_TOKENS = 30  # for an ordinary rewritten question
+ANSWER_TOKENS = 300  # for an ordinary answer: an assumption, which the table says
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The expected and the maximum cost of a variant's requests."""
+    """Expected and maximum cost of a variant's requests."""
 
     variant: str
     requests: int
     prompt_tokens: int
     answer_tokens: int
-    usd: float | None  # None: the price is not known
-    most_usd: float | None  # None: the price or the longest answer is not known
-    most_tokens: int | None = 0  # in and out; None: the longest answer is not known
+    usd: float | None  # None: price not known
+    most_usd: float | None  # None: price or longest answer not known
+    most_tokens: int | None = 0  # in and out; None: longest answer not known
 
     def __add__(self, other: "Estimate") -> "Estimate":
         sums: dict[str, Any] = {}
@@ -40,7 +40,7 @@ class Estimate:
 def estimates(
     remaining: Iterable[RequestKey], questions: Sequence[Question], variants: Sequence[Variant], options: RunOptions
 ) -> list[Estimate]:
-    """The estimate of each variant for the remaining requests, in the order of the variants."""
+    """Each variant's estimate for its remaining requests, in variant order."""
     questions_by_id = {question.id: question for question in questions}
     totals = {variant.name: Estimate(variant.name, 0, 0, 0, 0.0, 0.0) for variant in variants}
     variants_by_name = {variant.name: variant for variant in variants}
@@ -55,7 +55,7 @@ def estimates(
 def largest(
     remaining: Iterable[RequestKey], questions: Sequence[Question], variants: Sequence[Variant], options: RunOptions
 ) -> tuple[MaxCost, str] | None:
-    """The maximum cost of the most expensive remaining request, and the variant; None: no request remains."""
+    """The most expensive remaining request's maximum cost, and its variant; None: none remains."""
     questions_by_id = {question.id: question for question in questions}
     variants_by_name = {variant.name: variant for variant in variants}
     totals = [
@@ -89,7 +89,7 @@ def _estimate(question: Question, variant: Variant, options: RunOptions) -> Esti
 
 
 def table(rows: Sequence[Estimate]) -> str:
-    """The estimates as lines of text, with a sum."""
+    """Estimates as lines of text, with a sum."""
     total = Estimate("all", 0, 0, 0, 0.0, 0.0)
     for row in rows:
         total += row
@@ -101,7 +101,7 @@ def table(rows: Sequence[Estimate]) -> str:
 
 
 def about_operations(rows: Sequence[Estimate], options: RunOptions) -> str:
-    """What the table leaves out where chats may call operations; "" without operations."""
+    """What the table leaves out if chats may call operations; "" if not."""
     if options.operations is None:
         return ""
     most = [row.most_tokens for row in rows]
@@ -116,12 +116,12 @@ def about_operations(rows: Sequence[Estimate], options: RunOptions) -> str:
 
 
 def unknown_prices(variants: Sequence[Variant], options: RunOptions) -> list[str]:
-    """The models without a known price."""
+    """Models whose price is not known."""
     return [model for model in dict.fromkeys(variant.model for variant in variants) if options.price_of(model) is None]
 
 
 def unknown_caps(variants: Sequence[Variant], options: RunOptions) -> list[str]:
-    """The models without a known longest answer."""
+    """Models whose longest answer is not known."""
     uncapped = (one.model for one in variants if answer_cap(one.settings, options.size_of(one.model)) is None)
     return list(dict.fromkeys(uncapped))
 

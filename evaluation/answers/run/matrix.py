@@ -1,4 +1,4 @@
-"""Models, modes, collections, dialects and settings, each with each, to the variants of a run."""
+"""Makes a run's variants from models, modes, collections, dialects and settings, each with each."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ import orjson
 from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.records import BenchError, DialectName, Mode, Variant
 
-# The bench sets these members of the request.
+# The bench itself sets these request members.
 _OURS = ("model", "messages", "input", "system", "stream", "stream_options", "rag", "n")
 _OF_RETRIEVAL = ("k",)
 _MOST_K = 100
@@ -25,7 +25,7 @@ def variants(
     settings: Sequence[str],
     dialects: Sequence[DialectName] = (),
 ) -> list[Variant]:
-    """Every combination; for each model the raw variants come first. Raises BenchError.
+    """Every combination; for each model, raw variants come first. Raises BenchError.
 
     collections: each "a" or "a,b" (searched together); empty: the gateway's default. settings: each
     "name=value,name=value", for one variant; empty: the gateway's default. dialects: empty: chat completions.
@@ -60,7 +60,7 @@ def _of(
 
 
 def names_of(collections: str) -> list[str]:
-    """The collections of "a,b". Raises BenchError."""
+    """The collections in "a,b". Raises BenchError."""
     names = [name.strip() for name in collections.split(",")]
     if not all(name and name.isprintable() for name in names):
         raise BenchError(f"--collection {collections!r}: write a name, or several names with commas")
@@ -117,7 +117,7 @@ def _setting_text(value: object) -> str:
 
 
 def raw_variant(name: str, model: str, settings: str | None) -> Variant:
-    """A variant that asks a model alone, with settings "name=value,name=value". Raises BenchError."""
+    """A variant without passages, with settings "name=value,name=value". Raises BenchError."""
     return Variant(name, model, "raw", None, settings_of(settings) if settings else {})
 
 
@@ -129,9 +129,9 @@ def _check_model(model: str) -> None:
 
 
 def request_of(variant: Variant, messages: Sequence[Mapping[str, Any]], *, usage: bool) -> dict[str, Any]:
-    """The request body for a variant. usage: whether the request asks for the token usage.
+    """A variant's request body. usage: whether to ask for token usage.
 
-    messages: in the form of chat completions. Raises BenchError: the variant's dialect has no form for a message.
+    messages: in chat completion form. Raises BenchError: the variant's dialect has no form for one.
     """
     settings = {name: value for name, value in variant.settings.items() if name not in _OF_RETRIEVAL}
     body = {"model": variant.model, **BODIES[variant.dialect].body(messages, settings, usage=usage)}
@@ -144,5 +144,5 @@ def request_of(variant: Variant, messages: Sequence[Mapping[str, Any]], *, usage
 
 
 def headers_of(variant: Variant) -> dict[str, str]:
-    """The request headers for a variant."""
+    """A variant's request headers."""
     return {"x-rag": "on" if variant.mode == "rag" else "off", **BODIES[variant.dialect].headers}

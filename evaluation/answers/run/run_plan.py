@@ -1,4 +1,4 @@
-"""A planned run: a new run, or the rest of an interrupted run with the same questions and variants."""
+"""A planned run: a new one, or the rest of an interrupted one with the same questions and variants."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
@@ -18,13 +18,13 @@ from proxy.augment.inject import Template
 
 
 class RunPlan:
-    """A run: the questions and variants, the finished requests, the remaining requests."""
+    """A run: questions and variants, finished requests, remaining requests."""
 
     def __init__(self, folder: Path, manifest: RunManifest, questions: Sequence[Question]) -> None:
-        """manifest: of a new run. Raises BenchError: the folder has another run."""
+        """manifest: for a new run. Raises BenchError: the folder has another run."""
         self.folder = folder
         self.questions = questions
-        self.left_out: Mapping[str, str] = {}  # name of a variant -> why the variant cannot run
+        self.left_out: Mapping[str, str] = {}  # variant name -> why it cannot run
         self._asked = manifest
         self._done: Set[RequestKey] = set()
         self._before = Run.read_if_exists(folder)
@@ -37,12 +37,12 @@ class RunPlan:
 
     @property
     def variants(self) -> list[Variant]:
-        """The variants that can run."""
+        """Variants that can run."""
         return [variant for variant in self._asked.variants if variant.name not in self.left_out]
 
     @property
     def goes_on(self) -> bool:
-        """Whether the folder already holds a part of the run."""
+        """Whether the folder already holds part of this run."""
         return self._before is not None
 
     @property
@@ -56,11 +56,11 @@ class RunPlan:
     async def wholes(
         self, client: httpx.AsyncClient, template: Template, default: Sequence[str], size_of: Callable[[str], Size]
     ) -> dict[str, WholeText]:
-        """The text of the whole collection for each variant of mode `whole`, by the name of the variant.
+        """The whole collection's text for each variant of mode `whole`, by variant name.
 
-        A continued run uses the texts in the folder. Variants whose text does not fit are left out from now on.
-        default: the collections of variants that name none. Raises BenchError if a collection cannot be read, or if no
-        variant remains.
+        A continued run uses the texts in its folder. Variants whose text does not fit are left out from now on.
+        default: collections for variants that name none. Raises BenchError if one cannot be read, or if no variant
+        remains.
         """
         found: dict[str, WholeText] = {}
         texts: dict[tuple[str, ...], str] = {}
@@ -87,7 +87,7 @@ class RunPlan:
         return next((why for body in bodies if (why := whole_collection.misfit(body, text, size, variant))), "")
 
     def budget(self, options: RunOptions) -> Budget:
-        """The budget. Raises BenchError if the ceiling cannot be enforced or is smaller than one remaining request."""
+        """The budget. Raises BenchError if its ceiling cannot be enforced, or is below one remaining request."""
         usd, tokens = self._asked.ceiling_usd, self._asked.ceiling_tokens
         unpriced, uncapped = unknown_prices(self.variants, options), unknown_caps(self.variants, options)
         check_ceiling(usd, tokens, unpriced=unpriced, uncapped=uncapped)
@@ -97,7 +97,7 @@ class RunPlan:
         return Budget(usd, tokens)
 
     def describe(self, options: RunOptions) -> str:
-        """The remaining requests and the estimated cost, as lines of text."""
+        """Remaining requests and estimated cost, as lines of text."""
         left = self._left()
         rows = estimates(left, self.questions, self.variants, options)
         lines = [table(rows), *filter(None, [about_operations(rows, options)])]
@@ -112,7 +112,7 @@ class RunPlan:
     def run(
         self, wholes: Mapping[str, WholeText], gateway: Mapping[str, Any], leaked: Mapping[str, Leak] | None = None
     ) -> Run:
-        """The run's folder, made or with the ceilings of now. Raises BenchError, OSError."""
+        """The run's folder, newly made, or with today's ceilings. Raises BenchError, OSError."""
         if self._before is None:
             manifest = replace(
                 self._asked, variants=self.variants, left_out=self.left_out, gateway=gateway, leaked=leaked or {}

@@ -1,4 +1,4 @@
-"""Send the requests of a run in random order, until every request has a final reply or the run stops."""
+"""Sends a run's requests in random order, until each has a final reply or the run stops."""
 
 import itertools
 import random
@@ -26,7 +26,7 @@ from proxy.access.prices import Size
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
-    """The text of whole collections in front of a conversation, and the file in the run's folder with the text."""
+    """The text of whole collections, placed before a conversation, and its file in the run's folder."""
 
     text: str
     file: str
@@ -34,20 +34,20 @@ class WholeText:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options for the requests of a run."""
+    """Options for a run's requests."""
 
     concurrency: int
     retries: int
-    budget_tokens: int  # of the gateway's passages
+    budget_tokens: int  # for the gateway's passages
     price_of: PriceOf
     size_of: Callable[[str], Size]
-    wholes: Mapping[str, WholeText]  # name of a variant -> the text in front of the conversation
-    operations: Operations | None = None  # None: the gateway offers none
+    wholes: Mapping[str, WholeText]  # variant name -> text before the conversation
+    operations: Operations | None = None  # None: none are offered
     rewriting: Rewriting | None = None  # None: no model rewrites
     rewrite_price_of: PriceOf | None = None  # by the model that the gateway names; None: as `price_of`
 
     def lead_of(self, variant: Variant) -> str | None:
-        """The text in front of a variant's conversations."""
+        """The text before a variant's conversations."""
         whole = self.wholes.get(variant.name)
         return None if whole is None else whole.text
 
@@ -61,16 +61,16 @@ def order_of(questions: Sequence[Question], variants: Sequence[Variant], repeats
 
 
 def body_of(question: Question, variant: Variant, lead: object, *, usage: bool) -> dict[str, Any]:
-    """The request body for a question and a variant. Raises BenchError, as `request_of`.
+    """The request body for a question and a variant. Raises BenchError, like `request_of`.
 
-    lead: of a system message in front of the conversation; None: no message.
+    lead: a system message before the conversation; None: no message.
     """
     leads = [] if lead is None else [{"role": "system", "content": lead}]
     return request_of(variant, [*leads, *question.messages], usage=usage)
 
 
 def max_cost_for(question: Question, variant: Variant, body: Mapping[str, Any], options: RunOptions) -> MaxCost:
-    """The maximum cost of a question's request to a variant."""
+    """The maximum cost of asking a variant a question."""
     return max_cost_of(
         body,
         variant,
@@ -83,7 +83,7 @@ def max_cost_for(question: Question, variant: Variant, body: Mapping[str, Any], 
 
 
 def _operation_headers(variant: Variant, max_cost: MaxCost, options: RunOptions) -> Mapping[str, str]:
-    """Without passages, a variant keeps the operations; the gateway makes no call of the model above the maximum."""
+    """Without passages, a variant keeps its operations; the gateway makes no model call beyond the maximum."""
     if options.operations is None:
         return {}
     most = {"x-rag-max-tokens": str(max_cost.prompt_tokens + max_cost.answer_tokens)} if max_cost.answer_tokens else {}
@@ -91,7 +91,7 @@ def _operation_headers(variant: Variant, max_cost: MaxCost, options: RunOptions)
 
 
 class Runner(Sender[RequestKey]):
-    """Sends the remaining requests of a run."""
+    """Sends a run's remaining requests."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Runner(Sender[RequestKey]):
         whole = options.wholes.get(variant.name)
         usage = variant.model not in self._without_usage
         body = body_of(question, variant, options.lead_of(variant), usage=usage)
-        # The folder has the name of the file in place of a whole collection's text.
+        # In the folder, a file name stands for a whole collection's text.
         stored_body = body if whole is None else body_of(question, variant, {"file": whole.file}, usage=usage)
         price = options.price_of(variant.model)
         max_cost = max_cost_for(question, variant, body, options)

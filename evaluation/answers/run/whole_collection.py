@@ -1,4 +1,4 @@
-"""A whole collection in the prompt, if the collection fits: all documents, read by the Knowledge API, as passages."""
+"""A whole collection in the prompt, if it fits: all documents, read through the Knowledge API, as passages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ _MOST_BYTES = 64 * 2**20
 
 
 async def text_of(client: httpx.AsyncClient, collections: Sequence[str], template: Template) -> str:
-    """All documents of the collections as one block of passages. Raises BenchError."""
+    """All documents in the collections, as one block of passages. Raises BenchError."""
     passages: list[Passage] = []
     for name in collections:
         left = _MOST_BYTES
@@ -40,7 +40,7 @@ def _passage(row: Mapping[str, Any]) -> Passage:
 
 
 def misfit(body: Mapping[str, Any], whole: str, size: Size, variant: Variant) -> str:
-    """Why a text does not fit in front of a variant's request; "" if the text fits."""
+    """Why a text does not fit before a variant's request; "" if it does."""
     model, dialect = variant.model, BODIES[variant.dialect].dialect
     if size.window_tokens is None:
         return f"the window of {model} is not known: give the size with --window {model}=TOKENS"

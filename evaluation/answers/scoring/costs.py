@@ -1,7 +1,7 @@
-"""The cost of replies: time, tokens and money of each variant, and the extra cost of a variant.
+"""What replies cost: each variant's time, tokens and money, and its extra cost.
 
-A quantity is None if a reply does not contain the quantity (no known price, no usage). Such a reply is left out of the
-mean and counted, never taken as 0.
+A quantity is None if a reply lacks it (no known price, no usage). Such a reply is left out of the mean and counted,
+never taken as 0.
 """
 
 import statistics
@@ -16,7 +16,7 @@ from evaluation.stats.significance import Difference, of_few
 
 Quantities = Mapping[str, float | None]
 
-# Quantity -> the name for readers.
+# Quantity -> its name for readers.
 QUANTITIES = {
     "first_ms": "time to first token, ms", "total_ms": "total time, ms", "prompt": "tokens in",
     "completion": "tokens out", "cached": "of those in, cached", "reasoning": "of those out, reasoning",
@@ -26,15 +26,15 @@ COMPARED = ("first_ms", "total_ms", "prompt", "completion", "injected", "cost_us
 
 
 def change_form(name: str, digits: int = 0) -> str:
-    """The format of a difference of a quantity. digits: after the point, of times and tokens."""
+    """The format for a quantity's difference. digits: after the point, for times and tokens."""
     return "+z.6f" if name == "cost_usd" else f"+z,.{digits}f"
 
 
 @dataclass(frozen=True, slots=True)
 class QuantityStats:
-    """One quantity over the replies of a variant."""
+    """One quantity, over a variant's replies."""
 
-    known: int  # replies with the quantity
+    known: int  # replies that have it
     unknown: int
     total: float
     mean: float
@@ -44,15 +44,15 @@ class QuantityStats:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The cost of a variant's answers."""
+    """What a variant's answers cost."""
 
     replies: int
-    spent: Mapping[str, QuantityStats]  # quantities that at least one reply contains
-    stages_ms: Mapping[str, float]  # stage -> median over the replies with the stage
+    spent: Mapping[str, QuantityStats]  # quantities that at least one reply has
+    stages_ms: Mapping[str, float]  # stage -> median over replies that have it
 
 
 def quantities(reply: Reply) -> Quantities:
-    """The quantities of one reply."""
+    """One reply's quantities."""
     tokens = {name: getattr(reply.usage, name, None) for name in ("prompt", "completion", "cached", "reasoning")}
     return {
         "first_ms": reply.first_ms,
@@ -64,7 +64,7 @@ def quantities(reply: Reply) -> Quantities:
 
 
 def costs(replies: Sequence[Quantities], stages_ms: Sequence[Mapping[str, float]]) -> Costs:
-    """The sums and percentiles of replies, in any order."""
+    """Sums and percentiles over replies, in any order."""
     spent = {name: found for name in QUANTITIES if (found := _spent([row.get(name) for row in replies]))}
     stages: dict[str, list[float]] = {}
     for row in stages_ms:
@@ -80,7 +80,7 @@ def extra(
     seed: int,
     groups: Mapping[str, str] = NO_GROUPS,
 ) -> dict[str, Difference]:
-    """Quantity -> the extra cost of a question in the second variant. before, after: (question, quantities).
+    """Quantity -> extra cost per question in the second variant. before, after: (question, quantities).
 
     groups: see `groups_of`.
     """

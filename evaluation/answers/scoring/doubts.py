@@ -1,7 +1,7 @@
-"""Right answers that a reader should doubt: the rules find a fact in an answer that does not state it.
+"""Right answers that a reader should doubt: rules find a fact in an answer that does not state it.
 
-An answer that repeats a passage holds the passage's facts, and one that denies a fact names it. Both keep their score:
-the report names the questions.
+An answer that repeats a passage holds its facts, and one that denies a fact names it. Both keep their score: the report
+names these questions.
 """
 
 import re
@@ -11,7 +11,7 @@ from evaluation.answers.scoring.normalize import holds, terms
 
 _RUN = 8  # terms in a row: answers share shorter runs by chance
 _LEAST_TERMS = 40  # a shorter answer may quote a sentence, and answer by that
-_COPIED = 0.5  # share of the runs
+_COPIED = 0.5  # share of runs
 _BEFORE = 4  # terms before a fact
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？])\s+|\n+|,\s")
 # Words of denial in the languages of `refusals.py`, as `terms` writes them ("isn't" is isn, t).
@@ -23,7 +23,7 @@ _DENIALS = frozenset(
 
 
 def repeats_passage(answer: str, passages: Iterable[str]) -> bool:
-    """Whether most of a long answer is made of long runs of words of the passages."""
+    """Whether most of a long answer consists of long word runs from passages."""
     said = terms(answer)
     runs = list(_runs(said))
     if len(said) < _LEAST_TERMS or not runs:
@@ -33,14 +33,14 @@ def repeats_passage(answer: str, passages: Iterable[str]) -> bool:
 
 
 def denies(answer: str, facts: Sequence[str]) -> bool:
-    """Whether a word of denial stands shortly before a fact, in the same part of a sentence, at each place."""
+    """Whether a word of denial comes shortly before a fact, in the same part of a sentence, wherever it occurs."""
     wanted = [phrase for fact in facts if (phrase := terms(fact))]
     parts = [terms(part) for part in _SENTENCE_END.split(answer)]
     return any(_denied(phrase, parts) for phrase in wanted)
 
 
 def _denied(phrase: Sequence[str], parts: Iterable[Sequence[str]]) -> bool:
-    """Whether each part with the phrase denies it, and a part has it."""
+    """Whether some part has the phrase, and each one that has it denies it."""
     found = [
         any(not _DENIALS.isdisjoint(part[max(0, at - _BEFORE) : at]) for at in _places(phrase, part))
         for part in parts

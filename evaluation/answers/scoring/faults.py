@@ -1,13 +1,13 @@
-"""The failures of answers and judgements. A failed answer has no meaningful score, so a report counts failures first.
+"""Failures of answers and judgements. A failed answer has no meaningful score, so a report counts failures first.
 
-    failed      an error in place of a reply, or a reply that broke off
-    refused     a filter or the reply's "refusal" withheld the answer; for a judge also a refusal in words
+    failed      an error instead of a reply, or a reply that broke off
+    refused     a filter or the reply's "refusal" withheld the answer; for judges also a refusal in words
     cut         `finish_reason: length`: the answer was cut off
     empty       a reply without text, or with thoughts alone
     degraded    retrieval failed, and the model got no passages
     unreadable  a judge's reply has the wrong form
 
-An answer in words that refuses to answer is not a failure: the answer gets a score.
+An answer that refuses in words is not a failure: it gets a score.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ from typing import Literal
 from evaluation.answers.records import Reply
 
 Fault = Literal["failed", "refused", "cut", "empty", "degraded", "unreadable"]
-MANY = 0.05  # a share of failures that can change a mean score by a difference that matters
-# Failure -> the words after the number.
+MANY = 0.05  # a share of failures that can change a mean score enough to matter
+# Failure -> words after its number.
 FAULT_WORDS: dict[Fault, str] = {
     "failed": "failed", "refused": "refused", "cut": "cut off at the longest answer", "empty": "empty",
     "degraded": "without the search, which failed", "unreadable": "unreadable",
@@ -26,7 +26,7 @@ FAULT_WORDS: dict[Fault, str] = {
 
 
 def fault_of(reply: Reply) -> Fault | None:
-    """The failure of a reply; None: the reply is an answer."""
+    """How a reply failed; None: it is an answer."""
     if reply.error is not None:
         return "failed"
     if reply.refused or reply.finish_reason == "content_filter":

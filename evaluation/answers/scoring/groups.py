@@ -1,8 +1,8 @@
-"""Group questions that count as one question: questions with the same `group`, and questions with the same meaning.
+"""Groups questions that count as one: those with the same `group`, and those with the same meaning.
 
-The scores of similar questions are correlated. Counted one by one, similar questions make an interval too narrow: with
-five questions per group, Student's t over all questions covers the truth in only 58 to 65 of 100 runs
-(`benchmarks/verdicts/intervals.py`). So a group counts once, with the mean of the questions.
+Similar questions have correlated scores. Counted one by one, they make an interval too narrow: with five questions per
+group, Student's t over all questions covers the truth in only 58 to 65 of 100 runs
+(`benchmarks/verdicts/intervals.py`). So a group counts once, with its questions' mean.
 """
 
 from collections import Counter, defaultdict
@@ -12,7 +12,7 @@ from typing import Any
 from evaluation.answers.records import Question
 from evaluation.answers.scoring.normalize import terms
 
-ALIKE = 0.8  # minimum share of common words for two similar questions that expect the same answer
+ALIKE = 0.8  # minimum share of common words, for similar questions that expect the same answer
 # Answers that many different facts have.
 _CHOICES = frozenset(
     (
@@ -23,12 +23,12 @@ _CHOICES = frozenset(
 
 
 def groups_of(questions: Iterable[Question]) -> dict[str, str]:
-    """Question -> the first question of the group; a question without a group maps to the question itself.
+    """Question -> the first one in its group; a question without a group maps to itself.
 
-    Questions with a `group` belong only to that group. Other questions form a group if one of these is the same: the
-    words (ignoring case and punctuation), the expected answer, and the gold documents. Many facts have an answer like
-    "yes": such questions form a group only if most words are the same (ignoring numbers), too. Without a known answer,
-    common words prove little: whole programs use one form of question.
+    Questions with a `group` belong only to that. Others form a group if one of these is the same: their words (ignoring
+    case and punctuation), expected answer, or gold documents. Many facts have an answer like "yes": such questions form
+    a group only if most words are the same (ignoring numbers), too. Without a known answer, common words prove little:
+    whole programs use one form of question.
     """
     asked = list(questions)
     said = {one.id: terms(_said(one)) for one in asked}
@@ -44,8 +44,7 @@ def groups_of(questions: Iterable[Question]) -> dict[str, str]:
             groups.join(one.id, key)
         expected = (one.reference, *map(tuple, (one.must, one.must_not, one.gold)))
         words = frozenset(word for word in said[one.id] if any(expected) and not word[-1].isdecimal())
-        # Two sets that share ALIKE of the words also share one of the rarest words of each set, so other sets are
-        # skipped.
+        # Two sets that share ALIKE of their words also share one of each set's rarest words, so others are skipped.
         rarest = sorted(words, key=lambda word: (spread[word], word))[: len(words) - int(ALIKE * len(words)) + 1]
         near = (first for word in rarest for other, first in known[expected, word] if _alike(words, other))
         if (first := next(near, None)) is not None:
@@ -56,7 +55,7 @@ def groups_of(questions: Iterable[Question]) -> dict[str, str]:
 
 
 def _keys(question: Question) -> Iterator[Hashable]:
-    """What the questions of a group have in common, besides words."""
+    """What questions in a group have in common, besides words."""
     if question.gold:
         yield "gold", frozenset(question.gold)
     expected = question.must or ([question.reference] if question.reference else [])
@@ -79,7 +78,7 @@ class _Groups:
         return id
 
     def join(self, id: str, key: Hashable) -> None:
-        """Unite a question with the question that had the key first."""
+        """Unite a question with the one that first had this key."""
         self.unite(id, self._owners.setdefault(key, id))
 
     def unite(self, one: str, other: str) -> None:
@@ -93,10 +92,10 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _said(question: Question) -> str:
-    """The user's messages. Other roles are left out, because many questions share a system prompt."""
+    """User messages. Other roles are left out, because many questions share a system prompt."""
     return "\n".join(_text(message) for message in question.messages if message["role"] == "user")
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    """The content of a message; all parts count, because a picture may be the subject of the question."""
+    """A message's content; all parts count, because a picture may be what a question is about."""
     return str(message.get("content"))

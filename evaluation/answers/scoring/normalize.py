@@ -1,9 +1,9 @@
 """Normalized texts for comparison: SQuAD's words, and terms that keep numbers as numbers.
 
 SQuAD's form (Rajpurkar et al. 2016, evaluation script): lower case, no punctuation, no English articles, words between
-spaces. SQuAD's form turns "4.2" into "42". So facts are compared by terms, where a number or a version is one term:
-"v4.2" and "version 4.2" are 4.2, "1,000" is 1000, and 4.2 is not 42, 4.2.1 or 4.20. In both forms each Chinese,
-Japanese or Thai character is a word, because these scripts have no spaces between words.
+spaces. It turns "4.2" into "42". So facts are compared by terms, where a number or a version is one term: "v4.2" and
+"version 4.2" are 4.2, "1,000" is 1000, and 4.2 is not 42, 4.2.1 or 4.20. In both forms each Chinese, Japanese or Thai
+character is a word, because these scripts have no spaces between words.
 """
 
 import re
@@ -15,7 +15,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation + "“”„«»‘’…–—、。，？！「」（）：；")
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f"
 _SIGNS = re.compile(f"([{_UNSPACED}])")
-# A minus belongs to a number only if the minus cannot be a hyphen or the "to" of a range.
+# A minus belongs to a number only if it cannot be a hyphen or the "to" of a range.
 _TERM = re.compile(rf"(?<![\w.])-(?=\d)|\d+(?:[.,]\d+)*|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+|%|[^\W_]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
@@ -49,12 +49,12 @@ def terms(text: str) -> list[str]:
 
 
 def numbers(text: str) -> set[str]:
-    """The numbers and versions of a text."""
+    """A text's numbers and versions."""
     return {term for term in terms(text) if _NUMBER.fullmatch(term)}
 
 
 def holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
-    """Whether the terms of a phrase occur in a text, adjacent and in order; False for an empty phrase."""
+    """Whether a phrase's terms occur in a text, adjacent and in order; False for an empty phrase."""
     size = len(phrase)
     wanted = list(phrase)
     return size > 0 and any(list(text[at : at + size]) == wanted for at in range(len(text) - size + 1))

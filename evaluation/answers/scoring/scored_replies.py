@@ -1,4 +1,4 @@
-"""A run's replies and judgements to scores: the score and cost of each reply, and the mean of each question."""
+"""From a run's replies and judgements to scores: each reply's score and cost, and each question's mean."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ JUDGED = ("correctness", "relevance", "faithfulness", "preference")
 
 @dataclass(frozen=True, slots=True)
 class ScoredReply:
-    """A reply with an answer, with scores and costs."""
+    """A reply with an answer, scores and costs."""
 
     reply: Reply
     scores: Scores
@@ -29,7 +29,7 @@ class ScoredReply:
 
 
 def scored(questions: Mapping[str, Question], replies: Iterable[Reply]) -> list[ScoredReply]:
-    """Score every reply without an error. A reply with another failure counts for the costs but not for the scores."""
+    """Score every reply without an error. One with another failure counts for costs but not for scores."""
     return [
         ScoredReply(reply, _scores(questions[reply.question], reply), quantities(reply))
         for reply in replies
@@ -38,7 +38,7 @@ def scored(questions: Mapping[str, Question], replies: Iterable[Reply]) -> list[
 
 
 def values_of(found: Iterable[ScoredReply], variant: str, score: str) -> Values:
-    """Question -> the mean score in a variant, without failures."""
+    """Question -> mean score in a variant, without failures."""
     its = (item for item in found if item.reply.variant == variant and item.fault is None)
     return means((item.reply.question, item.scores.get(score)) for item in its)
 
@@ -58,7 +58,7 @@ def wrong_values(
 def judged_values(
     judgements: Iterable[Judgement], variant: str, kind: str, *, faulty: Iterable[RequestKey] = ()
 ) -> Values:
-    """Question -> the mean judged score in a variant; a preference counts only for pairs judged in both orders.
+    """Question -> mean judged score in a variant; preferences count only for pairs judged in both orders.
 
     faulty: failed answers, whose judgements do not count.
     """
@@ -78,7 +78,7 @@ def wrong_judged_values(
 ) -> Values:
     """Like `judged_values` for kinds other than preference, with 0 for a missing score.
 
-    asked: all attempts of the judge.
+    asked: all the judge's attempts.
     """
     without = set(faulty)
     scores = {
@@ -96,9 +96,9 @@ def wrong_judged_values(
 def wrong_preferences(
     judgements: Iterable[Judgement], replies: Iterable[Reply], variant: str, against: str
 ) -> list[Pair]:
-    """(before, after) of a preference with failures: a single failed answer loses, two failed answers are a tie.
+    """(before, after) for preferences with failures: a single failed answer loses, two are a tie.
 
-    A pair without a readable judgement counts as lost in the first result and as won in the second result.
+    A pair without a readable judgement counts as lost in the first result and as won in the second.
     """
     its = [
         judgement
@@ -120,11 +120,10 @@ def wrong_preferences(
 
 
 def baselines(variants: Sequence[Variant]) -> dict[str, str]:
-    """Variant -> the baseline, the variant for the comparison.
+    """Variant -> its baseline, the variant to compare with.
 
-    The baseline is the raw variant of the same model with the same settings and dialect, else the model's first raw
-    variant. The first raw variant of a model has no baseline; the model's other raw variants are compared with the
-    first.
+    That is the same model's raw variant with the same settings and dialect, else its first raw variant. A model's first
+    raw variant has no baseline; its other raw variants are compared with the first.
     """
     raw: dict[str, list[Variant]] = {}
     for one in variants:
@@ -144,15 +143,15 @@ def baselines(variants: Sequence[Variant]) -> dict[str, str]:
 
 
 def _of_the_model(variant: Variant) -> dict[str, Any]:
-    """The dialect and the model's settings; `k` is a setting of retrieval."""
+    """Dialect and model settings; `k` is a retrieval setting."""
     settings = {name: value for name, value in variant.settings.items() if name != "k"}
     return {"dialect": variant.dialect, **settings}
 
 
 def across(variants: Sequence[Variant]) -> list[tuple[str, str]]:
-    """(variant, raw variant of another model): does a small model with passages equal a large model without?
+    """(variant, raw variant of another model): does a small model with passages equal a large one without?
 
-    In a run without a raw variant: every variant with the first variant.
+    In a run without raw variants: every variant with the first one.
     """
     raw = [variant for variant in variants if variant.mode == "raw"]
     if not raw:
@@ -166,7 +165,7 @@ def across(variants: Sequence[Variant]) -> list[tuple[str, str]]:
 
 
 def _judged(judgement: Judgement) -> list[RequestKey]:
-    """The answers that a judgement compares."""
+    """Answers that a judgement compares."""
     return [
         (judgement.question, name, judgement.repeat)
         for name in (judgement.variant, judgement.against)
@@ -175,7 +174,7 @@ def _judged(judgement: Judgement) -> list[RequestKey]:
 
 
 def _lowest(question: Question, score: str) -> float | None:
-    """The score of a missing answer; None if every answer lacks the score."""
+    """The score of a missing answer; None if every answer lacks it."""
     return None if _rule_scores(question, "").get(score) is None else 0.0
 
 

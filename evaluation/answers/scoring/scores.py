@@ -1,7 +1,7 @@
-"""Score an answer by rules alone: the same answer always gets the same scores, without a model.
+"""Scores an answer by rules alone: the same answer always gets the same scores, without a model.
 
 A score is between 0 and 1, or None if the question has no fact to compare with. Verdicts use `score`.
-docs/why/verdicts.md explains the comparison, and why no evaluation library is used.
+docs/why/verdicts.md explains how they compare, and why no evaluation library is used.
 """
 
 import re
@@ -21,13 +21,13 @@ _MARKS = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 def answer_scores(
     answer: str, *, reference: str | None, must: Sequence[str], must_not: Sequence[str], answerable: bool | None
 ) -> Scores:
-    """The scores of an answer from the facts in the question's row.
+    """An answer's scores, from facts in the question's row.
 
-    exact, normalised: the answer equals the reference, literally or in SQuAD's form. f1: SQuAD's token F1. reference: 1
-    if the answer contains the reference as a phrase, else f1. numbers: share of the reference's numbers and versions in
-    the answer. must: share of the required facts in the answer. must_not: share of the forbidden facts not in the
-    answer. facts: must, or 0 if the answer contains a forbidden fact. refusal: 1 if the answer refuses an unanswerable
-    question or answers an answerable question (only if the question has `answerable`).
+    exact, normalised: it equals the reference, literally or in SQuAD's form. f1: SQuAD's token F1. reference: 1 if it
+    contains the reference as a phrase, else f1. numbers: share of the reference's numbers and versions that it has.
+    must: share of required facts that it has. must_not: share of forbidden facts that it lacks. facts: must, or 0 if it
+    has a forbidden fact. refusal: 1 if it refuses an unanswerable question or answers an answerable one (only if the
+    question has `answerable`).
     """
     held, refused = terms(answer), refuses(answer)
     there = [states(answer, held, fact) for fact in must]
@@ -50,12 +50,12 @@ def answer_scores(
 
 
 def found_scores(answer: str, *, sources: Sequence[str], documents: Sequence[str], gold: Sequence[str]) -> Scores:
-    """The scores of the injected passages, best first, and of the citations in the answer.
+    """Scores of injected passages, given best first, and of citations in the answer.
 
-    sources, documents: of each passage (documents may be empty). gold: sources or ids of documents; without gold or
-    passages every score is None. An answer cites a document by the number of a passage in brackets, for example [2], or
-    by the source. cited: share of the injected gold documents that the answer cites. cited_gold: share of the citations
-    that cite gold documents.
+    sources, documents: one per passage (documents may be empty). gold: sources or ids of documents; without gold or
+    passages, every score is None. An answer cites a document by a passage's number in brackets, for example [2], or by
+    its source. cited: share of injected gold documents that are cited. cited_gold: share of citations that cite gold
+    documents.
     """
     names = ("context_precision", "context_recall", "ndcg", "cited", "cited_gold")
     if not gold:
@@ -76,9 +76,9 @@ def found_scores(answer: str, *, sources: Sequence[str], documents: Sequence[str
 
 
 def _score(scores: Scores, *, answerable: bool | None, refused: bool) -> float | None:
-    """The main score: the refusal of an unanswerable question, else the facts, else the reference.
+    """The main score: refusal for an unanswerable question, else facts, else reference.
 
-    A refusal shares words with many references; the shared words count 0.
+    A refusal shares words with many references; those count 0.
     """
     if answerable is False:
         return scores["refusal"]
@@ -101,7 +101,7 @@ def _against(answer: str, held: Sequence[str], reference: str) -> Scores:
 
 
 def _f1(answered: Sequence[str], wanted: Sequence[str]) -> float:
-    """SQuAD's F1: the harmonic mean of the shares of common words; both texts empty: 1, one text empty: 0."""
+    """SQuAD's F1: harmonic mean of the shares of common words; both texts empty: 1, one empty: 0."""
     if not answered or not wanted:
         return float(not answered and not wanted)
     common = (Counter(answered) & Counter(wanted)).total()
@@ -109,9 +109,9 @@ def _f1(answered: Sequence[str], wanted: Sequence[str]) -> float:
 
 
 def states(answer: str, held: Sequence[str], fact: str) -> bool:
-    """Whether an answer contains a fact. A fact without words or numbers ("--", "=>") is searched literally.
+    """Whether an answer contains a fact. One without words or numbers ("--", "=>") is searched literally.
 
-    held: the terms of the answer.
+    held: the answer's terms.
     """
     phrase = terms(fact)
     return holds(held, phrase) if phrase else bool(fact.strip()) and fact.strip() in answer

@@ -1,14 +1,14 @@
-"""Scores of two variants to a verdict: is one variant better than the other, and are there enough questions to tell?
+"""From two variants' scores to a verdict: is one better than the other, and are there enough questions to tell?
 
-A question counts once: the score is the mean of the repeats. A group of questions (`groups`) counts once: the score is
-the mean of the questions. Differences are paired, after - before, over the questions that both variants answered. The
-verdict follows from the interval alone:
+A question counts once, with the mean of its repeats. A group of questions (`groups`) counts once, with the mean of its
+questions. Differences are paired, after - before, over questions that both variants answered. The verdict follows from
+their interval alone:
 
     better     the whole interval is above +MATTERS
     worse      the whole interval is below -MATTERS
     no better  the whole interval is between -MATTERS and +MATTERS: the difference does not matter
-    undecided  the interval contains -MATTERS or +MATTERS; `needed` is the number of questions for a verdict
-    depends    the verdict without failures differs from the verdict with failures as wrong answers
+    undecided  the interval contains -MATTERS or +MATTERS; `needed` questions would give a verdict
+    depends    without failures, the verdict differs from that with failures as wrong answers
 """
 
 import statistics
@@ -20,12 +20,12 @@ from typing import Literal
 from evaluation.stats.significance import Difference, detectable, interval, needed, of_few
 
 Word = Literal["better", "worse", "no better", "undecided", "depends"]
-Values = Mapping[str, float]  # question -> mean score over the repeats
+Values = Mapping[str, float]  # question -> mean score over its repeats
 NO_GROUPS: Mapping[str, str] = MappingProxyType({})
 
-# a smaller change of a question's score counts as unchanged: the order of a few words changes token F1 by as much
+# a question whose score changes less counts as unchanged: the order of a few words changes token F1 by as much
 SAME = 0.05
-MATTERS = 0.05  # a smaller mean difference justifies no gateway and is no real harm
+MATTERS = 0.05  # a smaller mean difference neither justifies a gateway nor does real harm
 # For the same model raw, and for another model.
 _SAID: Mapping[Word, tuple[str, str]] = {
     "better": ("It helps", "It is better"), "worse": ("It makes the answers worse", "It is worse"),
@@ -36,27 +36,27 @@ _SAID: Mapping[Word, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
-    """One score of two variants over the common questions. helped, harmed: ids, the largest change first.
+    """One score of two variants over common questions. helped, harmed: ids, largest change first.
 
-    change.questions: the number of groups; a question alone is a group, too. Only `with_failures` includes failures.
+    change.questions: how many groups; a single question is one, too. Only `with_failures` includes failures.
     """
 
     score: str
     before: float
     after: float
     change: Difference
-    # the smallest true difference that this number of questions shows to matter, in four of five runs
+    # the smallest true difference that so many questions show to matter, in four of five runs
     detectable: float
-    needed: int  # questions for a verdict in four of five runs
+    needed: int  # for a verdict in four of five runs
     word: Word
     changes: Mapping[str, float]  # question -> after - before
     helped: tuple[str, ...]
     unchanged: tuple[str, ...]
     harmed: tuple[str, ...]
-    with_failures: tuple[Difference, ...] = ()  # the change with failures as wrong answers; () without failures
+    with_failures: tuple[Difference, ...] = ()  # the change with failures as wrong answers; () without any
 
     def sentence(self, *, own: bool = True) -> str:
-        """The verdict for a reader, in words and numbers. own: the other variant is the same model, raw."""
+        """The verdict for readers, in words and numbers. own: the other variant is the same model, raw."""
         found = interval(self.change)
         over = f"over {self.change.questions} question{'s' if self.change.questions != 1 else ''}"
         if len(self.changes) > self.change.questions:
@@ -77,7 +77,7 @@ class ScoreComparison:
         return f"counted as wrong: {found}"
 
     def _crossed(self) -> str:
-        """The thresholds inside the interval."""
+        """Thresholds inside the interval."""
         ends = [f"{end:+g}" for end in (-MATTERS, MATTERS) if self.change.low <= end <= self.change.high]
         return " and ".join(ends)
 
@@ -89,7 +89,7 @@ class ScoreComparison:
 
 
 def means(rows: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    """(question, score) of each repeat -> the mean of each question; questions without any score are left out."""
+    """(question, score) of each repeat -> each question's mean; questions without any score are left out."""
     given: dict[str, list[float]] = {}
     for question, score in rows:
         if score is not None:
@@ -98,7 +98,7 @@ def means(rows: Iterable[tuple[str, float | None]]) -> dict[str, float]:
 
 
 def grouped(values: Values, groups: Mapping[str, str]) -> dict[str, float]:
-    """Group -> the mean of the questions; a question without a group is a group."""
+    """Group -> its questions' mean; a question without a group is one."""
     return means((groups.get(question, question), score) for question, score in values.items())
 
 
@@ -114,10 +114,10 @@ def compared(
     groups: Mapping[str, str] = NO_GROUPS,
     wrong: Iterable[Pair] = (),
 ) -> ScoreComparison | None:
-    """The verdict on `after`; None if no question has a score in both variants. groups: see `groups_of`.
+    """The verdict on `after`; None if no question has a score in both. groups: see `groups_of`.
 
-    before, after: without failures. wrong: the same values with failures as wrong answers, for each way to count. The
-    verdict is valid only if all agree.
+    before, after: without failures. wrong: the same with failures as wrong answers, for each way to count. The verdict
+    is valid only if all agree.
     """
     both = sorted(id for id in after if id in before)
     if not both:
@@ -154,7 +154,7 @@ def by_tag(
     groups: Mapping[str, str] = NO_GROUPS,
     wrong: Sequence[Pair] = (),
 ) -> dict[str, ScoreComparison]:
-    """Tag -> the verdict over the questions with the tag. With many tags, some verdicts are wrong by chance.
+    """Tag -> verdict over questions that have it. With many tags, some verdicts are wrong by chance.
 
     tags: question -> tags. Other arguments: see `compared`.
     """
@@ -177,12 +177,12 @@ def by_tag(
 
 
 def only(values: Values, ids: Iterable[str]) -> Values:
-    """The values of some questions."""
+    """Some questions' values."""
     return {id: values[id] for id in ids if id in values}
 
 
 def _change(before: Values, after: Values, *, seed: int, groups: Mapping[str, str]) -> Difference:
-    """The mean change over the common questions, at least one."""
+    """The mean change over common questions, at least one."""
     changes = {id: after[id] - before[id] for id in sorted(after) if id in before}
     return of_few(list(grouped(changes, groups).values()), seed=seed)
 
