@@ -2,9 +2,9 @@
 
 embed         texts -> unit vectors, with ONNX or torch; questions from a cache, or in batches
 remote        texts -> unit vectors by a provider's model, through litellm
-hashing       texts -> unit vectors by words alone, for tests and demos
+hashing       texts -> unit vectors from words alone, for tests and demos
 export        a model, by name or path -> a folder that loads without torch
 precision     whether bf16 is faster on this processor
-tokens        text -> tokens of the embedder's tokenizer
-vector_cache  vectors of documents' texts, kept on disk between runs
+tokens        text -> the embedder's tokens
+vector_cache  vectors of document texts, kept on disk between runs
 """

@@ -1,16 +1,15 @@
-"""Texts to unit vectors. The model is prepared once (`export`), then runs as ONNX without torch in memory.
+"""Texts to unit vectors. A model is prepared once (`export`), then runs as ONNX without torch in memory.
 
 `SentenceTransformer.encode` takes two to three times as long for one query as the same weights in ONNX, and importing
-sentence-transformers takes 6-11 s and 400 MB. So torch is imported only to prepare a model for the first time, or where
-ONNX does not reproduce the model.
+sentence-transformers takes 6-11 s and 400 MB. So torch is imported only to prepare a model for the first time, or if
+ONNX does not reproduce it.
 
-Questions come from a cache if recent, and concurrent questions share a call of the model. While one call computes, new
-questions wait and share the next call: two threads share the rows of one batch better than two batches share two
-threads. A text requested twice at the same time is embedded once.
+Recent questions come from a cache, and concurrent ones share a model call. While one call computes, new questions wait
+and share the next: two threads share one batch's rows better than two batches share two threads. A text requested
+twice at the same time is embedded once.
 
-A single question never waits, not even for a thread to wake up: if the question is short and the model runs in this
-process, the event loop itself embeds the question. A question that arrives in those 10 ms would wait for the model
-anyway.
+A single question never waits, not even for a thread to wake up: if it is short and the model runs in this process, the
+event loop itself embeds it. A question that arrives in those 10 ms would wait for the model anyway.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ from retrieval.records.points import Vector
 
 Matrix = NDArray[np.float32]
 
-# Texts of different kinds whose vectors identify a model: two embedders are the same model when the vectors agree.
+# Texts of different kinds whose vectors identify a model: two embedders are the same model if these agree.
 PROBES = (
     "How do I connect to the database with TLS?",
     "EADDRNOTAVAIL (99): cannot assign requested address",
@@ -41,19 +40,19 @@ PROBES = (
     "Die Rechnung wurde gestern bezahlt.",
 )
 _PROMPT = ", prompt "
-# Cosine between the vectors of torch, ONNX and bf16 for one text is above .9999; two models differ far below .99.
+# For one text, cosine between torch, ONNX and bf16 vectors is above .9999; two models differ far below .99.
 SAME_MODEL_COSINE = 0.99
 # A batch of 4 chunks of 256 tokens: 22.8 chunks/s on two cores. Batches of 8 give 19.9 and batches of 32 give 11.1,
-# because larger batches do not fit into the CPU's cache.
+# because larger ones do not fit into the CPU's cache.
 _BATCH_TOKENS = 1024
 
-# How long a thread of onnxruntime spins while the thread waits for its part of the next operator. Median for one
-# question of 22 tokens every 30 ms, two threads on two cores: 5 us 9.5 ms, 40 us 6.1 ms, the default 6.5 ms. At 5 us a
-# sleeping thread often wakes up on the core of the thread that woke it, and both threads take turns. With one core busy
-# with other work: 9.8, 11.0 and 16 ms. A single thread takes 9.9 ms in each case.
+# How long an onnxruntime thread spins while it waits for its part of the next operator. Median for one question of 22
+# tokens every 30 ms, two threads on two cores: 5 us 9.5 ms, 40 us 6.1 ms, the default 6.5 ms. At 5 us a sleeping
+# thread often wakes up on the core of the thread that woke it, and they take turns. With one core busy with other
+# work: 9.8, 11.0 and 16 ms. A single thread takes 9.9 ms in each case.
 _SPIN_US = 40
-# Addition and layer normalisation fused into one operator take 46 us on two threads and 79 us on one thread, for 33
-# tokens of 384 dimensions. As two operators the same work takes 15 and 13 us (onnxruntime 1.31).
+# Addition and layer normalisation fused into one operator take 46 us on two threads and 79 us on one, for 33 tokens of
+# 384 dimensions. As two operators they take 15 and 13 us (onnxruntime 1.31).
 _SLOWER = ["SkipLayerNormFusion"]
 
 
@@ -67,39 +66,39 @@ class Embedder(Protocol):
     tokenizer_file: Path
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        """(n, d) float32, rows of unit length, with the model's query prompt where it has one.
+        """(n, d) float32, rows of unit length, with the model's query prompt if it has one.
 
-        The row of a question without a word that the model knows may be zeros: see `known_words_only`.
+        The row may be zeros if the model knows none of a question's words: see `known_words_only`.
         """
         ...
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
-        """(n, d) float32, rows of unit length, with the model's document prompt where it has one."""
+        """(n, d) float32, rows of unit length, with the model's document prompt if it has one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """A prepared model's properties, readable without loading the model."""
+    """A prepared model's properties, readable without loading it."""
 
-    format: int  # the version of the folder's format
+    format: int  # version of the folder's format
     name: str
     dimension: int
     max_tokens: int
     query_prompt: str
     document_prompt: str
-    inputs: tuple[str, ...]  # names of the ONNX graph's inputs
+    inputs: tuple[str, ...]  # input names of the ONNX graph
 
     @staticmethod
     def read(folder: Path) -> "ModelCard":
-        """Read the card of a prepared model. Raises FileNotFoundError."""
+        """Read a prepared model's card. Raises FileNotFoundError."""
         fields = json.loads((folder / "card.json").read_text("utf-8"))
         return ModelCard(**{**fields, "inputs": tuple(fields["inputs"])})
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderPrompts:
-    """The texts put before every question and before every chunk. None: the model's own prompt."""
+    """Texts put before every question and every chunk. None: the model's own prompt."""
 
     query: str | None = None
     document: str | None = None
@@ -110,7 +109,7 @@ GRAPH = "model.onnx"
 
 
 class _PreparedEmbedder:
-    """The properties of a prepared model, with `prompts` in place of the model's own prompts."""
+    """A prepared model's properties, with `prompts` in place of its own."""
 
     def __init__(self, folder: Path, prompts: EmbedderPrompts) -> None:
         card = ModelCard.read(folder)
@@ -122,7 +121,7 @@ class _PreparedEmbedder:
 
 
 class OnnxEmbedder(_PreparedEmbedder):
-    """The prepared model in onnxruntime; releases the GIL while it computes."""
+    """A prepared model in onnxruntime; releases the GIL while it computes."""
 
     def __init__(
         self, folder: Path, *, threads: int, prompts: EmbedderPrompts = MODEL_PROMPTS, graph: str = GRAPH
@@ -149,7 +148,7 @@ class OnnxEmbedder(_PreparedEmbedder):
         return self._embed([self.document_prompt + text for text in texts])
 
     def _embed(self, texts: Sequence[str]) -> Matrix:
-        if len(texts) == 1:  # a question: skip the thread pool of `encode_batch`
+        if len(texts) == 1:  # a question: skip `encode_batch`'s thread pool
             return self._run([np.asarray(self._tokenizer.encode(texts[0]).ids, np.int64)])
         vectors = np.empty((len(texts), self.dimension), np.float32)
         encodings = self._tokenizer.encode_batch(list(texts))
@@ -171,7 +170,7 @@ class OnnxEmbedder(_PreparedEmbedder):
 
 
 class TorchEmbedder(_PreparedEmbedder):
-    """The model as sentence-transformers runs the model: for bf16, and where ONNX does not reproduce the model."""
+    """A model as sentence-transformers runs it: for bf16, and if ONNX does not reproduce it."""
 
     def __init__(
         self,
@@ -185,11 +184,11 @@ class TorchEmbedder(_PreparedEmbedder):
         """model: a SentenceTransformer.
 
         copy_per_thread: for many documents. Each thread embeds its own share with its own copy of the model. Threads
-            that share one batch wait for each other at each operator.
+            that share a batch wait for each other at each operator.
         """
         import torch
 
-        torch.set_num_threads(threads)  # for the calling thread; each thread of the pool uses 1
+        torch.set_num_threads(threads)  # for the calling thread; pool threads use 1 each
         super().__init__(folder, prompts)
         self._models = [model, *(copy.deepcopy(model) for _ in range(threads - 1))] if copy_per_thread else [model]
         self._pool = ThreadPoolExecutor(len(self._models), initializer=torch.set_num_threads, initargs=(1,))
@@ -213,7 +212,7 @@ class TorchEmbedder(_PreparedEmbedder):
         return vectors
 
     def _encoded(self, model: Any, texts: Sequence[str]) -> Matrix:
-        # Pass our own prompt: `encode_document` uses no prompt for a model that calls its document prompt "passage".
+        # Pass our own prompt: `encode_document` uses none for a model that calls its document prompt "passage".
         return self._shaped(model.encode_document(list(texts), prompt=self.document_prompt, **_ENCODE))
 
     def _shaped(self, vectors: Any) -> Matrix:
@@ -226,10 +225,10 @@ _ENCODE: dict[str, Any] = {"normalize_embeddings": True, "show_progress_bar": Fa
 
 
 def known_words_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
-    """The vectors of questions without the words that the embedder does not know; zeros where no word is left.
+    """Vectors of questions without words that the embedder does not know; zeros if no word is left.
 
     A model gives all unknown words (emoji, scripts that its vocabulary lacks) one vector, so a thumbs-up would equal
-    any page in Thai. Unknown words in a page do no harm to a question of known words.
+    any Thai page. Unknown words in a page do no harm to a question of known words.
     """
     known = [text if text.isascii() else _tokenizer(embedder.tokenizer_file).known(text) for text in texts]
     rows = [number for number, (text, rest) in enumerate(zip(texts, known, strict=True)) if rest or not text]
@@ -254,21 +253,21 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def label(embedder: Embedder) -> str:
-    """What `ragway collections` shows as a collection's embedder: the model's name, and the document prompt if any."""
+    """What `ragway collections` shows as a collection's embedder: model name, and document prompt if any."""
     prompt = embedder.document_prompt
     return f"{embedder.name}{_PROMPT}{prompt!r}" if prompt else embedder.name
 
 
 def probe(embedder: Embedder) -> Matrix:
-    """The vectors that identify this embedder: (4, d) float32."""
+    """Vectors that identify this embedder: (4, d) float32."""
     return embedder.embed_documents(PROBES)
 
 
 def check_same_model(collection: str, built_with: str, stored: Matrix, current: Matrix, name: str) -> None:
     """Raise WrongEmbedder unless the current embedder reproduces the stored probes.
 
-    The check compares by cosine, never by hash: ONNX, bf16 and torch differ in the last digits, and another model of
-    the same dimension differs everywhere.
+    This compares by cosine, never by hash: ONNX, bf16 and torch differ in the last digits, and another model of the
+    same dimension differs everywhere.
     """
     # a prompt of a word or two hardly moves a vector
     same_prompt = built_with.partition(_PROMPT)[2] == name.partition(_PROMPT)[2]
@@ -282,14 +281,14 @@ def check_same_model(collection: str, built_with: str, stored: Matrix, current: 
 
 
 def mix(vectors: Matrix, weights: Sequence[float]) -> Vector:
-    """Return the weighted sum of unit vectors, scaled to unit length: (n, d), n weights -> (d,) float32."""
+    """Return a weighted sum of unit vectors, scaled to unit length: (n, d), n weights -> (d,) float32."""
     mixed = np.asarray(weights, np.float32) @ vectors
     length = float(np.linalg.norm(mixed))
     return np.asarray(mixed / length if length > 0 else vectors[0], np.float32)
 
 
 def cores() -> int:
-    """The number of CPU cores that this process may use."""
+    """How many CPU cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -297,19 +296,19 @@ def cores() -> int:
 
 
 _CACHED_TEXTS = 2000  # vectors of recent texts: 3 MB at 384 dimensions
-# Questions in one call. 32 questions at once on two cores: with calls of 8 the median question takes 97 ms and the last
-# question 154 ms; with calls of 32 both take 134 ms; one by one both take 170 ms. 8 questions at once: 37 ms; one by
-# one: 40 ms.
+# Questions in one call. 32 questions at once on two cores: with calls of 8 the median question takes 97 ms and the
+# last 154 ms; with calls of 32 both take 134 ms; one by one both take 170 ms. 8 questions at once: 37 ms; one by one:
+# 40 ms.
 _BATCH_TEXTS = 8
-# The longest question that the event loop embeds: some 100 tokens, 25 ms. A chat with 10,000 chunks takes 17.3 ms in
+# The longest question that the event loop embeds: some 100 tokens, 25 ms. A chat over 10,000 chunks takes 17.3 ms in
 # the event loop and 19.1 ms with a thread (medians of 250, alternating in one run).
 _SHORT_CHARS = 400
 
 
 class QueryBatcher:
-    """Embeds the questions for one embedder.
+    """Embeds questions for one embedder.
 
-    The embedder's prompts and precision are fixed, so a text is its own cache key.
+    Its prompts and precision are fixed, so a text is its own cache key.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -317,8 +316,8 @@ class QueryBatcher:
         self._cache: dict[str, Vector] = {}  # least recently used first
         self._pending: dict[str, asyncio.Future[Vector]] = {}  # texts without a vector yet
         self._queue: list[str] = []  # pending texts that no call includes yet
-        self._retry_singly: list[str] = []  # texts of a failed batch: each text gets a call of its own
-        self._running: list[str] = []  # texts of the current call
+        self._retry_singly: list[str] = []  # texts of a failed batch: each gets its own call
+        self._running: list[str] = []  # texts in the current call
 
     async def vectors(self, texts: Sequence[str]) -> Matrix:
         """(n, d), one row per text. Raises the embedder's errors."""
@@ -328,7 +327,7 @@ class QueryBatcher:
             asyncio.get_running_loop().call_soon(self._run_next)
         for text, vector in new.items():  # shield: another caller may wait for the same text
             vectors[text] = await asyncio.shield(vector)
-        for text, row in vectors.items():  # move to the end, so that the least recently used text goes first
+        for text, row in vectors.items():  # move to the end, so that the least recently used goes first
             self._cache.pop(text, None)
             self._cache[text] = row
         while len(self._cache) > _CACHED_TEXTS:
@@ -361,7 +360,7 @@ class QueryBatcher:
         call.add_done_callback(self._on_result)
 
     def _on_result(self, call: asyncio.Future[Matrix]) -> None:
-        """Hand out the results of a call, and call the model for the next texts."""
+        """Hand out a call's results, and call the model for the next texts."""
         texts, self._running = self._running, []
         error = asyncio.CancelledError() if call.cancelled() else call.exception()
         if error is None:

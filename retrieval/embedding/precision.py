@@ -1,9 +1,8 @@
 """Whether bf16 pays for bulk embedding: measured with this model on this processor, never assumed.
 
-bf16 needs torch. Importing torch alone takes as long as embedding some hundred chunks, so a few documents are
-embedded without torch. A processor without bf16 units (AVX512-BF16, AMX, Arm's BF16) computes bf16 in fp32, and more
-slowly. A processor with bf16 units is two to three times as fast, if the model is large enough for multiplications to
-dominate.
+bf16 needs torch. Importing it alone takes as long as embedding some hundred chunks, so a few documents are embedded
+without it. A processor without bf16 units (AVX512-BF16, AMX, Arm's BF16) computes bf16 in fp32, and more slowly. One
+with bf16 units is two to three times as fast, if the model is large enough for multiplications to dominate.
 """
 
 import time
@@ -15,8 +14,8 @@ import numpy as np
 
 from retrieval.embedding.embed import PROBES, Embedder, Matrix
 
-BULK_COSINE = 0.999  # each probe's cosine to the fp32 vector
-_FLAGS = frozenset(("avx512_bf16", "amx_bf16", "bf16"))  # names in /proc/cpuinfo; the last name is Arm's
+BULK_COSINE = 0.999  # each probe's cosine to its fp32 vector
+_FLAGS = frozenset(("avx512_bf16", "amx_bf16", "bf16"))  # names in /proc/cpuinfo; the last is Arm's
 _SAMPLE = [" ".join(PROBES) * 6] * 8  # eight texts, each as long as a chunk
 _RUNS = 3
 BF16_MIN_TEXTS = 500  # texts: bf16 saves 5 to 10 s on 500 texts, as long as torch takes to load
@@ -24,7 +23,7 @@ _PAUSE_S = 10.0  # after a pause, texts are counted from 0 again
 
 
 def has_bf16_units(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the processor reports bf16 multiplication. False without a report."""
+    """Whether the processor reports bf16 multiplication. False if it reports nothing."""
     try:
         return not _FLAGS.isdisjoint(cpuinfo.read_text("utf-8", "replace").split())
     except OSError:
@@ -32,22 +31,22 @@ def has_bf16_units(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def vectors_agree(reference: Embedder, candidate: Embedder) -> bool:
-    """Whether the candidate's vectors are close enough to the reference's vectors for a search."""
+    """Whether the candidate's vectors are close enough to the reference's for a search."""
     texts = [*PROBES, _SAMPLE[0]]
     cosines = np.sum(reference.embed_documents(texts) * candidate.embed_documents(texts), axis=1)
     return bool(cosines.min() >= BULK_COSINE)
 
 
 def is_worthwhile(reference: Embedder, candidate: Embedder) -> bool:
-    """Whether the candidate's vectors agree with the reference's vectors, and the candidate is faster."""
+    """Whether the candidate's vectors agree with the reference's, and it is faster."""
     return vectors_agree(reference, candidate) and _best_s(candidate) < _best_s(reference)
 
 
 class BulkEmbedder:
-    """An embedder for documents: fp32 for few texts, bf16 for many texts without a pause if bf16 pays."""
+    """An embedder for documents: fp32 for few texts, bf16 for many without a pause if it pays."""
 
     def __init__(self, plain: Embedder, load_bf16: Callable[[], Embedder], *, bf16_min_texts: int) -> None:
-        """load_bf16: loads the model in bf16. bf16_min_texts: texts without a pause before bf16 is tried; 0: now."""
+        """load_bf16: loads the model in bf16. bf16_min_texts: texts without a pause before it is tried; 0: now."""
         self.name, self.dimension, self.max_tokens = plain.name, plain.dimension, plain.max_tokens
         self.document_prompt, self.tokenizer_file = plain.document_prompt, plain.tokenizer_file
         self._best = plain
@@ -71,7 +70,7 @@ class BulkEmbedder:
         return vectors
 
     def expect(self, texts: int) -> None:
-        """Announce about `texts` more texts, without a pause, after the texts that are embedded next."""
+        """Announce about `texts` more texts, without a pause, after those that are embedded next."""
         self._expected_texts = texts
 
     def _choose(self) -> None:

@@ -1,9 +1,9 @@
-"""Texts to unit vectors by a provider's API, through litellm. Only this module and the gateway's translated lane use
-litellm.
+"""Texts to unit vectors from a provider's API, through litellm. Only this module and the gateway's translated lane use
+it.
 
 The first call imports litellm (seconds, 170 MB), in the index process and in the child process for ingest. litellm
-makes no retries. A question is sent once, because a chat does not wait. Documents are sent again a few times, with a
-longer pause each time. The number, length and values of the returned vectors are checked before use.
+makes no retries. A question is sent once, because a chat does not wait. Documents are sent again a few times, with
+longer pauses. Number, length and values of returned vectors are checked before use.
 """
 
 import base64
@@ -21,16 +21,16 @@ from retrieval.embedding.embed import Matrix
 from retrieval.errors import IndexDown, RetrievalError
 from retrieval.knowledge import Backend, EmbedderOptions
 
-# litellm's prefixes of embedding providers, without prefixes that are also names on a model hub.
+# litellm's prefixes of embedding providers, without those that are also names on a model hub.
 _PROVIDERS = frozenset((
     "azure", "azure_ai", "bedrock", "cohere", "fireworks_ai", "gemini", "hosted_vllm", "infinity", "jina_ai",
     "litellm_proxy", "lm_studio", "mistral", "nvidia_nim", "ollama", "openai", "openrouter", "sagemaker", "together_ai",
     "vertex_ai", "voyage", "watsonx", "xinference",
 ))  # fmt: skip
-_FIRST_PAUSE_S = 0.5  # before the first retry; doubled before each further retry
+_FIRST_PAUSE_S = 0.5  # before the first retry; doubled before each further one
 _LONGEST_PAUSE_S = 20.0
 _TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
-_MAX_TOKENS = 8192  # current embedding models read at least 8192 tokens; the provider refuses longer texts
+_MAX_TOKENS = 8192  # current embedding models read at least 8192 tokens; providers refuse longer texts
 _MESSAGE_CHARS = 300  # of a provider's error message
 
 
@@ -43,12 +43,12 @@ def is_remote(model: str, backend: Backend) -> bool:
 
 
 class RemoteEmbedder:
-    """A provider's model. The default embedder's tokenizer counts tokens, which is close enough."""
+    """A provider's model. The default embedder's tokenizer counts its tokens, which is close enough."""
 
     def __init__(
         self, model: str, options: EmbedderOptions, *, tokenizer_file: Path, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """Request one vector from the provider to learn the dimension. Raises IndexDown, RetrievalError."""
+        """Request one vector from the provider to learn its dimension. Raises IndexDown, RetrievalError."""
         self.name, self.max_tokens = model, _MAX_TOKENS
         self.document_prompt = options.document_prompt or ""
         self.tokenizer_file = tokenizer_file
@@ -59,7 +59,7 @@ class RemoteEmbedder:
         self.dimension = self._with_retries(["dimension"]).shape[1]
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        """Raises IndexDown if the provider is unavailable now, RetrievalError if the provider refuses the request."""
+        """Raises IndexDown if the provider is unavailable now, RetrievalError if it refuses the request."""
         return self._embed([self._query_prompt + text for text in texts], self._request)
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
@@ -87,12 +87,11 @@ class RemoteEmbedder:
         if options.dimensions:  # litellm would drop `dimensions` for models with unknown names
             parameters |= {"dimensions": options.dimensions, "allowed_openai_params": ["dimensions"]}
         if options.api_base:
-            # Without a key litellm takes a key from the environment: never send such a key to an address configured
-            # here.
+            # Without a key litellm takes one from the environment: never send that to an address configured here.
             parameters |= {"api_base": options.api_base, "api_key": options.api_key or "none"}
         elif options.api_key:
             parameters["api_key"] = options.api_key
-        # A provider refuses an empty text, and a lone surrogate cannot be sent.
+        # Providers refuse empty texts, and a lone surrogate cannot be sent.
         inputs = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
         try:
             answer = _litellm().embedding(
@@ -114,7 +113,7 @@ class RemoteEmbedder:
         )
 
     def _checked_vectors(self, rows: Sequence[Any], count: int) -> Matrix:
-        """Return the vectors in the order of the texts, of unit length. Raises RetrievalError for an invalid answer."""
+        """Return vectors in text order, of unit length. Raises RetrievalError for an invalid answer."""
         try:
             ordered = sorted(rows, key=lambda row: int(_field(row, "index")))
             indexes = [int(_field(row, "index")) for row in ordered]

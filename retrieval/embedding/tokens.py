@@ -1,14 +1,14 @@
-"""Text to tokens of the embedder's own tokenizer: the number of tokens, and the place of each token.
+"""Text to the embedder's own tokens: how many there are, and where each one is.
 
 An embedder silently cuts a chunk that is too long, so chunks are measured in the embedder's own tokens. A
 `tokenizer.json` may switch on truncation and padding (MiniLM's file cuts and pads at 128): both are off here. Special
-tokens ([CLS], [SEP] …) are not counted; a token budget must leave room for special tokens.
+tokens ([CLS], [SEP] …) are not counted; a token budget must leave room for them.
 
-A budget is spent on the tokens of another model, which knows other letters. The embedder's tokenizer reads a word with
-letters that are not in its vocabulary as one unknown token, however long: base64, Thai, Khmer, emoji. So an unknown
-token counts as one token for four bytes. Signs that the tokenizer drops count, too: beside blanks, of which models read
-many at a time, no text has fewer tokens than an eighth of its bytes. (Prose has five bytes for a token; the longest
-entries of WordPiece vocabularies have 18 letters.)
+A budget is spent in tokens of another model, which knows other letters. The embedder's tokenizer reads a word with
+letters that its vocabulary lacks as one unknown token, however long: base64, Thai, Khmer, emoji. So an unknown token
+counts as one token for four bytes. Signs that it drops count, too: apart from blanks, of which models read many at a
+time, no text has fewer tokens than an eighth of its bytes. (Prose has five bytes per token; the longest WordPiece
+vocabulary entries have 18 letters.)
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ class EmbedderTokenizer:
         self._unknown = {id for name in _UNKNOWN if (id := self._tokenizer.token_to_id(name)) is not None}
 
     def count(self, text: str) -> int:
-        """Return the number of tokens of `text`."""
+        """Return how many tokens `text` has."""
         return self.counts([text])[0]
 
     def counts(self, texts: Sequence[str]) -> list[int]:
@@ -80,7 +80,7 @@ class EmbedderTokenizer:
         return rest if any(map(str.isalnum, rest)) else ""
 
     def _with_unknown_split(self, text: str, ids: Sequence[int], spans: Sequence[Span]) -> Iterator[Span]:
-        """The spans, with an unknown token as several tokens of about four bytes."""
+        """Spans, with an unknown token as several of about four bytes."""
         for id, (start, end) in zip(ids, spans, strict=True):
             size = len(text[start:end].encode("utf-8", "replace")) if id in self._unknown else 0
             pieces = -(-size // _BYTES_PER_UNKNOWN_TOKEN) or 1
@@ -90,7 +90,7 @@ class EmbedderTokenizer:
 
 
 def _fewest_tokens(text: str) -> int:
-    """The fewest tokens that any model needs for a text, by its bytes."""
+    """The fewest tokens that any model needs for a text, judging by its bytes."""
     written = "".join(text.split())
     blanks = len(text) - len(written)
     size = len(written) if written.isascii() else len(written.encode("utf-8", "replace"))

@@ -1,8 +1,8 @@
-"""Vectors of documents' texts, kept on disk between runs, so that no text is embedded twice.
+"""Vectors of document texts, kept on disk between runs, so that no text is embedded twice.
 
-Each embedder has one SQLite file, identified by the embedder's name, dimension and vectors of the probes: the same
-model in another precision has another file. The SHA-256 of a text is the key. The cache is only a convenience: a
-damaged file costs the cached vectors and never a result, and the folder may be deleted at any time.
+Each embedder has one SQLite file, identified by its name, dimension and probe vectors: the same model in another
+precision has another file. A text's SHA-256 is the key. The cache is only a convenience: a damaged file costs cached
+vectors and never a result, and the folder may be deleted at any time.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ log = logging.getLogger("ragway")
 
 # The same weights in the same precision agree to 1e-6 on any machine; bf16 and fp32 differ by 1e-4, int8 by 7e-3.
 _SAME_COSINE = 0.99999
-_MAX_BYTES = 2 * 2**30  # vectors in one file: 1.4 million of 384 dimensions; the least recently used vectors go first
+_MAX_BYTES = 2 * 2**30  # vectors in one file: 1.4 million of 384 dimensions; the least recently used go first
 _BUSY_S = 30.0  # wait for another process that writes
-_KEYS_PER_STATEMENT = 500  # keys in one statement; SQLite accepts 999 in every version
+_KEYS_PER_STATEMENT = 500  # keys in one statement; every SQLite version accepts 999
 
 
 class CachedEmbedder:
-    """An embedder whose `embed_documents` reads the cache first; questions go to the model."""
+    """An embedder whose `embed_documents` reads a cache first; questions go to the model."""
 
     def __init__(self, inner: Embedder, folder: Path) -> None:
         self.name, self.dimension, self.max_tokens = inner.name, inner.dimension, inner.max_tokens
@@ -56,14 +56,14 @@ class CachedEmbedder:
 
 
 class CachedQueryEmbedder(CachedEmbedder):
-    """Caches questions as well: for measurements of what questions find, not of how long a search takes."""
+    """Caches questions as well: to measure what questions find, not how long a search takes."""
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
         return self._from_cache(texts, b"question\0", self._inner.embed_query)
 
 
 class VectorFile:
-    """The file of one embedder. Opening may raise sqlite3.Error; later errors are logged, and reads find no vectors.
+    """One embedder's file. Opening may raise sqlite3.Error; later errors are logged, and reads find no vectors.
 
     Thread-safe; several processes may share a file.
     """
@@ -85,7 +85,7 @@ class VectorFile:
 
     @property
     def probes(self) -> Matrix | None:
-        """The vectors that identify the embedder; None in a new file."""
+        """Vectors that identify the embedder; None in a new file."""
         row = self._sql.execute("SELECT vectors FROM probes").fetchone()
         return None if row is None else np.frombuffer(row[0], "<f4").reshape(-1, self._dimension)
 
@@ -93,7 +93,7 @@ class VectorFile:
         self._sql.execute("INSERT INTO probes VALUES (?)", (probes.astype("<f4").tobytes(),))
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, Matrix]:
-        """Return key -> vector for the cached keys, and mark the vectors as used by this run."""
+        """Return key -> vector for cached keys, and mark these as used by this run."""
         cached: dict[bytes, Matrix] = {}
         unique = list(dict.fromkeys(keys))
         with self._lock, _logged("read"), self._transaction():
@@ -106,7 +106,7 @@ class VectorFile:
         return cached
 
     def write(self, vectors: dict[bytes, Matrix]) -> None:
-        """Store the vectors. After the return every process can read the vectors."""
+        """Store vectors. Once this has returned, every process can read them."""
         rows = [(key, vector.astype("<f4").tobytes(), self._run) for key, vector in vectors.items()]
         with self._lock, _logged("written"), self._transaction():
             self._sql.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
@@ -115,7 +115,7 @@ class VectorFile:
         self._sql.close()
 
     def _make_room(self, max_vectors: int) -> None:
-        """Delete the least recently used vectors, run by run, until at most `max_vectors` vectors are left."""
+        """Delete the least recently used vectors, run by run, until at most `max_vectors` are left."""
         left, *_ = self._sql.execute("SELECT COUNT(*) FROM vectors").fetchone()
         while left > max_vectors:
             oldest = "WHERE run = (SELECT MIN(run) FROM vectors)"
@@ -134,7 +134,7 @@ class VectorFile:
 
 
 def _open_vector_file(folder: Path, embedder: Embedder) -> VectorFile | None:
-    """Open the embedder's file: the first of its name whose probes agree, or a new one. None if none can be opened."""
+    """Open an embedder's file: the first of its name whose probes agree, or a new one. None if none can be opened."""
     name = re.sub("[^A-Za-z0-9._-]+", "-", embedder.name)[-80:].strip("-.")
     probes = probe(embedder)
     number = 0
@@ -165,7 +165,7 @@ def _open_file(file: Path, dimension: int) -> VectorFile:
         if isinstance(error, sqlite3.OperationalError):  # a full disk, missing rights, a lock
             raise
         log.warning("%s is damaged (%s): starting a new file", file, error)
-        for part in (file, *file.parent.glob(file.name + "-*")):  # with the -wal and -shm files
+        for part in (file, *file.parent.glob(file.name + "-*")):  # with its -wal and -shm files
             part.unlink(missing_ok=True)
         return VectorFile(file, dimension=dimension)
 

@@ -1,11 +1,11 @@
-"""The languages of collections, and the detection of a text's language.
+"""Languages of collections, and which language a text is in.
 
-A language sets the stop words and the stemming of words: see `terms`. Both come from the engine (this module is the
-door to the engine's tokenizer), so ragway installs and downloads nothing more. Texts without spaces between words
-(Chinese, Japanese, Thai …) are split alike in every language, so any collection can find such texts.
+A language sets stop words and stemming: see `terms`. Both come from the engine (this module is the door to its
+tokenizer), so ragway installs and downloads nothing more. Texts without spaces between words (Chinese, Japanese, Thai
+…) are split alike in every language, so any collection can find them.
 
-`detect` uses the same stop words: the language whose list covers most of a text helps the text most. Statistical
-detectors know no more languages than the engine can stem, and each detector brings a model of its own.
+`detect` uses the same stop words: the language whose list covers most of a text helps it most. Statistical detectors
+know no more languages than the engine can stem, and each brings its own model.
 """
 
 import re
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 DEFAULT = "en"
 NONE = "none"  # every word as written: no stop words, no stemming
 _SAMPLE_CHARS = 2000  # of each text; a vote of 20 words is already right, see the tests
-# Prose has 30 to 50 % stop words of its language, a manual 20 %, a text in another language below 15 % (Polish by the
+# Prose has 30 to 50 % stop words in its language, a manual 20 %, text in another language below 15 % (Polish by the
 # Romanian list): below, the language is unknown, and English does no harm.
 _MIN_SHARE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """How the engine treats words: names of its stop words and its stemmer; "": none."""
+    """How the engine treats words: names of its stop words and stemmer; "": none."""
 
     stop_words: str
     stemmer: str
@@ -73,7 +73,7 @@ LANGUAGES: Mapping[str, Analysis] = {
     NONE: Analysis("", ""),
 }
 
-# Script -> letters, and the languages written in the script. Han comes after kana: Japanese uses both.
+# Script -> letters, and languages written in it. Han comes after kana: Japanese uses both.
 _SCRIPTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "kana": ("\u3040-\u30ff\u31f0-\u31ff", ("ja",)),
     "hangul": ("\u1100-\u11ff\u3130-\u318f\uac00-\ud7af", ("ko",)),
@@ -94,15 +94,14 @@ _SCRIPTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 _LETTERS = {script: re.compile(f"[{letters}]") for script, (letters, _) in _SCRIPTS.items()}
-# A Latin word (code, a product's name) inside a text of these scripts takes as many letters as a whole sentence of the
-# script.
+# A Latin word (code, a product's name) inside text in these scripts takes as many letters as a whole sentence.
 _DENSE = {"kana", "hangul", "han"}
 _DENSE_LETTER = 4
 _KANA_SHARE = 0.1  # of kana and Han together: a smaller share is a quotation in a Chinese text
 
 
 def detect(texts: Sequence[str]) -> str:
-    """The language of most of these texts, one vote per text; DEFAULT if no language is recognised.
+    """The language of most of these texts, one vote each; DEFAULT if none is recognised.
 
     Takes 2 ms per text: not for the event loop.
     """
@@ -111,7 +110,7 @@ def detect(texts: Sequence[str]) -> str:
 
 
 def _language(text: str) -> str:
-    """The language of one text; "" if unknown."""
+    """One text's language; "" if unknown."""
     letters = {script: len(pattern.findall(text)) for script, pattern in _LETTERS.items()}
     if letters["kana"] >= _KANA_SHARE * (letters["kana"] + letters["han"]):
         letters["kana"] += letters.pop("han")
@@ -132,12 +131,12 @@ def _language(text: str) -> str:
 
 
 def _count(text: str, code: str) -> int:
-    """The number of words in a text that are not stop words of a language."""
+    """How many words in a text are not stop words in a language."""
     return sum(term_counts(text, Analysis(LANGUAGES[code].stop_words, "")).values())
 
 
 def term_counts(text: str, analysis: Analysis) -> dict[int, int]:
-    """The engine's id of each word of a text -> occurrences."""
+    """The engine's id for each word in a text -> occurrences."""
     vector = _bm25(analysis).embed_document(text.encode("utf-8", "replace").decode("utf-8"))
     return {
         index: round(value * _COUNTING_K1 / (_COUNTING_K1 + 1 - value))

@@ -1,12 +1,12 @@
-"""Text to BM25 terms, the same for indexing and for queries, in the language of the collection.
+"""Text to BM25 terms, the same for indexing and for queries, in a collection's language.
 
 A term is a word, lower-cased, without the language's stop words, stemmed, and hashed to 32 bits by Qdrant's engine
-(`language` is the door to the engine): the ids of an English text equal the ids of a Qdrant server. A document's value
-of a term is the BM25 saturation of the term's frequency; the store applies the inverse document frequency at query
-time, over one tenant's points. The tokenizer is the engine's `Word`: it splits at every character that is neither
-letter nor digit, so that `mongodb-driver-kotlin-coroutine` is found by each part.
+(`language` is the door to it): an English text gets the same ids as on a Qdrant server. A document's value for a term
+is BM25 saturation of its frequency; the store applies inverse document frequency at query time, over one tenant's
+points. The tokenizer is the engine's `Word`: it splits at every character that is neither letter nor digit, so that
+`mongodb-driver-kotlin-coroutine` is found by each part.
 
-Four kinds of extra terms stand beside the words, so that literal searches succeed:
+Four kinds of extra terms stand beside words, so that literal searches succeed:
 
 identifiers   neighbours inside an identifier: `fancy-printer-A300` is also "printer a300", `1.2.3` also "1 2" and
               "2 3", `EADDRNOTAVAIL (99)` also "eaddrnotavail 99", `maxPoolSize` and `max_pool_size` also "max pool"
@@ -29,23 +29,23 @@ from zlib import crc32
 from retrieval.lexical.language import DEFAULT, LANGUAGES, term_counts
 from retrieval.records.points import Sparse
 
-VERSION = 3  # part of an indexed document's recipe: increase with every change of the terms
+VERSION = 3  # part of an indexed document's recipe: increase with every change of terms
 
 # Okapi's usual saturation and length normalisation (Robertson & Zaragoza 2009); also the engine's defaults.
 K1 = 1.2
 B = 0.75
-# Words of an average chunk without stop words. The formula needs a constant, because a point's values are fixed at
+# Words in an average chunk without stop words. The formula needs a constant, because a point's values are fixed at
 # indexing time. Chunks of 170 English words have 64 to 143 such words on seven collections of manuals and web pages;
-# nDCG@10 of BM25 with 100 is at least the value with 150 or with the engine's 256 on eight of nine sets (-.002 on the
+# BM25's nDCG@10 with 100 is at least as high as with 150 or the engine's 256 on eight of nine sets (-.002 on the
 # ninth).
 AVERAGE_WORDS = 100.0
-# Weight of a query's extra term; a word weighs 1, and the words inside the extra term count already. nDCG@10 of BM25 on
-# nine sets with .5 against no extra terms: +.008, +.004, +.002, +.001, four unchanged, -.001; with 1 -.008 on one set.
+# Weight of a query's extra term; a word weighs 1, and words inside an extra term count already. BM25's nDCG@10 on nine
+# sets with .5 against no extra terms: +.008, +.004, +.002, +.001, four unchanged, -.001; with 1 -.008 on one set.
 EXTRA_WEIGHT = 0.5
 
 
 def document_vector(text: str, language: str = DEFAULT) -> Sparse:
-    """The BM25 vector of a text for the index; empty for a text without words."""
+    """A text's BM25 vector for the index; empty without words."""
     terms = _terms(text, language)
     # Extra terms do not lengthen the text.
     norm = K1 * (1 - B + B * sum(terms.words.values()) / AVERAGE_WORDS)
@@ -54,10 +54,10 @@ def document_vector(text: str, language: str = DEFAULT) -> Sparse:
 
 
 def query_vector(pieces: Sequence[tuple[str, float]], language: str = DEFAULT) -> Sparse:
-    """The BM25 vector of a query, from (text, weight) pieces.
+    """A query's BM25 vector, from (text, weight) pieces.
 
-    A word takes the weight of its heaviest piece, whatever the number of repetitions: a repeated subject of the
-    conversation must not outweigh the question. Pieces without a positive weight are left out.
+    A word takes the weight of its heaviest piece, however often it is repeated: a conversation's repeated subject must
+    not outweigh the question. Pieces without a positive weight are left out.
     """
     weights: dict[int, float] = {}
     for text, weight in pieces:
@@ -73,10 +73,10 @@ def query_vector(pieces: Sequence[tuple[str, float]], language: str = DEFAULT) -
 
 
 def words(text: str, language: str = DEFAULT) -> list[str]:
-    """The terms of a text with repetitions, each written as the decimal number of its id.
+    """A text's terms with repetitions, each written as its id in decimal.
 
     For counting, not for people: exactly the terms of `document_vector` and `query_vector`, so that another lexical
-    ranking differs only in the formula. The order differs from the text's order.
+    ranking differs only in its formula. They are not in text order.
     """
     terms = _terms(text, language)
     return [word for index, n in terms.counts() for word in [str(index)] * n]
@@ -84,7 +84,7 @@ def words(text: str, language: str = DEFAULT) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """The terms of a text with repetitions: words, and extra terms."""
+    """A text's terms with repetitions: words, and extra terms."""
 
     words: Counter[int]
     extra: Counter[int]
@@ -121,8 +121,8 @@ def _terms(text: str, language: str) -> _Terms:
 def visible(text: str) -> str:
     """A text in NFKC without the characters that no reader sees as letters and that end no word.
 
-    Soft hyphens, joiners, marks of direction, variation selectors, the vowel signs and the lengthening of Arabic, the
-    points of Hebrew, accents without a composed letter. The marks of Thai, Indic and related scripts belong to words.
+    Soft hyphens, joiners, direction marks, variation selectors, Arabic vowel signs and lengthening, Hebrew points,
+    accents without a composed letter. Marks in Thai, Indic and related scripts belong to words.
     """
     if text.isascii():
         return text
@@ -134,20 +134,19 @@ def _is_invisible(char: str) -> bool:
     return char == "ـ" or (unicodedata.category(char) in ("Cf", "Me", "Mn") and not _MARKED.match(char))
 
 
-# Cached for queries: each query is read for the search and again for the scale of scores, and a conversation repeats
-# its turns.
+# Cached for queries: each is read for its search and again for its score scale, and a conversation repeats its turns.
 _query_terms = lru_cache(maxsize=256)(_terms)
 
 
 def _id(*parts: str) -> int:
-    """The id of an extra term, in the upper half of the ids: the engine's hash leaves the upper half free."""
+    """An extra term's id, in the upper half of all ids, which the engine's hash leaves free."""
     return crc32("\x1f".join(parts).encode("utf-8", "replace")) | 0x8000_0000
 
 
 # Identifiers
 
 _WORD = r"[^\W_]+"
-# A word with the joints to the next words: "a.b", "a::b", "a->b", "a (99)"; and a leading sign.
+# A word with its joints to the next words: "a.b", "a::b", "a->b", "a (99)"; and a leading sign.
 _TOKEN = re.compile(rf"((?<![^\W_])(?:--?|[.@$#%]))?({_WORD}(?:[-_./:@&+=\\#>]{{1,3}}{_WORD})*)(\(\d+\)|\+\+|#(?!\w))?")
 _SEPARATED = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 # "real-time" and "AT&T" are usual writing; a digit, a dot or a capital inside makes an identifier. Taking "real-time"
@@ -155,13 +154,13 @@ _SEPARATED = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{
 _EXACT = re.compile(r"\d|[_@/\\=.:>]|[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
 _BRACKETED = re.compile(rf"({_WORD}) \((\d+)\)")
 _AROUND, _AFTER = "([{<\"'`*", ")]}>\"'`*.,;:!?"
-_MOST_PARTS = 32  # of one identifier: a line of base64 has hundreds
+_MOST_PARTS = 32  # in one identifier: a line of base64 has hundreds
 
 
 def _identifier_pairs(text: str) -> Iterator[tuple[str, str]]:
-    """The neighbours inside each identifier of a text, lower-cased."""
+    """Neighbours inside each identifier in a text, lower-cased."""
     for piece in text.split():
-        if piece.isalpha() and piece.islower():  # this check and the next skip most pieces, at a tenth of the time
+        if piece.isalpha() and piece.islower():  # this check and the next skip most pieces, in a tenth of the time
             continue
         bare = piece.lstrip(_AROUND).rstrip(_AFTER)
         if bare.isdecimal() or (bare.isalpha() and (bare[1:].islower() or bare.isupper())):
@@ -180,14 +179,14 @@ def _identifier_pairs(text: str) -> Iterator[tuple[str, str]]:
 
 # Names
 
-# A capitalised word behind a word in small letters; capitals between words that are not in capitals.
+# A capitalised word after one in small letters; capitals between words that are not in capitals.
 _NAME = re.compile(
     r"(?<!\w)[a-zß-ÿ]\w* ([A-Z][a-zA-Z]*)(?![\w&])|(?<![\w&])(?<![A-Z]{2} )([A-Z]{2,})(?![\w&])(?! [A-Z]{2})"
 )
 
 
 def _names_like_stop_words(text: str, language: str) -> Iterator[str]:
-    """The stop words of a text that capitals mark as names, as written."""
+    """A text's stop words that capitals mark as names, as written."""
     for inside, capitals in _NAME.findall(text):
         name = inside or capitals
         # "I" is not a name, and German writes "you" and "your" with a capital.
@@ -209,7 +208,7 @@ KANA = "\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 _STACKED = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ecf\u0f40-\u0fbc\u1000-\u103f\u1780-\u17d3"
 _INDIC = "\u0900-\u0963\u0971-\u0df3"  # has spaces, but the same marks: a word stays whole
 _MARKED = re.compile(f"[{_STACKED}{_INDIC}{KANA}]")
-# Bold or italic letters at the beginning of a word, or bold letters further on; "2 * n" and "a*b" stay.
+# Bold or italic letters at the beginning of a word, or bold ones further on; "2 * n" and "a*b" stay.
 _EMPHASIS_INSIDE = re.compile(
     r"(?<![\w*])(\*{1,2})([^\W\d_]{2,}|(?<=\*\*)[^\W\d_])\1(?=[^\W\d_])|(?<=[^\W\d_])\*\*([^\W\d_]+)\*\*(?!\*)"
 )
@@ -218,7 +217,7 @@ _ALONE = re.compile(f"[{HAN}{_HANGUL}]")
 
 
 def _split_unspaced(run: str) -> tuple[list[str], list[str]]:
-    """The terms of a run of letters without spaces: pairs (or one single letter), and the extra single letters."""
+    """Terms in a run of letters without spaces: pairs (or one single letter), and extra single letters."""
     if "\u0900" <= run[0] <= "\u0df3":
         return [run], []
     letters: list[str] = []
@@ -234,7 +233,7 @@ def _split_unspaced(run: str) -> tuple[list[str], list[str]]:
 
 
 def identifiers(text: str) -> list[str]:
-    """The identifiers in a text (see `_identifier_pairs`), each as written."""
+    """Identifiers in a text (see `_identifier_pairs`), each as written."""
     # Most pieces are plain words; this check takes a tenth of the time.
     pieces = [piece for piece in text.split() if not (piece.isalpha() and piece[1:].islower())]
     bare = [piece.lstrip(_AROUND).rstrip(_AFTER + _AROUND) for piece in pieces]
@@ -243,12 +242,12 @@ def identifiers(text: str) -> list[str]:
 
 
 def language_of(tenant: str) -> str:
-    """The language of a store's tenant: `name@generation` is DEFAULT, `name@generation.de` German."""
+    """A tenant's language: `name@generation` is DEFAULT, `name@generation.de` German."""
     return tenant.rpartition("@")[2].partition(".")[2] or DEFAULT
 
 
 def query_vectors(tenants: Sequence[str], pieces: Sequence[tuple[str, float]]) -> Mapping[str, Sparse]:
-    """Tenant -> the query vector of `pieces`, in the tenant's language."""
+    """Tenant -> query vector of `pieces`, in the tenant's language."""
     vectors: dict[str, Sparse] = {}
     for tenant in tenants:
         language = language_of(tenant)
