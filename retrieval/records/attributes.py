@@ -1,8 +1,8 @@
-"""Attributes and groups of documents: the permitted names and values.
+"""Attributes and groups of documents: permitted names and values.
 
 An attribute is a name with a text, a number, a truth value or a list of texts; searches filter by attributes. Groups
-restrict the readers of a document: without groups, every reader of the collection may read the document; with groups,
-only members of one of the groups may. Light on purpose: the gateway imports this module to check requests.
+restrict who may read a document: without any, every reader of its collection may; with groups, only members of one of
+them may. Light on purpose: the gateway imports this module to check requests.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from retrieval.records.documents import Attribute
 
-# The limits of OpenAI's vector stores.
+# OpenAI's limits for vector stores.
 MOST_ATTRIBUTES = 16
 _MOST_NAME_CHARS = 64
 MOST_VALUE_CHARS = 512
@@ -26,11 +26,11 @@ _SIMILAR_LETTERS = str.maketrans(
     "\u0433\u0262\u0261\u0581\u043e\u041e\u03bf\u039f\u0585\u057d\u03c5\u0440\u0420\u03c1\u03a1\u0455\u0405",
     "rggg" + "o" * 5 + "uu" + "p" * 4 + "ss",
 )
-BUILT_IN = ("source", "title", "format", "modified_at")  # fields of every document: no attribute may take these names
+BUILT_IN = ("source", "title", "format", "modified_at")  # fields of every document: no attribute may take their names
 
 
 def checked_attributes(value: object) -> dict[str, Attribute]:
-    """The attributes in a JSON value. Raises ValueError with the fault and the expectation."""
+    """The attributes in a JSON value. Raises ValueError with what is wrong and what is expected."""
     if not isinstance(value, Mapping):
         raise ValueError('attributes must be an object of names and values, such as {"year": 2024}')
     if len(value) > MOST_ATTRIBUTES:
@@ -39,7 +39,9 @@ def checked_attributes(value: object) -> dict[str, Attribute]:
 
 
 def checked_groups(value: object) -> tuple[str, ...]:
-    """The group names in a JSON value, without repetition. Raises ValueError with the fault and the expectation."""
+    """The group names in a JSON value, without repetition. Raises ValueError, which says what is wrong and what is
+    expected.
+    """
     if not isinstance(value, list | tuple) or len(value) > MOST_GROUPS:
         raise ValueError(f"groups must be a list of at most {MOST_GROUPS} names")
     for name in value:
@@ -52,8 +54,8 @@ def checked_groups(value: object) -> tuple[str, ...]:
 
 
 def folded_name(name: str) -> str:
-    """A name without differences of spelling: case, width, signs, accents, letters of other alphabets similar to the
-    letters of "groups". At most 64 characters.
+    """A name without differences of spelling: case, width, signs, accents, letters of other alphabets that look like
+    those in "groups". At most 64 characters.
     """
     plain = (
         name if name.isascii() else unicodedata.normalize("NFKD", name[:_MOST_NAME_CHARS]).translate(_SIMILAR_LETTERS)

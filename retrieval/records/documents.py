@@ -1,4 +1,4 @@
-"""A document, with chunks and passages, and the texts made of a chunk."""
+"""A document, with chunks and passages, and texts made from a chunk."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Literal
 
 Format = Literal["markdown", "rst", "html", "text", "code", "csv"]
 Attribute = str | int | float | bool | list[str]
-Groups = Sequence[str] | None  # the groups of a reader; None: the reader may read everything
-RESERVED = "."  # the first character of a reserved collection's name
-_RESERVED_NAME = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # not "./models/a.gguf", a name of a model
+Groups = Sequence[str] | None  # a reader's groups; None: it may read everything
+RESERVED = "."  # first character of a reserved collection's name
+_RESERVED_NAME = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # not "./models/a.gguf", a model's name
 
 
 def is_reserved(collection: str) -> bool:
@@ -19,22 +19,22 @@ def is_reserved(collection: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The text of one file, as indexed and shown (HTML already converted to Markdown)."""
+    """One file's text, as indexed and shown (HTML already converted to Markdown)."""
 
-    source: str  # the name that people and models see, e.g. "docs/connect.md"
+    source: str  # its name for people and models, e.g. "docs/connect.md"
     title: str
     text: str
     format: Format
     modified_s: float  # seconds since the epoch
     attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)  # for filters
-    groups: tuple[str, ...] = ()  # a reader needs one of these groups; none: every reader of the collection
+    groups: tuple[str, ...] = ()  # a reader needs one of these; none: every reader of the collection
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A piece of a document: `text` is exactly `Document.text[start:end]`."""
 
-    ordinal: int  # 0, 1, 2 … in the document's order
+    ordinal: int  # 0, 1, 2 … in document order
     start: int
     end: int
     text: str
@@ -44,9 +44,9 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk with the fields needed to show the chunk, to cite the chunk and to find the document again."""
+    """A chunk with what is needed to show it, to cite it and to find its document again."""
 
-    document: str  # id of the document in the catalog
+    document: str  # the document's id in the catalog
     revision: int
     ordinal: int
     title: str
@@ -56,7 +56,7 @@ class Passage:
     start: int
     end: int
     text: str
-    tokens: int  # of `shown_text`, counted once at ingest; the cost against a budget
+    tokens: int  # of `shown_text`, counted once at ingest; its cost against a budget
     attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)  # of the document
     groups: tuple[str, ...] = ()  # of the document
     context: str = ""  # written by a model; embedded and indexed with the chunk, never shown
@@ -76,7 +76,7 @@ class CollectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """A document as a list shows the document."""
+    """A document as lists show it."""
 
     id: str
     collection: str
@@ -85,15 +85,15 @@ class DocumentInfo:
     format: Format
     modified_s: float
     chunks: int
-    chars: int  # of the document's text
+    chars: int  # of its text
     attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
     groups: tuple[str, ...] = ()
-    key: str = ""  # the client's name for the document; "" for a file that was ingested
+    key: str = ""  # the client's name for it; "" for an ingested file
 
 
 @dataclass(frozen=True, slots=True)
 class FullDocument:
-    """A document with the indexed and shown text; passages are spans of this text."""
+    """A document with its indexed and shown text, of which passages are spans."""
 
     info: DocumentInfo
     text: str
@@ -109,29 +109,29 @@ class DocumentLocation:
 
 
 def indexed_text(title: str, headings: Sequence[str], text: str, context: str = "") -> str:
-    """The text that is embedded for a chunk: the path ("Connection > TLS"), then the chunk's text.
+    """The text that is embedded for a chunk: its path ("Connection > TLS"), then its text.
 
-    context: text that a model wrote about the chunk, placed between the two.
+    context: text that a model wrote about the chunk, placed in between.
     """
     path = [_path(title, headings)] if title or headings else []
     return "\n".join([*path, *([context] if context else []), text])
 
 
 def lexical_text(title: str, headings: Sequence[str], text: str, context: str = "") -> str:
-    """The text whose words are indexed for a chunk: `indexed_text` with the path repeated.
+    """The text whose words are indexed for a chunk: `indexed_text` with its path repeated.
 
-    A title summarises the whole text in few words. Counting the title's words twice instead of once changes nDCG@10 of
-    the BM25 arm by +.004 to +.019 on six sets of seven, -.001 on the other; see docs/use/chunking.md.
+    A title summarises the whole text in few words. Counting these twice instead of once changes the BM25 arm's nDCG@10
+    by +.004 to +.019 on six sets of seven, -.001 on the other; see docs/use/chunking.md.
     """
     path, indexed = _path(title, headings), indexed_text(title, headings, text, context)
     return f"{path}\n{indexed}" if path else indexed
 
 
 def _path(title: str, headings: Sequence[str]) -> str:
-    """Title and headings of a chunk; "" at the top of a document without a title."""
+    """A chunk's title and headings; "" at the top of a document without a title."""
     return " > ".join([title, *headings] if title else headings)
 
 
 def shown_text(source: str, title: str, headings: Sequence[str], text: str) -> str:
-    """A passage's label and text, as long as the text that the model reads."""
+    """A passage's label and text, as long as what the model reads."""
     return f"{source} {indexed_text(title, headings, text)}"

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-FILE_ID_PREFIX = "file-"  # of the ids of uploaded files
+FILE_ID_PREFIX = "file-"  # of uploaded files' ids
 
 
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
-    """A file uploaded by a client, without the content."""
+    """A file uploaded by a client, without its content."""
 
     id: str
-    name: str  # the client's name for the file
+    name: str  # the client's name for it
     purpose: str
     created_s: float
     bytes: int

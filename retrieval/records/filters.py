@@ -3,10 +3,10 @@
     {"type": "and", "filters": [{"type": "eq", "key": "team", "value": "hr"},
                                 {"type": "gte", "key": "issued", "value": "2024-05-01"}]}
 
-The form is OpenAI's, with the further types `not` and `prefix`. A key is `source`, `modified_at` or an attribute's
-name; no other field of a point can be filtered. Both sides of a comparison must be of one kind: text with text, number
-with number, date with date. A missing attribute, or an attribute of another kind, equals nothing and is neither before
-nor after any value; so `ne`, `nin` and `not` hold for the document. For a list, one matching text is enough.
+The form is OpenAI's, with two more types, `not` and `prefix`. A key is `source`, `modified_at` or an attribute name;
+no other field can be filtered. Both sides of a comparison must be of one kind: text with text, number with number,
+date with date. A missing attribute, or one of another kind, equals nothing and is neither before nor after any value;
+so `ne`, `nin` and `not` hold for its document. For a list, one matching text is enough.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class Compares:
 
 @dataclass(frozen=True, slots=True)
 class UnderPath:
-    """The source is this path, or lies below this path."""
+    """The source is this path, or lies below it."""
 
     path: str
 
@@ -82,7 +82,7 @@ Filter = Equals | Compares | UnderPath | AllOf | AnyOf | Not
 
 
 def filter_of(value: object) -> Filter:
-    """The filter in a JSON value. Raises ValueError with the fault and the expectation."""
+    """The filter in a JSON value. Raises ValueError, which says what is wrong and what is expected."""
     condition = _read(value, 1)
     if (count := sum(1 for _ in _comparisons(condition))) > _MOST_PARTS:
         raise ValueError(f"the filter has {count} comparisons: send at most {_MOST_PARTS} comparisons")
@@ -102,7 +102,7 @@ def parsed_filter(text: str) -> Filter:
 
 
 def seconds(text: str) -> float | None:
-    """Seconds since 1970 of an ISO 8601 date or time, UTC unless the text names an offset; None for other texts."""
+    """Seconds since 1970 of an ISO 8601 date or time, UTC unless it names an offset; None for other texts."""
     if len(text) < len("2024-05-01") or not text[:4].isdigit() or text[4] != "-":
         return None
     try:
@@ -135,7 +135,7 @@ def matches(condition: Filter, source: str, modified_s: float, attributes: Mappi
 
 
 def _numbers(value: object, *, dated: bool) -> Iterator[float]:
-    """The numbers in an attribute, or the dates as seconds (`dated`)."""
+    """An attribute's numbers, or its dates as seconds (`dated`)."""
     for item in _as_list(value):
         if dated and isinstance(item, str) and (at_s := seconds(item)) is not None:
             yield at_s

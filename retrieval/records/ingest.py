@@ -1,4 +1,4 @@
-"""From a path to a report, and the enrichments still missing."""
+"""From a path to a report, and enrichments still missing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed file, and the reason."""
+    """A failed file, and why."""
 
     path: str
     reason: str
@@ -14,10 +14,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """The result of an ingest. `skipped` counts files by reason; `failures` names unreadable files.
+    """An ingest's result. `skipped` counts files by reason; `failures` names unreadable files.
 
-    left_out: links out of the folder, as "source -> target", which were not followed. unread: files of folders with an
-    unsupported type.
+    left_out: links out of the folder, as "source -> target", which were not followed.
+    unread: files in folders whose type is not supported.
     """
 
     collection: str
@@ -34,7 +34,7 @@ class IngestReport:
 
 @dataclass(frozen=True, slots=True)
 class PendingDocument:
-    """A document due to be written by an ingest; `source` is "" for a rebuild, which reads the catalog."""
+    """A document that an ingest is to write; `source` is "" for a rebuild, which reads the catalog."""
 
     key: str
     source: str
@@ -42,9 +42,9 @@ class PendingDocument:
 
 @dataclass(frozen=True, slots=True)
 class MissingEnrichment:
-    """An enrichment of a chunk, `EnrichmentPlan.text[start:end]`, not written yet by a model."""
+    """A chunk's enrichment, `EnrichmentPlan.text[start:end]`, not yet written by a model."""
 
-    key: str  # under which the enrichment will be kept
+    key: str  # under which it will be kept
     kind: str  # of the enrichment
     start: int
     end: int
@@ -53,7 +53,7 @@ class MissingEnrichment:
 
 @dataclass(frozen=True, slots=True)
 class EnrichmentPlan:
-    """A document's text, and the missing enrichments of the chunks."""
+    """A document's text, and its chunks' missing enrichments."""
 
     title: str
     text: str

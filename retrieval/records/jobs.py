@@ -1,4 +1,4 @@
-"""From a document that a client sends to the result of writing the document."""
+"""From a document that a client sends to the result of writing it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,28 +9,28 @@ from retrieval.records.documents import Attribute, Format
 
 @dataclass(frozen=True, slots=True)
 class DocumentInput:
-    """A document as a client sends the document: the content, and how to read the content."""
+    """A document as a client sends it: its content, and how to read that."""
 
-    key: str  # the client's name for the document in its collection: the same key replaces the document
+    key: str  # the client's name for it in its collection: the same key replaces it
     source: str
     content: bytes
     title: str = ""  # "": as in the content
     format: Format | None = None  # None: by the ending of `source`
-    modified_s: float | None = None  # None: the time of writing
+    modified_s: float | None = None  # None: when it is written
     attributes: Mapping[str, Attribute] | None = None  # None: as in the front matter
     groups: tuple[str, ...] | None = None  # None: as in the front matter
-    otherwise: Format | None = None  # the format where `format` and the ending name none; None: refuse the document
-    writer: tuple[str, ...] | None = ()  # the groups of the client; None: all
-    owner: str = ""  # shares reading and embedding with other owners: the id of the client's key
+    otherwise: Format | None = None  # the format if `format` and the ending name none; None: refuse the document
+    writer: tuple[str, ...] | None = ()  # the client's groups; None: all
+    owner: str = ""  # shares reading and embedding with other owners: id of the client's key
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The result of writing one `DocumentInput`."""
+    """What writing one `DocumentInput` led to."""
 
     key: str
     state: Literal["waiting", "created", "replaced", "unchanged", "refused", "failed", "cancelled"]
-    id: str = ""  # of the document; "" without a document
+    id: str = ""  # of the document; "" without one
     reason: str = ""  # of a failure or a refusal
 
 
@@ -43,9 +43,9 @@ class Job:
     state: Literal["queued", "running", "completed", "failed", "cancelled"]
     created_s: float
     updated_s: float
-    counts: Mapping[str, int] = field(hash=False)  # state of a document -> number of documents
+    counts: Mapping[str, int] = field(hash=False)  # document state -> number of documents
     reason: str = ""  # of a failure or a wait
-    documents: Sequence[WriteResult] = ()  # where a caller asks for one job, not for a list
+    documents: Sequence[WriteResult] = ()  # if a caller asks for one job, not for a list
 
     @property
     def over(self) -> bool:
@@ -54,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedAttachment:
-    """An uploaded file that is attached to a collection and is not a document of the collection."""
+    """An uploaded file that is attached to a collection but is not one of its documents."""
 
     collection: str
     key: str  # the file's id

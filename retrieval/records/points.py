@@ -1,4 +1,4 @@
-"""A passage with vectors, as a store keeps both."""
+"""A passage with its vectors, as a store keeps them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 else:
-    Vector = object  # importing numpy takes 0.1 s and 24 MB; a hint does not need numpy
+    Vector = object  # importing numpy takes 0.1 s and 24 MB; a hint does not need it
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +29,27 @@ class Point:
 
     id: str  # UUID
     passage: Passage
-    vectors: Mapping[str, Vector]  # by the names in the store's table of vectors: (d,) float32, unit length
+    vectors: Mapping[str, Vector]  # by name in the store's table of vectors: (d,) float32, unit length
     sparse: Sparse  # BM25 term weights of `lexical_text`
 
 
 @dataclass(frozen=True, slots=True)
 class PointPage:
-    """Points of a tenant, by id."""
+    """A tenant's points, by id."""
 
     points: list[Point]
-    after: str  # the id after which the next page begins; "": this page is the last
+    after: str  # id after which the next page begins; "": this page is the last
 
 
 @dataclass(frozen=True, slots=True)
 class PointFaults:
-    """The faults of a collection's points in a store."""
+    """Faults in a collection's points in a store."""
 
     missing: int  # points that the catalog has and the store lacks
-    orphaned: tuple[str, ...]  # ids of points of no current document
-    damaged: int  # points with a text that is not the document's, or with an invalid vector
-    tenants: tuple[str, ...]  # of unused generations that still have points
-    unfinished: bool  # whether the build of the next generation was begun and not finished
+    orphaned: tuple[str, ...]  # ids of points that belong to no current document
+    damaged: int  # points whose text is not the document's, or whose vector is invalid
+    tenants: tuple[str, ...]  # unused generations that still have points
+    unfinished: bool  # whether a build of the next generation was begun and not finished
 
     @property
     def searchable(self) -> bool:

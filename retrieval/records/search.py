@@ -10,10 +10,10 @@ from retrieval.records.traces import Trace
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The documents visible to a reader: documents without groups, and documents of a group among `groups`."""
+    """Documents visible to a reader: those without groups, and those of a group among `groups`."""
 
     groups: tuple[str, ...] | None = ()  # None: all documents
-    filter: str = ""  # a further condition on documents, checked by `filters.checked_filter`; "": none
+    filter: str = ""  # a further condition, checked by `filters.checked_filter`; "": none
 
 
 PUBLIC = View()  # of a reader in no group
@@ -22,7 +22,7 @@ ALL = View(None)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A message of the conversation, as text."""
+    """A message in a conversation, as text."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -32,20 +32,20 @@ class Turn:
 class Query:
     """The latest question, rewritten to stand alone.
 
-    `text` is the whole question. `terms` and `vectors` are (text, weight) pairs: texts for BM25 with the weight of
-    their words, and texts for the dense query with the weight of their embeddings. The question is the first pair.
+    `text` is the whole question. `terms` and `vectors` are (text, weight) pairs: texts for BM25 with their words'
+    weight, and texts for the dense query with their embeddings' weight. The question is the first pair.
     """
 
     text: str
     terms: tuple[tuple[str, float], ...]
     vectors: tuple[tuple[str, float], ...]
-    reason: str  # of the rewriting, for headers and receipts
-    parts: tuple[str, ...] = ()  # of a question with several parts: each part is searched for as well
+    reason: str  # of rewriting, for headers and receipts
+    parts: tuple[str, ...] = ()  # of a question with several parts: each is searched for as well
 
 
 @dataclass(slots=True)  # a frozen class takes three times as long to make, and a question makes a hundred
 class ScoredId:
-    """A point found by an arm, by id: a search never reads most of the points found."""
+    """A point found by an arm, by id: a search never reads most of these."""
 
     id: str
     score: float
@@ -53,7 +53,7 @@ class ScoredId:
 
 @dataclass(slots=True)  # not frozen, for the same reason
 class Candidate:
-    """A point found by an arm or several, and not read yet; `score` is the score of the fusion."""
+    """A point found by one or more arms, and not read yet; `score` is its fusion score."""
 
     id: str
     score: float
@@ -63,17 +63,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Surrounding:
-    """A span of a hit's document around the hit."""
+    """A span of a hit's document around it."""
 
     start: int
     end: int
     text: str
-    whole: bool  # whether the span is the whole document
+    whole: bool  # whether it is the whole document
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage found, with the last stage's score and each arm's rank and score."""
+    """A passage found, with its last stage's score and each arm's rank and score."""
 
     id: str
     score: float
@@ -85,11 +85,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The passages within the budget, best first; `tokens` counts the passages as shown."""
+    """Passages within budget, best first; `tokens` counts them as shown."""
 
     passages: tuple[Passage, ...]
     tokens: int
-    dropped: int  # hits left out: over the budget or copies
+    dropped: int  # hits left out: over budget or copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,5 +100,5 @@ class Retrieved:
     hits: tuple[Hit, ...]
     context: Context
     timings_ms: Mapping[str, float]  # stage -> milliseconds, in order
-    relevance: float | None = None  # probability of a relevant hit; None where the setting is off
+    relevance: float | None = None  # probability of a relevant hit; None if the setting is off
     trace: Trace | None = None  # only on request

@@ -1,6 +1,6 @@
 """The index as a separate process.
 
-protocol    the operations of `Knowledge` as messages, read from the declarations; messages <-> frames on the socket
-client      `Knowledge` over a socket (light: the gateway imports the client)
+protocol    `Knowledge`'s operations as messages, read from their declarations; messages <-> frames on a socket
+client      `Knowledge` over a socket (light: the gateway imports it)
 server      the index process: an index on a socket
 """

@@ -1,10 +1,10 @@
-"""The client of the index process: `Knowledge` over a Unix socket in the data folder.
+"""Client for the index process: `Knowledge` over a Unix socket in the data folder.
 
 `protocol` declares the messages; `server` is the other end.
 
 An index that hangs must not cost every question its deadline. So after a cancelled search, the client checks the index
-in the background, and while this check has no answer either, searches fail at once (`IndexSilent`). A cancellation for
-another reason costs only the check.
+in the background, and while this gets no answer either, searches fail at once (`IndexSilent`). Cancellation for
+another reason costs only this check.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from retrieval.rpc.protocol import (
 SOCKET = "index.sock"
 _MOST_IDLE = 64  # connections kept after a burst of calls; each is an open file at both ends
 _MAX_SOCKET_PATH = 100  # sun_path holds 108 bytes on Linux, 104 on macOS
-_CHECK_S = 1.0  # a working index checks itself within milliseconds; a slower index would miss deadlines
+_CHECK_S = 1.0  # a working index checks itself within milliseconds; a slower one would miss deadlines
 
 
 class IndexClient:
@@ -48,11 +48,11 @@ class IndexClient:
         self.writing: Writing = remote("writing", self._run)
         self._start_decided = asyncio.Event()  # cleared while the index process starts for the first time
         self._start_decided.set()
-        self._patient_until_s = 0.0  # end of the wait for the start, by `time.monotonic`
+        self._patient_until_s = 0.0  # when to stop waiting for the start, by `time.monotonic`
         self._data = data
         self._idle: list[_Line] = []
         self._checking: asyncio.Task[None] | None = None
-        self._doubted_s = 0.0  # start of the check, by the loop's clock
+        self._doubted_s = 0.0  # when the check started, by the loop's clock
 
     @property
     def silent(self) -> bool:
@@ -62,7 +62,7 @@ class IndexClient:
         return asyncio.get_running_loop().time() - self._doubted_s > _CHECK_S
 
     def expect_start(self, patience_s: float) -> None:
-        """From now, calls without a connection raise IndexStarting; `until_started` waits at most `patience_s`."""
+        """From now on, calls without a connection raise IndexStarting; `until_started` waits at most `patience_s`."""
         self._start_decided.clear()
         self._patient_until_s = time.monotonic() + patience_s
 
@@ -71,7 +71,7 @@ class IndexClient:
         self._start_decided.set()
 
     async def until_started(self) -> None:
-        """Return when the index process has started or failed to start, or when the patience ends."""
+        """Return when the index process has started or failed to, or when patience ends."""
         if not self._start_decided.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, self._patient_until_s - time.monotonic())):
@@ -118,7 +118,7 @@ class IndexClient:
             self._checking = asyncio.create_task(self._until_quick())
 
     async def _until_quick(self) -> None:
-        """Return once the index answers a check soon, also with an error: then the index answers searches soon, too."""
+        """Return once the index answers a check soon, even with an error: then it answers searches soon, too."""
         clock, took_s = asyncio.get_running_loop().time, math.inf
         while took_s > _CHECK_S:
             began = clock()
@@ -142,7 +142,7 @@ class IndexClient:
             raise IndexDown(
                 "the index process went away during the call: try again (an ingest goes on from what was finished)"
             ) from error
-        finally:  # cancelled or failed: the next call must not receive the reply of this call
+        finally:  # cancelled or failed: the next call must not receive this one's reply
             if finished and len(self._idle) < _MOST_IDLE:
                 self._idle.append(line)
             else:
@@ -179,7 +179,7 @@ class _Line(asyncio.Protocol):
 
     @property
     def clean(self) -> bool:
-        """Whether a call may be sent: the connection is open, and holds no reply without a call."""
+        """Whether a call may be sent: the connection is open, and holds no stray reply."""
         return self.open and not self._received
 
     def send(self, frame: bytes) -> None:
@@ -187,7 +187,7 @@ class _Line(asyncio.Protocol):
             self._transport.write(frame)
 
     async def next(self) -> bytes:
-        """The next message from the other end. Raises OSError after the connection closed."""
+        """The next message from the other end. Raises OSError once the connection is closed."""
         while not self._received:
             if not self.open:
                 raise ConnectionResetError("the connection was closed")
@@ -224,7 +224,7 @@ _ERRORS = {name: kind for name, kind in vars(errors).items() if isinstance(kind,
 
 
 def error_of(kind: str, text: str) -> RetrievalError:
-    """The error of this class name; a RetrievalError for an unknown class name."""
+    """An error of the class with this name; a RetrievalError for an unknown name."""
     error: RetrievalError = _ERRORS.get(kind, RetrievalError)(text)
     return error
 
@@ -235,7 +235,7 @@ def _nonsense() -> IndexDown:
 
 @contextlib.contextmanager
 def reachable(data: Path) -> Iterator[str]:
-    """The socket's path; a path too long for the kernel is shortened through the folder's descriptor."""
+    """The socket's path; one too long for the kernel is shortened through the folder's descriptor."""
     path = str(data.absolute() / SOCKET)
     if len(os.fsencode(path)) <= _MAX_SOCKET_PATH:
         yield path

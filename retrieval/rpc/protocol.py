@@ -1,14 +1,13 @@
-"""The protocol of the index process's socket: the operations of `Knowledge` as messages, and messages as frames.
+"""The index process's protocol: `Knowledge`'s operations as messages, and messages as frames on its socket.
 
-The operations are read from the method declarations of `Search`, `Library` and `Writing`. A call carries the
-operation's name and the arguments in the declaration's order; msgspec encodes the arguments and the answer as
-MessagePack by the type hints. Bytes travel as bytes. A passage in the hits and in the context travels twice: a search
-of eight passages sends 14.5 KB in place of 8.5 KB. Decoding the 14.5 KB takes 45 µs; decoding JSON with each passage
-once took 82 µs.
+Operations are read from method declarations in `Search`, `Library` and `Writing`. A call carries the operation's name
+and its arguments in declared order; msgspec encodes arguments and answer as MessagePack by type hint. Bytes travel as
+bytes. A passage in both hits and context travels twice: a search with eight passages sends 14.5 KB in place of 8.5 KB.
+Decoding that takes 45 µs; decoding JSON with each passage once took 82 µs.
 
-A frame is four bytes of length (big endian), then a message of the given length. A connection carries a call at a time:
+A frame is four bytes of length (big endian), then a message of that length. A connection carries one call at a time:
 any number of `ProgressReport` messages answer a `Call`, then an `Answer` or a `Failed`. A client cancels a call by
-closing the connection.
+closing its connection.
 """
 
 import functools
@@ -25,7 +24,7 @@ import msgspec
 from retrieval.knowledge import Library, Progress, Search, Writing
 
 PARTS = {"search": Search, "library": Library, "writing": Writing}  # attribute of `Knowledge` -> protocol
-_HEAD_BYTES = 4  # the length of a frame's message
+_HEAD_BYTES = 4  # hold the length of a frame's message
 _MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 PING = "ping"  # answered by the index process, not by the index
 
@@ -36,10 +35,10 @@ class RemoteMethod:
 
     part: str  # attribute of `Knowledge`
     name: str
-    arguments: Any  # a msgspec.Struct with a field per parameter; the field of a `Progress` travels as None
+    arguments: Any  # a msgspec.Struct with a field per parameter; that of a `Progress` travels as None
     decode_arguments: Callable[[msgspec.Raw], Any]  # -> `arguments`
     decode_answer: Callable[[msgspec.Raw], Any]
-    progress: str  # the parameter of type `Progress`; "": none
+    progress: str  # parameter of type `Progress`; "": none
 
 
 class Call(msgspec.Struct, array_like=True):
@@ -67,7 +66,7 @@ class Answer(msgspec.Struct, tag=True, array_like=True):
 class Failed(msgspec.Struct, tag=True, array_like=True):
     """From the server, last: the operation's RetrievalError."""
 
-    kind: str  # name of the class in `retrieval.errors`
+    kind: str  # class name in `retrieval.errors`
     text: str
 
 
@@ -75,7 +74,7 @@ IndexReply = ProgressReport | Answer | Failed
 
 
 def _encoded_path(value: Any) -> bytes:
-    """A path may hold any byte but NUL: the path travels as bytes, and absolute, since working folders may differ."""
+    """A path may hold any byte but NUL: it travels as bytes, and absolute, since working folders may differ."""
     if isinstance(value, Path):
         return os.fsencode(value.absolute())
     raise NotImplementedError(f"cannot encode a {type(value).__name__}")
@@ -120,7 +119,7 @@ OPERATIONS = {
 
 
 def remote(part: str, call: Callable[..., Awaitable[Any]]) -> Any:
-    """A part of `Knowledge`, with methods that await `call(operation, *arguments, **named_arguments)`."""
+    """A part of `Knowledge`, whose methods await `call(operation, *arguments, **named_arguments)`."""
     operations = [operation for operation in OPERATIONS.values() if operation.part == part]
     return SimpleNamespace(**{operation.name: functools.partial(call, operation) for operation in operations})
 

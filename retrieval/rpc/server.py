@@ -1,13 +1,13 @@
 """The index process: an `Index` on a socket in the data folder.
 
-A command without an index process opens an `Index` directly. Client and `Index` have the interface `Knowledge`, so
-callers need not know the difference.
+A command without an index process opens an `Index` directly. Client and `Index` both have the interface `Knowledge`,
+so callers need not know which it is.
 
     python -m retrieval.rpc.server
 
-reads a Plan as JSON from the first line of standard input. The process prints "step" each second while the index
-opens, then "ready" when the socket answers, or "error" with the error's class and text. The process ends with its
-parent, when standard input ends. `scheduling.beside` starts the process, with the name of the parent as holder.
+reads a Plan as JSON from the first line of standard input. It prints "step" each second while the index opens, then
+"ready" when its socket answers, or "error" with the error's class and text. It ends with its parent, when standard
+input ends. `scheduling.beside` starts it, with the parent's name as holder.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ _STEP_S = 1.0  # between two signs of life while the index opens
 
 
 class IndexServer:
-    """Answers calls on the socket from a `Knowledge`."""
+    """Answers calls on a socket from a `Knowledge`."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
@@ -58,7 +58,7 @@ class IndexServer:
 
     @contextlib.asynccontextmanager
     async def listening(self, data: Path) -> AsyncIterator[None]:
-        """Serve on the data folder's socket (mode 0600) while the context lasts, then cancel running calls."""
+        """Serve on the data folder's socket (mode 0600) while this context lasts, then cancel running calls."""
         (data / SOCKET).unlink(missing_ok=True)
         umask = os.umask(0o177)
         try:
@@ -105,7 +105,7 @@ class IndexServer:
 
 
 class _Caller(asyncio.Protocol):
-    """A connection: answers a call at a time, and cancels the call when the caller leaves."""
+    """A connection: answers one call at a time, and cancels it if the caller leaves."""
 
     def __init__(self, answer: Callable[[Call, Write], Coroutine[Any, Any, None]], callers: "set[_Caller]") -> None:
         self._answer = answer
@@ -116,7 +116,7 @@ class _Caller(asyncio.Protocol):
         self._call: asyncio.Task[None] | None = None
 
     def leave(self) -> asyncio.Task[None] | None:
-        """Close the connection and cancel the running call; returns the call's task."""
+        """Close this connection and cancel its running call; returns the call's task."""
         if self._transport is not None:
             self._transport.abort()
         if self._call is not None:
@@ -141,7 +141,7 @@ class _Caller(asyncio.Protocol):
             self._call.cancel()
 
     def _next(self) -> None:
-        """Start the next received call, unless a call is running."""
+        """Start the next received call, unless one is running."""
         if self._call is not None or not self._received or self._transport is None or self._transport.is_closing():
             return
         try:
@@ -164,7 +164,7 @@ class _Caller(asyncio.Protocol):
 
 
 def _named(fault: BaseException) -> str:
-    """The class of a fault, with the system's message. Other messages are left out: a message may quote a document."""
+    """A fault's class, with the system's message. Other messages are left out: they may quote a document."""
     said = fault.strerror if isinstance(fault, OSError) else None
     return f"{type(fault).__name__}: {said}" if said else type(fault).__name__
 
@@ -174,9 +174,9 @@ def _failed(error: RetrievalError) -> Failed:
 
 
 async def run(plan: Plan, parent: IO[str], holder: str | None = None) -> None:
-    """The index process: open, listen, report "ready", and end with the parent. Raises RetrievalError, OSError.
+    """The index process: open, listen, report "ready", and end with its parent. Raises RetrievalError, OSError.
 
-    holder: the process named to other processes as holder of the data folder (default: the running process).
+    holder: named to other processes as holder of the data folder (default: this process).
     """
     reporting = asyncio.create_task(_report_steps(parent))
     try:
@@ -195,7 +195,7 @@ async def run(plan: Plan, parent: IO[str], holder: str | None = None) -> None:
 
 
 async def _report_steps(parent: IO[str]) -> None:
-    """Print a sign of life each second: a large index may clear up for long after a crash without hanging."""
+    """Print a sign of life each second: after a crash, a large index may clear up for long without hanging."""
     while True:
         parent.write("step\n")
         parent.flush()
@@ -215,16 +215,16 @@ async def _parent_gone() -> None:
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal: the gateway ends the index process
-    with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # asyncio watches the rest of the input
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal: the gateway ends this process
+    with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # asyncio watches the rest of it
         plan = msgspec.json.decode(unbuffered.readline(), type=Plan)
     parent = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # output printed by a library goes to the log, so the parent never takes the output for a status
+    os.dup2(2, 1)  # what a library prints goes to the log, so the parent never takes it for a status
     logs.to_stderr("info", "%(message)s")
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run(plan, parent, next(iter(sys.argv[2:]), None)))
-    except (RetrievalError, OSError) as error:  # OSError: a full disk, a folder of another account
+    except (RetrievalError, OSError) as error:  # OSError: a full disk, another account's folder
         with contextlib.suppress(BrokenPipeError):  # the parent may be gone
             kind = "IndexDown" if passing(error) else type(error).__name__
             parent.write(f"error {kind} {' '.join(str(error).split())}\n")
