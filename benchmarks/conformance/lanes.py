@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,9 +55,14 @@ def learn(folder: Path, models: Path) -> Path:
     for name, text in _HANDBOOK.items():
         (handbook / name).write_text(text, "utf-8")
     (folder / "ingest.yaml").write_text("{}\n", "utf-8")
-    command = [*_RAGWAY, "ingest", str(handbook), "--collection", "docs"]
+    run_command(["ingest", str(handbook), "--collection", "docs"], folder, data)
+    return data
+
+
+def run_command(words: Sequence[str], folder: Path, data: Path) -> None:
+    """Run a command of ragway. Raises Unmeasurable."""
     done = subprocess.run(
-        [*command, "--config", str(folder / "ingest.yaml"), "--data", str(data)],
+        [*_RAGWAY, *words, "--config", str(folder / "ingest.yaml"), "--data", str(data)],
         check=False,
         capture_output=True,
         text=True,
@@ -66,16 +71,22 @@ def learn(folder: Path, models: Path) -> Path:
         stdin=subprocess.DEVNULL,
     )
     if done.returncode != 0:
-        raise Unmeasurable(f"ragway ingest failed: {done.stderr.strip()}")
-    return data
+        raise Unmeasurable(f"ragway {words[0]} failed: {done.stderr.strip()}")
 
 
 def start(
-    key: str, folder: Path, upstream: int, nobody: int, learned: Path | None = None, *, retrieval: str = ""
+    key: str,
+    folder: Path,
+    upstream: int,
+    nobody: int,
+    learned: Path | None = None,
+    *,
+    retrieval: str = "",
+    more: str = "",
 ) -> Running:
     """A lane's server, accepting. `upstream` and `nobody` are ports; ours need a `learned` data folder.
 
-    retrieval: more settings of that section, such as ", k: 3".
+    retrieval: more settings of that section, such as ", k: 3". more: further sections, as YAML.
     """
     if key == "litellm":
         return _litellm(folder, upstream, nobody)
@@ -97,7 +108,7 @@ def start(
         "models:\n"
         + "".join(f"  {model}: {text}\n" for model, text in models.items())
         + f"upstream: {{connect_timeout_s: {LIMIT_S}, first_byte_timeout_s: {LIMIT_S}, idle_timeout_s: {LIMIT_S}}}\n"
-        f"retrieval: {{collections: [docs], deadline_s: 20{retrieval}}}\n",
+        f"retrieval: {{collections: [docs], deadline_s: 20{retrieval}}}\n" + more,
         "utf-8",
     )
     command = [*_RAGWAY, "serve", "--port", "0", "--config", str(settings), "--data", str(data)]

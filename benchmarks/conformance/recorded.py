@@ -1,6 +1,10 @@
 """Recorded replies of real providers through the relay: every byte and every event must arrive.
 
     python benchmarks/conformance/recorded.py FOLDER [--models DIR]
+    python benchmarks/conformance/recorded.py --generated 2000 [--passages | --offer]
+
+Instead of recordings, `--generated` plays streams of its own (`generated_streams.py`), so many of each dialect: on a
+model without passages, with passages, or, of chat completions alone, in chats that are offered operations.
 
 The files of the folder:
 
@@ -25,7 +29,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, Literal
 
 import uvloop
 
@@ -34,20 +39,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.common.arguments import add_models
 from benchmarks.common.insertions import inserted
 from benchmarks.common.processes import Unmeasurable
+from benchmarks.conformance import generated_streams
 from benchmarks.conformance.case import QUESTION
 from benchmarks.conformance.diff import of_json, of_streams, told
-from benchmarks.conformance.lanes import learn, start
+from benchmarks.conformance.lanes import learn, run_command, start
 from benchmarks.conformance.wire import EVENTS, JSON, Exchange, Script, Upstream, ask, post, upstream
 from proxy.access.usage_tap import UsageTap
 from proxy.asgi import Message
 from proxy.dialects.json_body import JsonBody
 from proxy.dialects.paths import BY_PATH
 
-_REQUESTS: dict[str, dict[str, Any]] = {
+REQUESTS: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": QUESTION}]},
     "/v1/responses": {"input": QUESTION},
     "/v1/messages": {"max_tokens": 1024, "messages": [{"role": "user", "content": QUESTION}]},
 }
+Way = Literal["raw", "passages", "offer"]
 _MODEL = "gpt-4o"  # of the relay lane's configuration
 _EVENT = re.compile(rb".*?(?:\r\n\r\n|\n\n|\r\r)|.+\Z", re.DOTALL)
 
@@ -90,7 +97,7 @@ def recordings(folder: Path) -> Iterator[Recording]:
         pieces = tuple(_framed(body) if file.name.endswith(".chunks.txt") else _EVENT.findall(body))
         if path := _path_of(body, streamed):
             asked = folder / f"{name}.request.json"
-            request = asked.read_bytes() if asked.exists() else json.dumps(_REQUESTS[path]).encode()
+            request = asked.read_bytes() if asked.exists() else json.dumps(REQUESTS[path]).encode()
             yield Recording(name, path, request, pieces if streamed else (body,), streamed)
 
 
@@ -128,11 +135,22 @@ def _framed(values: bytes) -> Iterator[bytes]:
         yield b"data: [DONE]\n\n"
 
 
-async def compared(recording: Recording, port: int, script: Upstream) -> Result:
+def generated(count: int, seed: int, paths: Sequence[str]) -> Iterator[Recording]:
+    """So many streams of each dialect."""
+    for path in paths:
+        random = Random(f"{seed} {path}")
+        request = json.dumps({**REQUESTS[path], "stream": True}).encode()
+        for number in range(count):
+            yield Recording(f"{path} {number}", path, request, generated_streams.stream(random, path), streamed=True)
+
+
+async def compared(recording: Recording, port: int, script: Upstream, way: Way = "passages") -> Result:
     """The recording, sent through the gateway at this port."""
-    body = JsonBody.parse(recording.request).edited(model=_MODEL)
+    body = JsonBody.parse(recording.request).edited(model=f"raw/{_MODEL}" if way == "raw" else _MODEL)
     if recording.streamed:
-        played = Script(recording.pieces, headers=EVENTS, framing="chunked", marks=recording.pieces)
+        # A chat with an offer holds back the events before the first text: only the bytes are compared.
+        marks = () if way == "offer" else recording.pieces
+        played = Script(recording.pieces, headers=EVENTS, framing="chunked", marks=marks)
     else:
         status = b"400 Bad Request" if _is_error(recording.pieces[0]) else b"200 OK"
         played = Script(recording.pieces, status=status, headers=JSON)
@@ -141,7 +159,10 @@ async def compared(recording: Recording, port: int, script: Upstream) -> Result:
     await ask(port, post(port, body, (), recording.path.encode()), exchange, script)
     status = exchange.answer.header(b"x-rag-status")
     reading = await reading_cell(recording, exchange.script)
-    return Result(recording, request_cell(exchange), reply_cell(exchange), reading, status == b"augmented")
+    request = request_cell(exchange) if way == "passages" else "same"
+    if way == "offer" and b"act_" not in exchange.received[0].body:
+        request = "no offer"
+    return Result(recording, request, reply_cell(exchange), reading, status == b"augmented")
 
 
 def _is_error(reply: bytes) -> bool:
@@ -196,13 +217,17 @@ async def _discarded(_message: Message) -> None: ...
 def main() -> int:
     """Run the benchmark."""
     arguments = _arguments()
-    found = list(recordings(arguments.folder))
+    way: Way = "offer" if arguments.offer else "passages" if arguments.passages or arguments.folder else "raw"
+    if arguments.folder:
+        found = list(recordings(arguments.folder))
+    else:
+        found = list(generated(arguments.generated, arguments.seed, list(REQUESTS)[: 1 if arguments.offer else None]))
     if not found:
-        print(f"{arguments.folder} holds no recording.", file=sys.stderr)
+        print(f"{arguments.folder or 'The command'} holds no recording.", file=sys.stderr)
         return 2
     try:
         with tempfile.TemporaryDirectory(prefix="ragway-recorded-") as folder:
-            results = uvloop.run(measured(Path(folder), found, arguments.models))
+            results = uvloop.run(measured(Path(folder), found, arguments.models, way))
     except (Unmeasurable, OSError) as error:
         print(f"cannot run: {error}", file=sys.stderr)
         return 2
@@ -210,7 +235,7 @@ def main() -> int:
     return 0 if all(result.same for result in results) else 1
 
 
-async def measured(folder: Path, found: Sequence[Recording], models: Path) -> list[Result]:
+async def measured(folder: Path, found: Sequence[Recording], models: Path, way: Way = "passages") -> list[Result]:
     """The results of all recordings, one after the other."""
     learned = await asyncio.to_thread(learn, folder, models)
     async with upstream() as script:
@@ -218,17 +243,32 @@ async def measured(folder: Path, found: Sequence[Recording], models: Path) -> li
             nobody.bind(("127.0.0.1", 0))  # and does not listen
             dead = nobody.getsockname()[1]
             always = ", min_relevance: 0.0"  # the recorded questions have nothing in common with the handbook
-            server = await asyncio.to_thread(start, "relay", folder, script.port, dead, learned, retrieval=always)
+            more = await asyncio.to_thread(_offer, folder, learned, dead) if way == "offer" else ""
+            server = await asyncio.to_thread(
+                start, "relay", folder, script.port, dead, learned, retrieval=always, more=more
+            )
         try:
-            return [await compared(recording, server.port, script) for recording in found]
+            return [await compared(recording, server.port, script, way) for recording in found]
         finally:
             server.stop()
+
+
+def _offer(folder: Path, learned: Path, dead: int) -> str:
+    """The settings of an API whose only operation is offered to every chat and never called."""
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Zephyr", "version": "1"},
+        "paths": {"/sessions": {"get": {"operationId": "listSessions", "responses": {"200": {"description": "All"}}}}},
+    }
+    (folder / "zephyr.json").write_text(json.dumps(document), "utf-8")
+    run_command(["actions", "add", "zephyr", "zephyr.json", "--base-url", f"http://127.0.0.1:{dead}"], folder, learned)
+    return "actions: {zephyr: {offer: true, always: [listSessions]}}\n"
 
 
 def summary(results: Sequence[Result]) -> str:
     """A table by dialect, and a line for each recording that differs."""
     lines = ["| path | recordings | streams | events | with passages | same |", "| --- | --- | --- | --- | --- | --- |"]
-    for path in _REQUESTS:
+    for path in REQUESTS:
         of_path = [result for result in results if result.recording.path == path]
         streams = [result.recording for result in of_path if result.recording.streamed]
         events = sum(len(stream.pieces) for stream in streams)
@@ -244,7 +284,14 @@ def summary(results: Sequence[Result]) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Send recorded replies of providers through the relay.")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the recordings")
+    parser.add_argument("folder", type=Path, nargs="?", metavar="FOLDER", help="the recordings")
+    parser.add_argument(
+        "--generated", type=int, default=0, metavar="N", help="play N generated streams of each dialect"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the generated streams (default: 1)")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--passages", action="store_true", help="generated streams of chats with passages")
+    ways.add_argument("--offer", action="store_true", help="generated streams of chats with operations")
     add_models(parser)
     return parser.parse_args()
 

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.conformance.recorded import (
+    REQUESTS,
     Recording,
+    Way,
     compared,
+    generated,
     measured,
     reading_cell,
     recordings,
@@ -71,6 +74,13 @@ async def test_every_recording_passes_the_relay_with_passages(folder: Path, mode
         f"| `/v1/responses` | 1 | 1 | {len(scripted_responses.frames_to(RESPONSE))} | 1 | 1 |",
         f"| `/v1/messages` | 2 | 1 | {len(scripted_messages.frames_to(MESSAGE))} | 2 | 2 |",
     ]
+
+
+@pytest.mark.parametrize(("way", "paths"), [("raw", list(REQUESTS)), ("offer", list(REQUESTS)[:1])])
+async def test_generated_streams_pass_byte_for_byte(way: Way, paths: list[str], models: Path, tmp_path: Path) -> None:
+    results = await measured(tmp_path, list(generated(20, 7, paths)), models, way)
+    assert [one.recording.name for one in results if not one.same] == []
+    assert len(results) == 20 * len(paths)
 
 
 async def test_a_recording_without_a_gateway_between_is_the_same() -> None:
