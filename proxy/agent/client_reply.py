@@ -15,8 +15,7 @@ from proxy.agent.events import Envelope, Event, Json, first_choice
 from proxy.asgi import Message, Send, send_error, with_length
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
-from proxy.dialects.chat import CHAT
-from proxy.dialects.chat_reply import usage_of
+from proxy.dialects.chat import CHAT, usage_of
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import member_span, unescaped
 from proxy.dialects.replies import content_text, json_bytes

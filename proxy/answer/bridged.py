@@ -28,8 +28,7 @@ from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.replies import json_bytes
-from proxy.dialects.responses import RESPONSES, ResponsesRequest
-from proxy.dialects.responses_reply import OWN_ID, response_of_item
+from proxy.dialects.responses import OWN_ID, RESPONSES, ResponsesRequest, response_of_item
 from proxy.dialects.target import Target
 from proxy.exchange import CallMeter, Exchange, ModelCall, exchange_of
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged

@@ -17,8 +17,7 @@ from proxy.augment.gate import split_model, split_sets
 from proxy.body import DEPLOYMENT, json_body, whole_body
 from proxy.dialects.errors import ApiError, forbidden, method_not_allowed
 from proxy.dialects.json_body import by_size
-from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
-from proxy.dialects.responses_reply import OWN_ID
+from proxy.dialects.responses import OWN_ID, RESPONSES, stored_id, stored_methods
 from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange, ModelCall, exchange_of, one_call, uncounted

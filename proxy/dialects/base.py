@@ -83,6 +83,14 @@ def checked_messages(fields: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
     return messages
 
 
+def plain_messages(fields: Mapping[str, Any]) -> Sequence[ConversationMessage]:
+    """`messages` in the form of chat completions. Raises ApiError 400."""
+    return [
+        ConversationMessage(one["role"], text_of(one.get("content")), one.get("tool_calls"))
+        for one in checked_messages(fields)
+    ]
+
+
 class ModelRequest(JsonBody, ABC):
     """A client's request to a model: its conversation as values, and its bytes with a text inserted."""
 

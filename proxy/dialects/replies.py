@@ -44,6 +44,11 @@ def called_tool(row: Any) -> dict[str, Any] | None:
     return called if isinstance(called, dict) else None
 
 
+def called_tools(rows: Sequence[Any]) -> list[dict[str, Any] | None]:
+    """`called_tool` of each row."""
+    return [called_tool(row) for row in rows]
+
+
 def tool_name(row: Any) -> str:
     """The name in an entry of `tools`, a tool call or a piece of one; "": no name."""
     return str((called_tool(row) or {}).get("name") or "")
@@ -213,13 +218,19 @@ class ReplyReader(ABC):
         return self._calls[index]
 
 
-def text_bytes_of(*texts: object) -> int:
-    """How many bytes texts have: strings, JSON objects, and texts in lists of parts."""
-    return sum(
-        len(text.encode("utf-8", "replace")) if isinstance(text, str) else len(json_bytes(text)) if text else 0
-        for text in (content_text(each) if isinstance(each, list) else each for each in texts)
-        if isinstance(text, str | dict)
-    )
+def text_bytes_of(*texts: object, either: Sequence[object] = ()) -> int:
+    """How many bytes texts have: strings, JSON objects, and texts in lists of parts.
+
+    either: further texts, of which the longest counts.
+    """
+    return sum(map(_bytes_of, texts)) + max(map(_bytes_of, either), default=0)
+
+
+def _bytes_of(text: object) -> int:
+    text = content_text(text) if isinstance(text, list) else text
+    if isinstance(text, str):
+        return len(text.encode("utf-8", "replace"))
+    return len(json_bytes(text)) if text and isinstance(text, dict) else 0
 
 
 def error_text(error: object) -> str:

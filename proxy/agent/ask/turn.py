@@ -16,7 +16,7 @@ from proxy.agent.text_calls.written_calls import Stands, last_lines, names_call,
 from proxy.agent.toolbox import Toolbox
 from proxy.asgi import Message
 from proxy.dialects import sse
-from proxy.dialects.chat_reply import ChatReplyReader
+from proxy.dialects.chat import ChatReplyReader
 from proxy.dialects.errors import upstream_error
 from proxy.dialects.provider_fields import ProviderFields, numbered_calls
 from proxy.dialects.replies import ToolCall, called_tool, json_bytes, json_of, tool_name

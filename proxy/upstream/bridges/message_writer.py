@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.dialects.errors import upstream_error
-from proxy.dialects.messages_reply import begun_message, usage_of_message
+from proxy.dialects.messages import begun_message, usage_of_message
 from proxy.dialects.token_counts import Tokens
 from proxy.upstream.bridges.members import Json
 from proxy.upstream.bridges.reply_writer import Kind, ReplyWriter

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.dialects.responses_reply import envelope, item_id, usage_of
+from proxy.dialects.responses import envelope, item_id, usage_of
 from proxy.upstream.bridges.members import Json
 from proxy.upstream.bridges.reply_writer import Kind, ReplyWriter
 from proxy.upstream.bridges.responses_request import namespaces_of, packed

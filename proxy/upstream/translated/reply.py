@@ -12,7 +12,7 @@ import httpx
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.chat_reply import ChatReplyReader
+from proxy.dialects.chat import ChatReplyReader
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.upstream.translated.calls import LARGEST_BYTES, TooLarge, answered
 from proxy.upstream.translated.errors import ErrorInReply
