@@ -1,26 +1,26 @@
 """The command line: one module per command, imported on use, so that --help stays fast.
 
-Data goes to standard output, messages go to standard error. Exit codes: 0 done, 1 failed (one line names the failure),
-2 wrong usage.
+Data goes to standard output, messages to standard error. Exit codes: 0 done, 1 failed (one line names the failure), 2
+wrong usage.
 
-    assembly/ settings -> the objects of a gateway and of an index
+    assembly/ settings -> objects of a gateway and an index
     options   --config and --data, options as dataclasses, and groups of commands
     common    settings, errors, access to documents and accounts, progress bars
-    serve     the gateway and the index process       worker    one process of the gateway
-    ingest    files and folders -> a collection       search    a question -> the passages that a chat would get
-    delete    a collection, or documents of a collection
+    serve     the gateway and the index process       worker    one gateway process
+    ingest    files and folders -> a collection       search    a question -> passages that a chat would get
+    delete    a collection, or some of its documents
     listing   `ragway collections`                    rebuild   a collection's index from the catalog
     reindex   like rebuild for several collections, also with another embedder
     doctor    find problems, advise, repair
-    eval      judged questions -> the quality of each search method
-    bench/    ask models questions raw and with passages, and compare the answers
-    replay    a chat with a receipt -> the passages for the same chat today, and the differences
+    eval      judged questions -> how good each search method is
+    bench/    ask models questions raw and with passages, and compare answers
+    replay    a chat with a receipt -> its passages today, and how they differ
     keys      create, list, limit, revoke and rotate keys
-    key_credentials  the secrets and fixed arguments of a key for action sets
+    key_credentials  a key's secrets and fixed arguments for action sets
     usage     sums of requests, tokens and dollars
     actions   action sets: OpenAPI documents -> operations that are found and called      specs  documents read again
     mcp       search and fetch over MCP, on stdin and stdout
-    config    the effective settings and their origins
+    config    effective settings and their origins
     contexts  confirm and enrich chunks by a model, for `ingest` and `rebuild`
 """
 
@@ -34,8 +34,8 @@ import click
 
 from cli.options import Commands, options
 
-# Command -> module and the line in `ragway --help`. `ragway collections` is in `listing`, because a module must not
-# have the name of a standard module.
+# Command -> module, and its line in `ragway --help`. `ragway collections` is in `listing`, because no module may be
+# named like a standard one.
 COMMANDS = {
     "serve": ("serve", "Serve the gateway until Ctrl-C."),
     "ingest": ("ingest", "Read files and folders into a collection."),
@@ -57,7 +57,7 @@ COMMANDS = {
 
 
 class _Lazy(Commands):
-    """Imports a command's module on the first call."""
+    """Imports a command's module on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -94,9 +94,9 @@ def main() -> None:
     """Run the command line. An error is one line on standard error, without a traceback."""
     try:
         sys.exit(ragway.main(prog_name="ragway", standalone_mode=True))
-    except OSError as error:  # for example a full disk or a closed stream
+    except OSError as error:  # a full disk or a closed stream, for example
         click.echo(f"Error: {error}", err=True)
-        # At exit Python would flush the rest of the buffer again, with another message and exit code.
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # the stream is missing or closed
+        # At exit, Python would flush its buffer again, with another message and exit code.
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # stream missing or closed
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -2,5 +2,5 @@
 
 from cli import main
 
-if __name__ == "__main__":  # child processes import the module but must not run main
+if __name__ == "__main__":  # child processes import this module but must not run main
     main()

@@ -1,4 +1,4 @@
-"""ragway actions: the operations of HTTP APIs, from OpenAPI documents."""
+"""ragway actions: operations of HTTP APIs, from OpenAPI documents."""
 
 import contextlib
 import functools
@@ -160,7 +160,7 @@ def _no_source(store: ActionStore, name: str, known: Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def _opened(settings: Settings) -> Iterator[ActionStore]:
-    """The action sets; an error of the database becomes one line."""
+    """Action sets; a database error becomes one line."""
     with contextlib.closing(action_store(settings)) as store, errors_as(click.ClickException, RetrievalError):
         yield store
 
@@ -286,7 +286,7 @@ def run_operation(
 
 
 def _api(settings: Settings, found: ActionSet, key: str | None) -> Api:
-    """The API as a key calls the API. Raises click.ClickException."""
+    """The API as a key calls it. Raises click.ClickException."""
     with errors_as(click.ClickException, SettingsError, RetrievalError):
         own = {} if key is None else _credentials(settings, found.name, key)
         api = action_api(settings, found, os.environ, own)
@@ -297,7 +297,7 @@ def _api(settings: Settings, found: ActionSet, key: str | None) -> Api:
 
 
 def _credentials(settings: Settings, set_name: str, key: str) -> Mapping[str, str]:
-    """The key's credentials for a set. Raises RetrievalError."""
+    """A key's credentials for a set. Raises RetrievalError."""
     with contextlib.closing(accounts(settings)) as opened:
         opened.key(key)
         credentials = key_credentials(opened)
@@ -335,7 +335,7 @@ def _argument(text: str) -> tuple[str, str]:
 
 
 def _value(schema: Mapping[str, Any], name: str, text: str) -> Any:
-    """The value of an argument: JSON, but text where the argument must be text."""
+    """An argument's value: JSON, but text if the argument must be text."""
     try:
         orjson.loads(text)
         value = json.loads(text)  # orjson rounds whole numbers beyond 64 bits, and json reads NaN
@@ -346,7 +346,7 @@ def _value(schema: Mapping[str, Any], name: str, text: str) -> Any:
 
 
 def set_of(store: ActionStore, name: str) -> ActionSet:
-    """The set of a name. Raises click.ClickException."""
+    """The set with this name. Raises click.ClickException."""
     found = store.find(name)
     if found is None:
         raise click.ClickException(_no_set(store, name))
@@ -354,7 +354,7 @@ def set_of(store: ActionStore, name: str) -> ActionSet:
 
 
 def _operation_of(store: ActionStore, name: str, operation: str) -> Operation:
-    """An operation of the set `name`. Raises click.ClickException."""
+    """An operation in set `name`. Raises click.ClickException."""
     for found in store.found([(name, operation)]).values():
         return found
     raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")

@@ -1,4 +1,4 @@
-"""The shared parts of all commands: options, settings, access to documents and accounts, errors."""
+"""Shared by all commands: options, settings, access to documents and accounts, errors."""
 
 import asyncio
 import functools
@@ -28,7 +28,7 @@ _SERVING = "(ragway serve)"  # in the name of a process that will answer
 _STARTING_S = 600.0  # how long a starting `ragway serve` may take to answer: it may prepare an embedder
 _OTHERS_S = 15.0  # how long another command may still use the data folder
 _PATIENT_S = 1.0  # silent waiting before a message
-_LINE_S = 15.0  # between two lines of progress without a terminal
+_LINE_S = 15.0  # between lines of progress, without a terminal
 
 
 class WholeNumber(click.IntRange):
@@ -43,7 +43,7 @@ class Number(click.FloatRange):
 
 @contextmanager
 def errors_as(shown: type[click.ClickException], *kinds: type[Exception]) -> Iterator[None]:
-    """Errors of these kinds become an error of click: one line, and its exit code."""
+    """Turn errors of these kinds into click's: one line, and an exit code."""
     try:
         yield
     except kinds as error:
@@ -51,7 +51,7 @@ def errors_as(shown: type[click.ClickException], *kinds: type[Exception]) -> Ite
 
 
 def settings_of(config_file: Path | None, **flags: Any) -> Settings:
-    """The effective settings; flags by dotted key with `.` written `__`. Raises click.ClickException."""
+    """Effective settings; flags by dotted key, with `.` written `__`. Raises click.ClickException."""
     if config_file is None and Path(CONFIG).exists():
         config_file = Path(CONFIG)
     with errors_as(click.ClickException, SettingsError):
@@ -59,9 +59,9 @@ def settings_of(config_file: Path | None, **flags: Any) -> Settings:
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--config and --data, for a command that takes `settings`. The work of an async command is run by `run`.
+    """--config and --data, for a command that takes `settings`. If it is async, `run` runs it.
 
-    An option whose name is a key of the settings, with `.` written `__`, sets it.
+    An option named like a settings key, with `.` written `__`, sets that key.
     """
 
     @options
@@ -76,7 +76,7 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def must_exist(settings: Settings) -> None:
-    """Raise click.ClickException without a data folder: a command that only reads creates no folder."""
+    """Raise click.ClickException without a data folder: commands that only read create none."""
     if not settings.catalog.url and not Path(settings.data).exists():
         where = Path(settings.data).absolute()
         raise click.ClickException(
@@ -99,7 +99,7 @@ def opened_accounts(settings: Settings, *, make: bool = False) -> "Iterator[SqlA
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print text with words of documents or with names of files or keys; control characters are escaped."""
+    """Print text that may quote documents or name files or keys; control characters are escaped."""
     click.echo(logs.printable(text, lines=True), err=err, nl=nl)
 
 
@@ -124,11 +124,11 @@ def as_text(argument: str) -> str:
 
 
 def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
-    """Run a command's work and exit with the returned code; an error of retrieval becomes one line.
+    """Run a command's work and exit with the code it returns; retrieval errors become one line.
 
     loop: makes the event loop (default: asyncio's own).
     """
-    if not logging.getLogger().hasHandlers():  # `ragway serve` has set up logging before
+    if not logging.getLogger().hasHandlers():  # `ragway serve` has already set up logging
         logs.to_stderr("info", "%(message)s")
     try:
         with asyncio.Runner(loop_factory=loop) as runner:
@@ -143,10 +143,10 @@ def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEv
 
 @asynccontextmanager
 async def knowledge(settings: Settings, *, make: bool = False) -> AsyncIterator[Knowledge]:
-    """The documents, through a running `serve`, else opened by this process.
+    """Documents, through a running `serve`, else opened by this process.
 
     make: create a missing data folder. Raises click.ClickException, RetrievalError; DataInUse if another process holds
-    the data folder and answers no questions.
+    the data folder without answering.
     """
     if not make:
         must_exist(settings)
@@ -181,11 +181,11 @@ async def _connect(settings: Settings) -> Knowledge:
                 told = True
                 how = "is starting: waiting for its index" if serving else f"uses {settings.data}: waiting"
                 echo(f"{error.holder} {how}, for at most {_STARTING_S if serving else _OTHERS_S:g} s", err=True)
-        await asyncio.sleep(0.1)  # the holder may be a `serve` that is starting and has no socket yet
+        await asyncio.sleep(0.1)  # the holder may be a starting `serve` without a socket yet
 
 
 def confirm() -> None:
-    """Raise click.Abort unless the user at a terminal confirms."""
+    """Raise click.Abort unless a user at a terminal confirms."""
     if not sys.stdin.isatty():
         click.echo("confirmation needed: run the command in a terminal, or pass --yes", err=True)
         raise click.Abort
@@ -193,9 +193,9 @@ def confirm() -> None:
 
 
 def progress_bar(what: str, unit: str = "documents") -> "ShowProgress":
-    """A progress callback that draws a bar on standard error; without a terminal, prints a line from time to time.
+    """A progress callback: draws a bar on standard error or, without a terminal, prints a line from time to time.
 
-    Call from the event loop of the work.
+    Call it from the work's event loop.
     """
     if not sys.stderr.isatty():
         return ProgressLines(what, unit)
@@ -219,13 +219,13 @@ def progress_bar(what: str, unit: str = "documents") -> "ShowProgress":
 
 
 class ShowProgress(Protocol):
-    """Shows progress: done, in all, chunks so far, the present source."""
+    """Shows progress: done, in all, chunks so far, current source."""
 
     def __call__(self, done: int, total: int, chunks: int, source: str = "") -> None: ...
 
 
 class ProgressLines:
-    """A progress callback that prints a line at a fixed interval, until the work or the event loop ends."""
+    """A progress callback that prints a line at a fixed interval, until work or event loop end."""
 
     def __init__(self, what: str, unit: str, every_s: float = _LINE_S) -> None:
         self._what, self._unit, self._every_s = what, unit, every_s
@@ -236,7 +236,7 @@ class ProgressLines:
         self._done, self._total, self._chunks, self._source = done, total, chunks, source
         if done >= total:
             self._next.cancel()
-        elif self._next.cancelled():  # only a part of the work was done
+        elif self._next.cancelled():  # only part of the work was done
             self._wait()
 
     def _wait(self) -> None:

@@ -1,4 +1,4 @@
-"""ragway config: the effective settings and where each came from."""
+"""ragway config: effective settings, and where each came from."""
 
 import dataclasses
 import os
@@ -12,8 +12,8 @@ import orjson
 from cli.common import with_settings
 from config.sections import ActionsApi, Model, Settings
 
-_PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @, because a password may contain @
-_PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # of a URL's query, which may hold a key
+_PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @, which passwords may contain
+_PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # in a URL's query, which may hold a key
 
 
 @click.command("config")
@@ -63,7 +63,7 @@ def _row_text(row: Model | ActionsApi) -> str:
 def _value_text(value: Any, name: str) -> str:
     if name.endswith("_env"):
         return f"{value} ({'set' if os.environ.get(value) else 'not set'})"
-    if name == "url":  # also of a database URL, whose password may contain a slash
+    if name == "url":  # also a database URL, whose password may contain a slash
         urls = [value] if isinstance(value, str) else value
         shown = [re.sub("://.*@", "://***@", _without_secrets(url)) for url in urls]
         value = tuple(shown) if isinstance(value, tuple) else shown[0]

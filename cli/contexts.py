@@ -1,8 +1,8 @@
-"""Enrichment (`ingest.context`): a model writes a context for each chunk, before the ingest embeds the chunk.
+"""Enrichment (`ingest.context`): a model writes a context for each chunk, before ingest embeds it.
 
-The index lists the missing contexts, `proxy.model_calls` asks the model, and each answer is stored at once
-(`retrieval.ingest.context`). So a repeated run continues an interrupted run, and a chunk without an answer is ingested
-without a context; the next ingest asks again.
+The index lists missing contexts, `proxy.model_calls` asks the model, and each answer is stored at once
+(`retrieval.ingest.context`). So a repeated run continues an interrupted one, and a chunk without an answer is ingested
+without context; the next ingest asks again.
 """
 
 import asyncio
@@ -30,26 +30,26 @@ from retrieval.records.ingest import EnrichmentPlan, MissingEnrichment, PendingD
 
 Ask = Callable[[str], Awaitable[str]]  # a prompt -> the model's answer; raises NoAnswer
 
-# The part of a document around a chunk in the prompt: 6,000 tokens of English. The part moves by half of the length, so
-# that prompts about neighbouring chunks begin alike: providers cache the beginning and charge less.
+# How much of a document surrounds a chunk in the prompt: 6,000 tokens of English. That window moves by half its length,
+# so that prompts for neighbouring chunks begin alike: providers cache their beginning and charge less.
 _DOCUMENT_CHARS = 24_000
-_ANSWER_TOKENS = 300  # at most; `ingest.context_tokens` of the answer are stored
+_ANSWER_TOKENS = 300  # at most; `ingest.context_tokens` of them are stored
 _LIKELY_ANSWER_TOKENS = 60
-_CHARS_OF_A_TOKEN = 4  # of English, for the estimate
+_CHARS_OF_A_TOKEN = 4  # in English, for the estimate
 _TRIES = 5
-_PAUSE_S = 1.0  # before the second try; doubles for each further try
-_HOPELESS = 10  # failed calls in a row without an answer, after which no more calls are made
-_PASSING = re.compile(r"status (429|5\d\d)|upstream_\w+|.* broke off")  # messages of NoAnswer for faults that may pass
+_PAUSE_S = 1.0  # before the second try; doubles with each further one
+_HOPELESS = 10  # failed calls in a row, after which no more are made
+_PASSING = re.compile(r"status (429|5\d\d)|upstream_\w+|.* broke off")  # NoAnswer's messages for faults that may pass
 _PLACES = re.compile(r"\{(title|document|passage)\}")
 
 
 @dataclass(slots=True)
 class EnrichmentSurvey:
-    """The missing contexts of some documents."""
+    """Contexts that some documents lack."""
 
-    changed: list[PendingDocument] = field(default_factory=list)  # the documents with gaps
+    changed: list[PendingDocument] = field(default_factory=list)  # documents with gaps
     calls: int = 0
-    chars: int = 0  # of all prompts
+    chars: int = 0  # in all prompts
 
     def tokens_in(self) -> int:
         return self.chars // _CHARS_OF_A_TOKEN
@@ -67,7 +67,7 @@ async def write_contexts(
     yes: bool,
     exclude: Sequence[str] = (),
 ) -> None:
-    """Write the missing contexts for the next ingest of these paths (no paths: the next rebuild), after consent.
+    """Write missing contexts for the next ingest of these paths (no paths: the next rebuild), after consent.
 
     Raises click.Abort without consent, SettingsError, RetrievalError.
     """
@@ -113,12 +113,12 @@ async def survey_of(
     prompts: Mapping[str, str],
     exclude: Sequence[str] = (),
 ) -> EnrichmentSurvey:
-    """The missing contexts, without a call."""
+    """What contexts are missing; makes no call."""
     survey = EnrichmentSurvey()
     for changed in await documents.writing.pending_documents(paths, collection, exclude):
         try:
             outline = await documents.writing.enrichment_plan(changed, collection)
-        except Unreadable:  # the ingest reports the file
+        except Unreadable:  # ingest reports the file
             continue
         if outline.missing:
             survey.changed.append(changed)
@@ -128,7 +128,7 @@ async def survey_of(
 
 
 def estimate_line(survey: EnrichmentSurvey, model: str, price: tuple[float, float] | None) -> str:
-    """One line of text: calls, tokens, dollars. price: dollars of a token in and of a token out."""
+    """One line of text: calls, tokens, dollars. price: dollars per token in and per token out."""
     line = (
         f"{survey.calls:,} calls to {model} for {len(survey.changed):,} documents, about {survey.tokens_in():,} tokens "
         f"in and {survey.tokens_out():,} out"
@@ -140,7 +140,7 @@ def estimate_line(survey: EnrichmentSurvey, model: str, price: tuple[float, floa
 
 
 def rendered(prompt: str, outline: EnrichmentPlan, gap: MissingEnrichment) -> str:
-    """The prompt about one chunk."""
+    """The prompt for one chunk."""
     text, half = outline.text, _DOCUMENT_CHARS // 2
     start = max(0, min((gap.start // half) * half - half // 2, len(text) - _DOCUMENT_CHARS))
     around = text[start : max(start + _DOCUMENT_CHARS, gap.end)]
@@ -172,7 +172,7 @@ class Writer:
         self._in_vain = 0  # failed calls in a row
 
     async def write(self, documents: Knowledge, changed: Sequence[PendingDocument], collection: str) -> list[str]:
-        """Write the missing contexts of these documents; returns lines about failures."""
+        """Write missing contexts for these documents; returns lines about failures."""
         progress, done = progress_bar("context", "calls"), itertools.count(1)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -209,7 +209,7 @@ class Writer:
         self._contexts.put(gap.key, text)
 
     async def _answer(self, prompt: str) -> str:
-        """The model's answer, with further tries after faults that may pass. Raises NoAnswer."""
+        """The model's answer, trying again after faults that may pass. Raises NoAnswer."""
         for tried in range(1, _TRIES + 1):
             try:
                 text = (await self._ask(prompt)).strip()

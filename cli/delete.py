@@ -1,4 +1,4 @@
-"""ragway delete: take documents or a whole collection away."""
+"""ragway delete: remove documents or a whole collection."""
 
 import difflib
 import shlex
@@ -61,7 +61,7 @@ async def _delete(settings: Settings, name: str, sources: Sequence[str]) -> int:
 
 
 def _near(source: str, known: Iterable[str]) -> str:
-    """A known source similar to the given source: the same file name, else the most similar text."""
+    """A known source similar to this one: with the same file name, else the most similar text."""
     known = list(known)
     same = [one for one in known if Path(one).name == Path(source).name]
     near = same or difflib.get_close_matches(source, known, 1)

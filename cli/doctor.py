@@ -1,4 +1,4 @@
-"""ragway doctor: find problems of settings, data folder, databases and index, and repair some."""
+"""ragway doctor: find problems with settings, data folder, databases and index, and repair some."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from retrieval.knowledge import EmbedderChoice, Knowledge
     from retrieval.records.points import PointFaults
 
-_LEAST_FREE_MB = 128  # minimum for the index, see `stores.edge_shard`
+_LEAST_FREE_MB = 128  # the index's minimum, see `stores.edge_shard`
 _AWAY = "see to the server of catalog.url"
 _RESTORE = "stop `ragway serve` and restore the file from a backup, or move the file away and start again"
 
@@ -77,7 +77,7 @@ async def command(repair: bool, as_json: bool, settings: Settings) -> int:
 
 
 def _folder(seen: Examination) -> bool:
-    """Whether the data folder can be looked into."""
+    """Whether we can look into the data folder."""
     data = Path(seen.settings.data)
     if not data.is_dir():
         seen.found(
@@ -125,7 +125,7 @@ def _databases(seen: Examination) -> bool:
 
 
 def _keys(seen: Examination) -> None:
-    """Whether all keys are lost: then `ragway serve` does not start."""
+    """Find out whether all keys are lost: then `ragway serve` does not start."""
     from proxy.access.sql import KeysLost, SqlAccounts
 
     with closing(SqlAccounts(Path(seen.settings.data), seen.settings.catalog.url)) as accounts:
@@ -134,12 +134,12 @@ def _keys(seen: Examination) -> None:
         except KeysLost as error:
             problem, _, advice = str(error).partition(": ")
             seen.found("the keys", problem, advice)
-        except RetrievalError:  # a database that cannot be read: found before
+        except RetrievalError:  # an unreadable database was found before
             pass
 
 
 async def _specs(seen: Examination) -> None:
-    """Read the document of each `actions.NAME.spec`, as `ragway serve` does at the start."""
+    """Read each `actions.NAME.spec` document, as `ragway serve` does when it starts."""
     specs = {name: row.spec for name, row in seen.settings.actions.items() if row.spec}
     if not specs:
         return
@@ -161,7 +161,7 @@ async def _specs(seen: Examination) -> None:
 
 
 def _baked_in(seen: Examination) -> None:
-    """Check the names in `actions.NAME.always`."""
+    """Check names in `actions.NAME.always`."""
     if not any(row.always for row in seen.settings.actions.values()):
         return
     from cli.assembly.apis import action_store
@@ -176,7 +176,7 @@ def _baked_in(seen: Examination) -> None:
 
 
 async def _sets(seen: Examination) -> None:
-    """Name each fault of an action set: of the reading, the address, or the named arguments."""
+    """Name each fault in an action set: in reading, address, or named arguments."""
     configured, rows = seen.settings.actions, []
     unknown: list[tuple[str, str, str]] = []
     if seen.settings.catalog.url or (Path(seen.settings.data) / "actions.db").exists():
@@ -208,7 +208,7 @@ async def _sets(seen: Examination) -> None:
 
 
 async def _index(seen: Examination) -> None:
-    """Check every collection's points. Opening an index also clears the rest of interrupted work."""
+    """Check every collection's points. Opening an index also clears up interrupted work."""
     from cli.assembly.index import plan
     from retrieval.index.index import Index
 
@@ -257,15 +257,15 @@ async def _collection(
     clear: "Callable[[str, PointFaults], Awaitable[None]] | None" = None,
     choice: "Callable[[str], EmbedderChoice | None]" = lambda _name: None,
 ) -> None:
-    """clear, choice: of an index that no other process uses. Beside a running `ragway serve`, points without a
-    document may belong to a document that is being written, and a rebuild may be running.
+    """clear, choice: for an index that no other process uses. While `ragway serve` runs, points without a document may
+    belong to one being written, and a rebuild may be running.
     """
     subject = f"collection {name}"
     try:
         points = await knowledge.library.audit(name)
     except IndexDown:
         raise
-    except RetrievalError as error:  # of another embedder
+    except RetrievalError as error:  # by another embedder
         seen.found(subject, error, "set embedder.model back, or reindex the collection")
         return
     alone = clear is not None

@@ -134,7 +134,7 @@ def command(args: _EvalArgs, config_file: Path | None, data: str | None) -> None
 
 
 def _check_subject(args: _EvalArgs) -> None:
-    """Raise click.UsageError for options that exclude each other, and for two documents of the same name."""
+    """Raise click.UsageError for options that exclude each other, and for two documents with the same name."""
     stored = [name for name, value in (("--collection", args.collection), ("--actions", args.action_sets)) if value]
     given = [*stored, *(["--spec"] if args.specs else [])]
     if len(given) > 1:
@@ -160,7 +160,7 @@ def _check_sets(args: _EvalArgs, settings: Settings) -> None:
 
 
 def _interrupt(*_: object) -> None:
-    """Handle SIGTERM like Ctrl-C, which cleans up; also in a shell's background job, which ignores Ctrl-C."""
+    """Handle SIGTERM like Ctrl-C, which cleans up; even in a shell's background job, which ignores Ctrl-C."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.raise_signal(signal.SIGINT)
@@ -172,7 +172,7 @@ async def _eval(args: _EvalArgs, how: Sequence["MeasureOptions"]) -> int:
     from evaluation.retrieval.results import averages
 
     signal.signal(signal.SIGTERM, _interrupt)
-    before = compare.earlier(Path(args.against)) if args.against else None  # report a wrong file before the work
+    before = compare.earlier(Path(args.against)) if args.against else None  # report a wrong file before working
     sets = [judged.read(folder) for folder in args.folders]
     _check_names(sets)
     say: Callable[[str], object] = str if args.json_file == "-" else click.echo  # str: prints nothing
@@ -207,7 +207,7 @@ def _check_names(sets: Sequence["JudgedSet"]) -> None:
 
 
 def _write(args: _EvalArgs, runs: Sequence[Sequence["SetResult"]]) -> None:
-    """The files asked for, whole or not at all."""
+    """Write requested files, whole or not at all."""
     from evaluation.answers.run_folder import write_atomically
     from evaluation.retrieval.results import as_json, per_query
 

@@ -13,7 +13,7 @@ from retrieval.knowledge import DETECTED
 from retrieval.records.ingest import IngestReport
 from runtime import logs
 
-_MOST_NAMED = 10  # files in the last line
+_MOST_NAMED = 10  # files named in the last line
 
 
 @click.command("ingest")
@@ -44,7 +44,7 @@ def command(
     name = collection or next(iter(settings.retrieval.collections), None)
     if name is None:
         raise click.UsageError("retrieval.collections is empty: name a collection with --collection")
-    if not any(os.path.lexists(path) for path in paths):  # create and load nothing for a mistyped name
+    if not any(os.path.lexists(path) for path in paths):  # for a mistyped name, create and load nothing
         raise click.ClickException(f"there is no {' and no '.join(logs.printable(str(path)) for path in paths)}")
     if not all(exclude):
         raise click.UsageError("--exclude is empty: name files or folders")

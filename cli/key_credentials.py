@@ -1,4 +1,4 @@
-"""ragway keys credentials: the secrets and fixed arguments that a key has of its own for an action set."""
+"""ragway keys credentials: a key's own secrets and fixed arguments for an action set."""
 
 import contextlib
 import os
@@ -53,7 +53,7 @@ def setting(key_id: str, set_name: str, name: str, variable: str | None, setting
 
 
 def _check_argument(settings: Settings, set_name: str, argument: str) -> None:
-    """Say that no operation has a fixed argument."""
+    """Say so if no operation has a fixed argument."""
     from cli.assembly.apis import action_store, unknown_arguments
 
     with contextlib.closing(action_store(settings)) as store, contextlib.suppress(RetrievalError):
@@ -119,7 +119,7 @@ def _from_environment(variable: str) -> str:
 
 
 def _from_input() -> str:
-    """The value on standard input, without the line end; asked for without an echo at a terminal."""
+    """The value on standard input, without its line end; at a terminal, ask for it without echo."""
     if sys.stdin.isatty():
         value: str = click.prompt("value", hide_input=True)
         return value

@@ -1,4 +1,4 @@
-"""ragway keys: who may use the gateway, and for what. A running gateway applies a change within seconds."""
+"""ragway keys: who may use the gateway, and for what. Running gateways apply changes within seconds."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _NONE = "none"
 
 
 def _limits(command: Callable[..., Any]) -> Callable[..., Any]:
-    """An option for each limit."""
+    """One option per limit."""
     for name in reversed([*MEASURES]):
         option = click.option(f"--{name.replace('_', '-')}", callback=_number, help=f"Most {WORDS[name]}.")
         command = option(command)
@@ -27,7 +27,7 @@ def _limits(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> int | float | str | None:
-    """Parse a limit; "none" removes a limit."""
+    """Parse a limit; "none" removes one."""
     if value is None or value == _NONE:
         return value
     assert param.name is not None
@@ -145,7 +145,7 @@ def rotate(key_id: str, keep: str | None, settings: Settings) -> None:
 
 
 def _rights_text(key: Key) -> str:
-    """The rights of a key and the expiry, in words."""
+    """A key's rights and expiry, in words."""
     granted = [("reads", key.rights.read), ("writes", key.rights.write), ("calls", key.rights.models)]
     parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]
     groups = key_json(key)["groups"]

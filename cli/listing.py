@@ -1,4 +1,4 @@
-"""ragway collections: the ingested collections."""
+"""ragway collections: what has been ingested."""
 
 from contextlib import closing
 from pathlib import Path
@@ -33,9 +33,9 @@ async def command(as_json: bool, settings: Settings) -> int:
 
 
 async def _rows(settings: Settings) -> list[CollectionInfo]:
-    """Read the catalog alone, without waiting for a running ingest or for an embedder to load.
+    """Read only the catalog, without waiting for a running ingest or for an embedder to load.
 
-    Raises RetrievalError if the catalog and the index do not belong together.
+    Raises RetrievalError if catalog and index do not belong together.
     """
     file, url = Path(settings.data) / "catalog.sqlite", settings.catalog.url
     pairing = None if url else Pairing(Path(settings.data))
@@ -46,5 +46,5 @@ async def _rows(settings: Settings) -> list[CollectionInfo]:
             if pairing is not None:
                 pairing.check(catalog)
             return DocumentReader(catalog).collections(None)
-    async with knowledge(settings) as documents:  # migrates a catalog of an earlier version
+    async with knowledge(settings) as documents:  # migrates an earlier version's catalog
         return await documents.library.collections(None)

@@ -1,4 +1,4 @@
-"""ragway mcp: the tools `search` and `fetch` on stdin and stdout, for a program that starts MCP servers."""
+"""ragway mcp: tools `search` and `fetch` on stdin and stdout, for programs that start MCP servers."""
 
 import os
 from typing import TYPE_CHECKING, Any

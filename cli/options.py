@@ -1,4 +1,4 @@
-"""--config and --data, options as dataclasses, and groups of commands; light, so that --help stays fast."""
+"""--config and --data, options as dataclasses, and command groups; light, so that --help stays fast."""
 
 import difflib
 import functools
@@ -13,7 +13,7 @@ CONFIG = "ragway.yaml"
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--config and --data, after the command's name or before it."""
+    """--config and --data, before or after a command's name."""
     config = click.option(
         "--config",
         "config_file",
@@ -28,19 +28,19 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _or_before(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """The option's value, or the value before the command's name."""
+    """The option's value, or the one given before the command's name."""
     return ctx.find_root().params.get(param.name or "") if value is None else value
 
 
 def option(*flags: str, **settings: Any) -> Any:
-    """A field of a dataclass of options, with the arguments of `click.option`. See `options_of`."""
+    """A field in an options dataclass, with `click.option`'s arguments. See `options_of`."""
     return field(metadata={"option": functools.partial(click.option, *flags, **settings)})
 
 
 def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of a dataclass as `args`; inherited options come last.
+    """Give a command a dataclass's options as `args`; inherited options come last.
 
-    A field without `option` takes the parameter of that name which the command declares itself.
+    A field without `option` takes the parameter with its name, which the command itself declares.
     """
     names = [one.name for one in fields(kind)]
     inherited = {one.name for one in fields(kind.__base__)} if is_dataclass(kind.__base__) else set()
@@ -61,7 +61,7 @@ def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Commands(click.Group):
-    """A group that answers a mistyped command with the nearest command."""
+    """A group that answers a mistyped command with the nearest one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

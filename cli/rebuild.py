@@ -1,4 +1,4 @@
-"""ragway rebuild: a collection's index made anew from the catalog alone."""
+"""ragway rebuild: make a collection's index anew, from the catalog alone."""
 
 import click
 

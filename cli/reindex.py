@@ -1,4 +1,4 @@
-"""ragway reindex: collections made anew beside the index in use, which answers questions until the switch."""
+"""ragway reindex: make collections anew beside the index in use, which answers questions until the switch."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ async def command(collections: tuple[str, ...], embedder: str | None, yes: bool,
 
 
 def _choice(settings: Settings, embedder: str | None) -> EmbedderChoice:
-    """The embedder of the settings, or another embedder without the prompts and the address in the settings."""
+    """The configured embedder, or another one without configured prompts and address."""
     of = settings.embedder
     configured = EmbedderChoice(
         of.model, of.backend, of.precision, of.query_prompt, of.document_prompt, of.api_base.rstrip("/"), of.dimensions

@@ -1,4 +1,4 @@
-"""ragway replay: the passages that a chat with a receipt would get today, and the differences."""
+"""ragway replay: passages that a chat with a receipt would get today, and how they differ."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -39,7 +39,7 @@ async def command(id: str, as_json: bool, settings: Settings) -> int:
     kept = _receipt(settings, id)
     async with knowledge(settings) as documents:
         was = outcome(kept)
-        # A chat without a search for passages, as with `x-rag: off`, has a receipt for the operations.
+        # Without a search for passages, as with `x-rag: off`, a chat's receipt is about operations.
         now = await _today(settings, documents, kept) if kept["_asked"] or kept.get("actions") is None else was
         ids = list({one["document"] for one in was["passages"]})
         changes = differences(was, now, await documents.library.locations(ids, None))
@@ -67,13 +67,13 @@ def _receipt(settings: Settings, id: str) -> Mapping[str, Any]:
 
 
 async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, Any]) -> Outcome:
-    """The passages that the chat would get now. Raises RetrievalError, SettingsError."""
+    """What passages the chat would get now. Raises RetrievalError, SettingsError."""
     from cli.assembly.chats import rewriter, template, versions
     from cli.assembly.models import model_calls
 
     known = {row.name for row in await documents.library.collections(None)}
     names = [name for name in kept["_asked"] if name in known]
-    if not names and not kept["collections"]:  # there was no collection to search, and there is none today
+    if not names and not kept["collections"]:  # there was none to search, and there is none today
         return outcome(kept)
     if not names:
         raise RetrievalError(f"all searched collections were deleted: {', '.join(kept['_asked'])}")
@@ -97,7 +97,7 @@ async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, An
 
 
 def _budget_tokens(settings: Settings, kept: Mapping[str, Any]) -> int:
-    """Today's budget, or the smaller room that the model's window left at the time of the chat."""
+    """Today's budget, or less if the model's window left less room at the time."""
     setting: int = settings.inject.budget_tokens
     given: int = kept["budget_tokens"]
     return setting if given == kept["versions"]["settings"]["inject.budget_tokens"] else min(setting, given)
@@ -123,16 +123,16 @@ def _print(kept: Mapping[str, Any], was: Outcome, now: Outcome, changes: Mapping
 
 
 def _print_actions(actions: Mapping[str, Any]) -> None:
-    """The operations that the chat was offered, the rounds of the model, and the calls. No call is made again."""
+    """Operations that the chat was offered, the model's rounds, and its calls. No call is made again."""
     operations = ", ".join(actions["operations"]) or "none"
     echo(f"operations of {', '.join(actions['sets'])}: {actions['offer']}: {operations}")
-    for one in actions.get("searches", ()):  # missing in receipts of older versions
+    for one in actions.get("searches", ()):  # older versions' receipts lack them
         relevance = "" if one["relevance"] is None else f", relevance {one['relevance']:.2f}"
         echo(f"searched: {one['query']}{relevance}")
         for found in one["found"]:
             arms = arms_text(found["ranks"], found["scores"]) or "a producer"
             echo(f"  {found['operation']}: {found['outcome']} ({arms})")
-    for number, one in enumerate([None, *actions["rounds"]]):  # first the calls before any round
+    for number, one in enumerate([None, *actions["rounds"]]):  # first, calls before any round
         if one is not None:
             tokens = f"{one['prompt_tokens']}+{one['completion_tokens']} tokens"
             echo(f"round {number}: {_ms(one)}, {tokens}, {one['finish'] or 'no end'}, {one['calls']} calls")

@@ -1,4 +1,4 @@
-"""ragway search: the passages for a question."""
+"""ragway search: passages for a question."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ async def command(question: str, collections: Sequence[str], k: int | None, as_j
 
 
 def _likely(found: Retrieved, settings: Settings) -> str:
-    """Why no passage is shown although the search found passages with a low probability of relevance."""
+    """Why no passage is shown although the search found some that are probably not relevant."""
     if not found.relevance:
         return ""
     least = settings.retrieval.min_relevance

@@ -42,10 +42,10 @@ log = logging.getLogger("ragway")
 _MOST_FILES = 65536
 _INDEX_STOP_S = 5.0  # to close the store, if the drain time leaves enough
 _SOON_S = 0.5
-_LOOK_S = 10.0  # between two looks at the free space
-_LOW_BYTES, _AMPLE_BYTES = 1_000_000_000, 1_100_000_000  # of free space: a warning begins, a warning ends
+_LOOK_S = 10.0  # between looks at free space
+_LOW_BYTES, _AMPLE_BYTES = 1_000_000_000, 1_100_000_000  # of free space: where a warning begins and ends
 _MOST_NAMED = 5  # collections, in a message
-_TITLE_CHARS = 80  # of the title in the example
+_TITLE_CHARS = 80  # for a title in the example
 
 
 @click.command("serve")
@@ -119,7 +119,7 @@ async def _serve(settings: Settings) -> int:
 
 
 async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
-    """Read the changed documents of `actions.NAME.spec` in a process of its own, once the index works."""
+    """Read changed `actions.NAME.spec` documents in a process of their own, once the index works."""
     if not any(row.spec for row in settings.actions.values()):
         return
     await index_ready.wait()
@@ -132,16 +132,16 @@ async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
         return
     try:
         assert process.stdin is not None
-        process.stdin.write(orjson.dumps(settings.as_flags()) + b"\n")  # stays open: the process ends with the gateway
+        process.stdin.write(orjson.dumps(settings.as_flags()) + b"\n")  # stays open: it ends with the gateway
         await process.wait()
-        if process.returncode is not None and process.returncode < 0:  # other ends have a line in the log
+        if process.returncode is not None and process.returncode < 0:  # other ends are logged
             log.error("signal %d ended the reading of the documents of actions.NAME.spec", -process.returncode)
     finally:
-        await kill(process)  # where the gateway ends: the next start reads the documents
+        await kill(process)  # if the gateway ends: its next start reads the documents
 
 
 async def _warm_up(index: IndexProcess | None, front: Workers, listener: socket.socket) -> None:
-    """Start all processes; /healthz answers during the start."""
+    """Start all processes; meanwhile, /healthz answers."""
     steps = [asyncio.ensure_future(front.start(listener))]
     if index is not None:
         steps.append(asyncio.ensure_future(index.start()))
@@ -154,7 +154,7 @@ async def _warm_up(index: IndexProcess | None, front: Workers, listener: socket.
 
 
 async def _end(settings: Settings, front: Workers, index: IndexProcess | None, stop: "_Stop") -> None:
-    """Let running requests finish within the drain time, unless a second signal comes; meanwhile the index stops."""
+    """Let running requests finish within the drain time, unless a second signal comes; meanwhile, stop the index."""
     clock = asyncio.get_running_loop().time
     until_s = clock() + settings.server.shutdown_s
     if index is not None:
@@ -166,14 +166,14 @@ async def _end(settings: Settings, front: Workers, index: IndexProcess | None, s
     if index is not None:
         patience_s = min(_INDEX_STOP_S, max(_SOON_S, until_s + _SOON_S - clock()))
         ends.append(asyncio.ensure_future(index.stop(patience_s)))
-    ended = asyncio.gather(*ends, return_exceptions=True)  # a failure of one leaves the other its time
+    ended = asyncio.gather(*ends, return_exceptions=True)  # if one fails, the other keeps its time
     if await ends_first(ended, hurry):
         for end in ends:
             end.result()
 
 
 class _Warnings:
-    """The problems of a ready gateway, for /readyz."""
+    """A ready gateway's problems, for /readyz."""
 
     def __init__(self, front: Workers) -> None:
         self._front = front
@@ -186,7 +186,7 @@ class _Warnings:
         self._tell()
 
     def watch_disk(self, data: Path) -> None:
-        """From now on, warn once when little space is left: the index, which needs 128 MB, could not start again."""
+        """From now on, warn once if little space is left: the index, which needs 128 MB, could not start again."""
         with contextlib.suppress(OSError):
             free = shutil.disk_usage(data).free
             if self._disk and free >= _AMPLE_BYTES:
@@ -224,12 +224,12 @@ class _Stop:
             self.asked.set()
 
     async def unless_asked(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Run the work, or cancel the work if a signal comes first. Returns whether the work finished."""
+        """Run the work, or cancel it if a signal comes first. Returns whether it finished."""
         return await ends_first(work, self.asked.wait())
 
 
 def _allow_many_files() -> None:
-    """Raise the limit of open files as far as allowed: each client needs two files, for the client and the upstream."""
+    """Raise the limit of open files as far as allowed: each client needs two, one of them for its upstream."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft == resource.RLIM_INFINITY or soft >= most:
@@ -264,7 +264,7 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
         raise SettingsError(f"cannot listen on {host!r}: {error.strerror or error}") from error
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited: no frame waits for the next
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited: no frame waits for another
         try:
             listener.bind(address)
         except OSError as error:
@@ -278,7 +278,7 @@ _NO_TOPIC = ("", "Hello!")
 
 
 async def _topic(settings: Settings, index: IndexProcess) -> tuple[str, str]:
-    """A collection and a question that a document of it answers; without such a document, prints what to ingest.
+    """A collection, and a question that one of its documents answers; if there is none, prints what to ingest.
 
     The collection is "" if the example need not name it.
     """
@@ -298,7 +298,7 @@ async def _topic(settings: Settings, index: IndexProcess) -> tuple[str, str]:
         for name in sorted(filled, key=lambda name: name not in wanted):
             for document in await knowledge.library.documents(name, after="", limit=1):
                 return "" if name in wanted else name, _question(document.title)
-    except RetrievalError:  # the index process has just died and restarts, or a collection was deleted
+    except RetrievalError:  # the index process died and restarts, or a collection was deleted
         pass
     finally:
         await knowledge.close()

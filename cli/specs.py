@@ -1,6 +1,6 @@
-"""Documents read into action sets again: by `ragway actions update`, and at the start of `ragway serve`.
+"""Reads documents into action sets again: for `ragway actions update`, and when `ragway serve` starts.
 
-`main` runs in a process beside the gateway, because a large document takes seconds of one core.
+`main` runs in a process beside the gateway, because a large document takes one core for seconds.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ _UNCALLABLE = 10  # operations named in the log
 
 
 async def document_of(settings: Settings, name: str, source: str) -> bytes:
-    """The document of a set, from a file or a URL. Raises UnreadableSpec."""
+    """A set's document, from a file or a URL. Raises UnreadableSpec."""
     row = settings.actions.get(name, ActionsApi())
     networks = networks_of(row.networks or ())
     return await read_source(source, hosts=settings.action_calls.spec_hosts, networks=networks, api=name)
 
 
 def source_of(settings: Settings, found: ActionSet | None, name: str) -> str:
-    """The file or URL of a set's document: of the setting, else of `ragway actions add`; "": unknown."""
+    """The file or URL of a set's document: as set, else as given to `ragway actions add`; "": unknown."""
     return settings.actions.get(name, ActionsApi()).spec or (found.source if found is not None else "")
 
 
@@ -50,10 +50,10 @@ async def update(
     progress: Callable[[], Progress | None] = lambda: None,
     changed_only: bool = False,
 ) -> AddReport | None:
-    """Read the document of a set again; the address of the API stays.
+    """Read a set's document again; its API's address stays.
 
-    The URL of the settings is stored without the query, which may have a key.
-    changed_only: returns None, and writes nothing, for an unchanged document.
+    A URL from the settings is stored without its query, which may have a key.
+    changed_only: for an unchanged document, write nothing and return None.
     Raises UnreadableSpec, RetrievalError.
     """
     found = await asyncio.to_thread(library.store.find, name)
@@ -67,12 +67,12 @@ async def update(
 
 
 def configured_address(settings: Settings, name: str) -> str:
-    """The address of the settings to store: without the query, which may have a key; "": the settings have none."""
+    """The configured address, to be stored: without its query, which may have a key; "": none is configured."""
     return (settings.actions.get(name, ActionsApi()).base_url or "").partition("?")[0]
 
 
 async def _read_specs(settings: Settings) -> int:
-    """Read the changed documents of the setting `actions.NAME.spec`; a document with a fault costs one set."""
+    """Read changed `actions.NAME.spec` documents; a faulty one costs only its own set."""
     names = [name for name, row in settings.actions.items() if row.spec]
     try:
         async with action_library(settings, make=True) as library:
@@ -111,7 +111,7 @@ async def _read_spec(library: ActionLibrary, settings: Settings, name: str) -> N
 
 
 def row_to_write(settings: Settings, name: str, asked: Mapping[str, str]) -> str:
-    """What to write into the settings for the credentials that a document asks for; "": nothing."""
+    """What to write into the settings for credentials that a document asks for; "": nothing."""
     if not asked or settings.actions.get(name, ActionsApi()).auth != "none":
         return ""
     members = ", ".join(f"{key}: {_written(value)}" for key, value in asked.items())
@@ -124,7 +124,7 @@ def _written(value: str) -> str:
 
 
 def counts_of(report: AddReport) -> str:
-    """The changes made by `add`, in one line."""
+    """What `add` changed, in one line."""
     return (
         f"{report.added} added, {report.changed} changed, {report.unchanged} unchanged, {report.removed} removed; "
         f"called at {shown_source(report.base_url)}"
@@ -132,9 +132,9 @@ def counts_of(report: AddReport) -> str:
 
 
 def _end_with_gateway() -> None:
-    """End this process as soon as the gateway is killed: the next start would wait for the data folder.
+    """End this process as soon as the gateway is killed: its next start would wait for the data folder.
 
-    Standard input ends with the gateway. A writing may end at any moment: the next reading completes the set.
+    Standard input ends with the gateway. Writing may break off at any moment: the next reading completes the set.
     """
     while os.read(0, 1):
         pass
@@ -142,7 +142,7 @@ def _end_with_gateway() -> None:
 
 
 def main() -> int:
-    """Read the settings from the first line of standard input, then the documents."""
+    """Read settings from the first line of standard input, then the documents."""
     with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:
         settings = load(environ={}, flags=orjson.loads(unbuffered.readline()))
     threading.Thread(target=_end_with_gateway, daemon=True).start()

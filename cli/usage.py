@@ -1,4 +1,4 @@
-"""ragway usage: sums of the usage rows that gateways write."""
+"""ragway usage: sums up the usage rows that gateways write."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from config.sections import Settings
 from evaluation.text_tables import aligned
 from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
 
-# The columns of a table next to the group's names; CSV and JSON have all columns.
+# Table columns next to group names; CSV and JSON have all columns.
 _SHOWN = {
     "requests": "requests", "failed": "failed", "prompt_tokens": "prompt", "completion_tokens": "completion",
     "injected_tokens": "injected", "estimated": "estimated", "cost_usd": "dollars", "mean_total_ms": "mean ms",
@@ -41,7 +41,7 @@ def command(
         query = usage_query(by=by, since=since, until=until, key=key)
     with opened_accounts(settings) as accounts:
         if key and key != COMPARISONS:
-            accounts.key(key)  # raises an error for an unknown key
+            accounts.key(key)  # raises UnknownKey
         rows = sums(accounts, query)
     if as_ == "json":
         echo_json(rows)
@@ -59,7 +59,7 @@ def command(
 
 
 def _print(rows: Sequence[Mapping[str, Any]], query: UsageQuery) -> None:
-    """A table with a line for the total."""
+    """A table with a line for totals."""
     lines = [[*query.by, *_SHOWN.values()]]
     lines += [[*(row[name] or "-" for name in query.by), *_numbers(row)] for row in rows]
     total = {name: sum(row[name] for row in rows) for name in (*_ADDED_UP, "unpriced")}
@@ -76,6 +76,6 @@ def _print(rows: Sequence[Mapping[str, Any]], query: UsageQuery) -> None:
 def _numbers(row: Mapping[str, Any]) -> list[str]:
     shapes = {"cost_usd": ",.4f", "mean_total_ms": ",.0f"}
     cells = {name: format(row[name], shapes.get(name, ",")) for name in _SHOWN}
-    if row["unpriced"]:  # a file may take the table without the line on standard error
+    if row["unpriced"]:  # a file may take this table without the line on standard error
         cells["cost_usd"] = f"{cells['cost_usd']}+?" if row["unpriced"] < row["requests"] else "?"
     return list(cells.values())

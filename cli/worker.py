@@ -1,7 +1,7 @@
-"""One process of the gateway, and `main` of a worker process.
+"""One gateway process, and a worker process's `main`.
 
-`ragway serve` starts one or more workers and hands over settings and connections. `proxy.server.workers` describes the
-messages between parent and worker.
+`ragway serve` starts one or more workers and hands over settings and connections. `proxy.server.workers` describes how
+parent and worker talk.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from retrieval.rpc.client import IndexClient
 from runtime import garbage, logs, scheduling
 
 _BACKLOG = 2048
-_LINE_BYTES = 1 << 24  # of a line of the parent: the settings
-_PATIENCE_S = 60.0  # from the start, while a search waits for a starting index: 2 to 15 s on a fast machine
+_LINE_BYTES = 1 << 24  # for a line from the parent: the settings
+_PATIENCE_S = 60.0  # from the start, while searches wait for a starting index: 2 to 15 s on a fast machine
 
 
 class Serving:
-    """A gateway and the connections to the gateway, in this process."""
+    """A gateway and its connections, in this process."""
 
     def __init__(
         self, settings: Settings, gone: Callable[[], None] = lambda: None, metrics: Metrics | None = None
@@ -66,7 +66,7 @@ class Serving:
         await self.warm()
 
     async def warm(self) -> None:
-        """Load models in advance and start the tasks that keep keys and accounts up to date."""
+        """Load models in advance and start tasks that keep keys and accounts up to date."""
         made = self._made
         self._watching = asyncio.create_task(made.keyring.watch())
         await asyncio.to_thread(made.receipts.warm)
@@ -79,13 +79,13 @@ class Serving:
         garbage.tune_gc()
 
     def set_status(self, missing: str, warnings: Sequence[str] = ()) -> None:
-        """Set the answer of /readyz: the missing part, "" if ready, and problems that leave the gateway ready."""
+        """Set what /readyz answers: the missing part, "" if ready, and problems that leave the gateway ready."""
         self._missing, self._warnings = missing, warnings
         if missing != "starting":
             self._knowledge.end_start()
 
     async def drain(self, patience_s: float) -> None:
-        """Accept no more connections, let running requests finish, cut after `patience_s` or on cancellation, close
+        """Accept no more connections, let running requests finish, cut them after `patience_s` or when cancelled, close
         all.
         """
         self._missing = "stopping"
@@ -108,7 +108,7 @@ class Serving:
 
 
 class _WorkerProcess:
-    """The life of a worker process, directed by the parent."""
+    """A worker process's life, directed by its parent."""
 
     def __init__(self, commands: asyncio.StreamReader, reports: asyncio.WriteTransport) -> None:
         self._commands = commands
@@ -153,7 +153,7 @@ class _WorkerProcess:
         self._report(f"warm {_memory_bytes()}")
 
     async def _obey(self, serving: Serving) -> None:
-        """Take the parent's lines."""
+        """Obey the parent's lines."""
         async for line in self._commands:
             word, _, rest = line.decode("utf-8", "replace").rstrip("\n").partition(" ")
             if word == "status":
@@ -178,7 +178,7 @@ class _WorkerProcess:
             taking = asyncio.create_task(self._serve(socket.socket(fileno=descriptors[0]), serving))
             self._taking.add(taking)
             taking.add_done_callback(self._taking.discard)
-        elif data:  # no descriptor was free, so the system closed the connection
+        elif data:  # no descriptor was free, so the system closed it
             self._report("gone")
         else:  # the parent is gone
             asyncio.get_running_loop().remove_reader(connections)
@@ -187,7 +187,7 @@ class _WorkerProcess:
         accepted.setblocking(False)
         try:
             await serving.connections.take(accepted)
-        except OSError:  # the connection is already closed
+        except OSError:  # already closed
             accepted.close()
             self._report("gone")
 
@@ -198,10 +198,10 @@ class _WorkerProcess:
 
 
 def _memory_bytes() -> int:
-    """The resident memory of this process."""
+    """This process's resident memory."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    except OSError:  # not Linux: the peak memory
+    except OSError:  # not Linux: peak memory
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return pages * resource.getpagesize()
 
@@ -211,7 +211,7 @@ async def _run() -> int:
     commands = asyncio.StreamReader(limit=_LINE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     reports, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(os.dup(1), "wb", buffering=0))
-    os.dup2(2, 1)  # output printed by a library goes to the log, so the parent never takes the output for a report
+    os.dup2(2, 1)  # what libraries print goes to the log, so that the parent never takes it for a report
     return await _WorkerProcess(commands, reports).run()
 
 

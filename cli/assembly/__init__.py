@@ -1,10 +1,10 @@
-"""The composition root, in one file a product part: settings to objects.
+"""The composition root, one file per product part: settings become objects.
 
 index    what the index process is told
 stores   accounts, credentials, usage, receipts, histories, comparisons
 targets  which model goes where, with whose key
-models   the ways to all models, and their calls by a command
-chats    the texts around passages, rewriting, shadow comparisons
-apis     the APIs that are called; imported if an API is configured
+models   ways to all models, and calls by commands
+chats    texts around passages, rewriting, shadow comparisons
+apis     APIs that are called; imported if one is configured
 gateway  all parts together
 """

@@ -1,4 +1,4 @@
-"""Settings to the APIs whose operations are called. `gateway` imports the module if an API is configured."""
+"""From settings to APIs whose operations are called. `gateway` imports this if an API is configured."""
 
 import contextlib
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -30,16 +30,16 @@ from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.observe.metrics import Metrics
 from retrieval.knowledge import Knowledge
 
-_SEARCH_SHARE = 0.7  # of the time for an offer, so that a slow search leaves the conversation's operations
+_SEARCH_SHARE = 0.7  # of the time for an offer: a slow search still leaves the conversation's operations
 _WITH_USER = ("basic", "digest", "oauth2")
-_SHORTEST_MASKED_USER = 8  # characters: a shorter user, as admin, stands in many results
+_SHORTEST_MASKED_USER = 8  # characters: many results contain shorter users, like admin
 
 
 def chat_actions(
     settings: Settings, knowledge: Knowledge, credentials: KeyCredentials, metrics: Metrics, environ: Mapping[str, str]
 ) -> Actions:
-    """The action sets that chats can use. Raises SettingsError."""
-    for name in settings.actions:  # a variable that is not set is an error of the start
+    """Action sets that chats can use. Raises SettingsError."""
+    for name in settings.actions:  # a missing variable must fail at the start
         action_api(settings, ActionSet(name, "", "", 0.0, ()), environ)
     row = settings.action_calls
     limits = ActionLimits(
@@ -67,7 +67,7 @@ def chat_actions(
 
 @contextlib.asynccontextmanager
 async def action_library(settings: Settings, *, make: bool = False) -> AsyncIterator[ActionLibrary]:
-    """The action sets with the documents, through a running `serve` or opened by this process.
+    """Action sets and documents, through a running `serve` or opened by this process.
 
     make: create a missing data folder.
     """
@@ -77,12 +77,12 @@ async def action_library(settings: Settings, *, make: bool = False) -> AsyncIter
 
 
 def action_store(settings: Settings) -> ActionStore:
-    """The definitions of the operations."""
+    """Where operations are defined."""
     return ActionStore(Path(settings.data), settings.catalog.url)
 
 
 def call_limits(settings: Settings) -> CallLimits:
-    """The limits of one call of an API."""
+    """Limits for one API call."""
     row = settings.action_calls
     return CallLimits(seconds=row.call_s, max_bytes=row.result_max_mb * 2**20, max_chars=row.result_chars)
 
@@ -93,9 +93,9 @@ def action_api(
     environ: Mapping[str, str],
     own: Mapping[str, str] | None = None,
 ) -> Api | None:
-    """The API of an action set, with the credentials of a key, else of the environment. Raises SettingsError.
+    """An action set's API, with a key's credentials, else the environment's. Raises SettingsError.
 
-    own: the key's credentials by name. None: only keys with a secret of their own may call the API.
+    own: the key's credentials, by name. Returns None if only keys with their own secret may call it.
     """
     own = own or {}
     row = settings.actions.get(action_set.name, ActionsApi())
@@ -129,14 +129,14 @@ def action_api(
 
 
 async def refused_address(settings: Settings, action_set: ActionSet) -> str:
-    """Why the API of a set is not called, by the address of the API; "": the API is called."""
+    """Why a set's API is not called, judged by its address; "": it is called."""
     row = settings.actions.get(action_set.name, ActionsApi())
     base_url = _address(row, action_set)
     return await why_refused(base_url, networks_of(row.networks or ()), api=action_set.name) if base_url else ""
 
 
 def arguments_of(settings: Settings, action_set: ActionSet, operation: Operation) -> dict[str, Any]:
-    """The schema of the arguments that `ragway actions run` takes."""
+    """The schema of arguments that `ragway actions run` takes."""
     return _api_without_secrets(settings, action_set).schema_of(operation)
 
 
@@ -167,7 +167,7 @@ def _api_without_secrets(settings: Settings, action_set: ActionSet) -> Api:
 
 
 def unknown_names(store: ActionStore, name: str, row: ActionsApi) -> list[tuple[str, str]]:
-    """The settings `only` and `never` with each name that no operation of the set has. Raises RetrievalError."""
+    """Settings `only` and `never`, with each name that no operation in the set has. Raises RetrievalError."""
     if not row.only and not row.never:
         return []
     operations = store.operations(name)
@@ -177,7 +177,7 @@ def unknown_names(store: ActionStore, name: str, row: ActionsApi) -> list[tuple[
 
 
 def unknown_arguments(store: ActionStore, name: str, named: Collection[str]) -> list[str]:
-    """The arguments of a setting that no operation of a set has: the model would give the argument meant.
+    """Arguments in a setting that no operation in a set has: the model would then give the one that was meant.
 
     None for a set without operations. Raises RetrievalError.
     """
@@ -186,7 +186,7 @@ def unknown_arguments(store: ActionStore, name: str, named: Collection[str]) -> 
 
 
 def _address(row: ActionsApi, action_set: ActionSet) -> str:
-    """The address of an API: of the settings, else as stored."""
+    """An API's address: from the settings, else as stored."""
     return row.base_url or action_set.base_url
 
 

@@ -1,4 +1,4 @@
-"""Settings to the chats that get passages: the texts around passages, rewriting, shadow comparisons."""
+"""From settings to chats that get passages: texts around passages, rewriting, shadow comparisons."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ from proxy.observe.shadow.middleware import ShadowComparison
 from proxy.upstream.routes import Routes
 from runtime.write_behind import WriteBehindQueue
 
-# The settings in a receipt: those that decide about the passages, without paths, names and addresses.
+# Settings in a receipt: those that decide about passages, without paths, names and addresses.
 _RECEIPT_SETTINGS = {
     "retrieval": (
         "mode", "lexical", "rewrite", "candidates", "rrf_k", "min_relevance", "k", "rerank_candidates",
@@ -39,7 +39,7 @@ _RECEIPT_SETTINGS = {
 
 
 def versions(settings: Settings) -> Versions:
-    """The versions of all parts that decide about the injected text. Raises SettingsError."""
+    """Versions of everything that decides about the injected text. Raises SettingsError."""
     values: dict[str, Any] = {
         f"{section}.{name}": getattr(getattr(settings, section), name)
         for section, names in _RECEIPT_SETTINGS.items()
@@ -61,7 +61,7 @@ def augment(
     histories: Histories,
     shadow: ShadowComparison,
 ) -> Augment:
-    """The route of chats that get passages, without actions. Raises SettingsError."""
+    """The route for chats that get passages, without actions. Raises SettingsError."""
     bench = settings.bench
     return Augment(
         upstream=ways.app,
@@ -78,14 +78,14 @@ def augment(
 
 
 def template(settings: Settings) -> Template:
-    """The text around the passages. Raises SettingsError."""
+    """The text around passages. Raises SettingsError."""
     file = Path(settings.inject.template) if settings.inject.template else PROMPTS / "answer.txt"
     with _setting("inject.template"):
         return Template.read(file)
 
 
 def utility_prompts(settings: Settings) -> UtilityPrompts:
-    """The prompts of chat programs' utility requests. Raises SettingsError."""
+    """Prompts of chat programs' utility requests. Raises SettingsError."""
     if not settings.retrieval.skip_housekeeping:
         return UtilityPrompts()
     own = settings.retrieval.utility_requests
@@ -94,7 +94,7 @@ def utility_prompts(settings: Settings) -> UtilityPrompts:
 
 
 def rewriter(settings: Settings, models: ModelCalls, routes: Routes) -> Rewriter | None:
-    """The rewriter of questions; None: no model rewrites. Raises SettingsError."""
+    """Rewrites questions; None: no model does. Raises SettingsError."""
     retrieval = settings.retrieval
     if retrieval.rewrite != "llm" or not retrieval.enabled:
         return None
@@ -124,7 +124,7 @@ def rewrite_prompt(settings: Settings) -> Prompt:
 
 @contextlib.contextmanager
 def _setting(name: str) -> Iterator[None]:
-    """Name the setting of an error. Raises SettingsError."""
+    """Name the setting that caused an error. Raises SettingsError."""
     try:
         yield
     except (TemplateError, PromptsError, ApiError) as error:
@@ -134,9 +134,9 @@ def _setting(name: str) -> Iterator[None]:
 def shadow_comparison(
     settings: Settings, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str]
 ) -> ShadowComparison:
-    """The shadow comparison, which also deletes old comparisons where no new comparisons are made."""
+    """The shadow comparison, which deletes old comparisons even if no new ones are made."""
     bench = settings.bench
-    # Connections of their own: a chat never waits for a connection that a comparison uses.
+    # It has its own connections: no chat waits for one that a comparison uses.
     ways, _ = upstreams(replace(settings, upstream=replace(settings.upstream, max_connections=bench.at_once)), environ)
     return ShadowComparison(
         ModelCalls(ways.app, ledger, settings.usage.record),

@@ -1,4 +1,4 @@
-"""Settings to the gateway: all parts together."""
+"""From settings to the gateway: all parts together."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The application, with the parts to start before and to close after."""
+    """The application, with parts to start before it and close after it."""
 
     app: App
     ways: Upstreams
@@ -71,7 +71,7 @@ def gateway(
     """The gateway for these settings.
 
     begun: awaited before a search. metrics: shared with other workers.
-    Raises SettingsError; RetrievalError where the keys cannot be read.
+    Raises SettingsError; RetrievalError if keys cannot be read.
     """
     ways, routes = upstreams(settings, environ)
     metrics, keys = metrics or metrics_of(settings, environ), accounts(settings)
@@ -117,7 +117,7 @@ def _passages(
     rewriter: Rewriter | None,
     begun: Callable[[], Awaitable[None]],
 ) -> Passages:
-    """The passages of chats. Raises SettingsError."""
+    """Finds passages for chats. Raises SettingsError."""
     return Passages(
         knowledge,
         template(settings),
@@ -133,16 +133,16 @@ def _passages(
 def _actions(
     settings: Settings, knowledge: Knowledge, credentials: KeyCredentials, metrics: Metrics, environ: Mapping[str, str]
 ) -> "Actions | None":
-    """The action sets of chats; None: no API is configured. Raises SettingsError."""
+    """Action sets for chats; None: no API is configured. Raises SettingsError."""
     if not settings.actions or not settings.retrieval.enabled:
         return None
-    from cli.assembly.apis import chat_actions  # 25 MB and 0.3 s, for a gateway with APIs alone
+    from cli.assembly.apis import chat_actions  # 25 MB and 0.3 s, only for gateways with APIs
 
     return chat_actions(settings, knowledge, credentials, metrics, environ)
 
 
 def _count(chat: Augment, *, with_passages: bool) -> CountTokens:
-    """The route that counts tokens, as of a chat without actions, which leaves no receipt."""
+    """The route that counts tokens, as for a chat without actions and without a receipt."""
     retrieval = chat.passages.retrieval
     retrieval = replace(retrieval, enabled=retrieval.enabled and with_passages)
     passages = replace(chat.passages, retrieval=retrieval, traced=False)

@@ -1,4 +1,4 @@
-"""Settings to the index: what the index process is told."""
+"""From settings to the index: what its process is told."""
 
 import os
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ def index_process(settings: Settings) -> IndexProcess:
 
 
 def plan(settings: Settings, environ: Mapping[str, str] = os.environ) -> Plan:
-    """The settings of the index."""
+    """Settings for the index."""
     return Plan(
         data=str(Path(settings.data).absolute()),
         catalog_url=settings.catalog.url,
@@ -32,7 +32,7 @@ def plan(settings: Settings, environ: Mapping[str, str] = os.environ) -> Plan:
 
 
 def enrichments(settings: Settings) -> tuple[Enrichment, ...]:
-    """The texts that a model writes for each chunk, with the prompts. Raises SettingsError."""
+    """Texts that a model writes for each chunk, with their prompts. Raises SettingsError."""
     folder = Path(settings.ingest.context_prompts) if settings.ingest.context_prompts else PROMPTS
     found = []
     for kind in dict.fromkeys(settings.ingest.context):

@@ -1,4 +1,4 @@
-"""Settings to models: the ways to all models, and their calls by a command."""
+"""From settings to models: ways to all of them, and calls by commands."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Upstreams:
-    """The way to every configured model, without any middleware."""
+    """Ways to every configured model, without any middleware."""
 
     app: Upstream
     client: Client
@@ -40,9 +40,9 @@ class Upstreams:
 
 @asynccontextmanager
 async def model_calls(settings: Settings) -> AsyncIterator[tuple[ModelCalls, Routes]]:
-    """Model calls of a command line, and the routes of the configured models. Raises SettingsError.
+    """Model calls by a command, and routes for the configured models. Raises SettingsError.
 
-    At the end the usage of the calls is written to the accounts.
+    At the end, their usage is written to the accounts.
     """
     ways, routes = upstreams(settings)
     ledger = ledger_of(settings, accounts(settings), Metrics())
@@ -56,7 +56,7 @@ async def model_calls(settings: Settings) -> AsyncIterator[tuple[ModelCalls, Rou
 
 
 def upstreams(settings: Settings, environ: Mapping[str, str] = os.environ) -> tuple[Upstreams, Routes]:
-    """The ways to the configured models, and the routes of the models' names. Raises SettingsError."""
+    """Ways to the configured models, and routes for their names. Raises SettingsError."""
     up, rows = settings.upstream, targets(settings, environ)
     client = Client(
         connect_timeout_s=up.connect_timeout_s,
@@ -70,7 +70,7 @@ def upstreams(settings: Settings, environ: Mapping[str, str] = os.environ) -> tu
     bridges: dict[Lane, App] = {"relay": Bridge(relay, relearn_after_s=up.relearn_after_s)}
     translated = None
     if any(row.lane == "translated" for row in rows.values()):
-        # Imported on use: the module imports httpx and, on first use, litellm (seconds, 170 MB).
+        # Imported on use: it imports httpx and, on first use, litellm (seconds, 170 MB).
         from proxy.upstream.translated.lane import Translated
 
         translated = Translated(

@@ -1,4 +1,4 @@
-"""Settings to stored things: accounts, credentials, usage, receipts, histories, comparisons."""
+"""From settings to what is stored: accounts, credentials, usage, receipts, histories, comparisons."""
 
 import os
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from runtime.sealing import MasterKey
 
 
 def accounts(settings: Settings) -> SqlAccounts:
-    """The stored keys, limits and usage."""
+    """Stored keys, limits and usage."""
     return SqlAccounts(Path(settings.data), settings.catalog.url)
 
 
 def key_credentials(accounts: SqlAccounts, environ: Mapping[str, str] = os.environ) -> KeyCredentials:
-    """The credentials of keys, sealed by the master key of the environment."""
+    """Key credentials, sealed by the environment's master key."""
     return KeyCredentials(accounts, MasterKey(environ.get(MASTER_KEY, ""), MASTER_KEY))
 
 
@@ -31,7 +31,7 @@ def ledger_of(settings: Settings, keys: SqlAccounts, metrics: Metrics) -> Ledger
 
 
 def record_store(settings: Settings, kind: str = RECEIPTS) -> RecordStore:
-    """The stored receipts, the shadow comparisons, else records of conversations: histories, rounds, results."""
+    """Stored receipts, shadow comparisons, or conversation records: histories, rounds, results."""
     if kind == COMPARISONS:
         keep_s, max_mb = settings.bench.keep_days * 86_400.0, settings.bench.max_mb
     else:

@@ -1,4 +1,4 @@
-"""Settings to targets: where each configured model is, and with whose key. Imports no way to a model."""
+"""From settings to targets: where each configured model is, and with whose key. Imports no way to a model."""
 
 import re
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ from proxy.dialects.target import Lane, Target
 from runtime.logs import host_of
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
-# litellm's prefixes of providers with another dialect than OpenAI's: `auto` translates their models.
+# litellm's prefixes for providers that do not speak OpenAI's dialect: `auto` translates their models.
 _FOREIGN = (
     "anthropic", "azure", "azure_ai", "bedrock", "cohere", "cohere_chat", "gemini", "replicate", "sagemaker",
     "vertex_ai", "watsonx",
 )  # fmt: skip
-# Beginnings of the variables in which litellm finds a provider's key, where they differ from the provider's name; and
-# providers whose credentials are more than a key.
+# How variables begin in which litellm finds a provider's key, if not with the provider's name; and providers whose
+# credentials are more than a key.
 _KEY_FAMILIES = {"cohere": ("CO", "COHERE"), "cohere_chat": ("CO", "COHERE"), "gemini": ("GEMINI", "GOOGLE")}
 _WITHOUT_ONE_KEY = ("bedrock", "sagemaker", "vertex_ai", "watsonx")
 
 
 def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]:
-    """Every row of `models`, resolved; without rows: OpenAI by the usual variables, else echo."""
+    """Every row of `models`, resolved; without rows: OpenAI by its usual variables, else echo."""
     base, key = environ.get("OPENAI_BASE_URL", ""), environ.get("OPENAI_API_KEY", "")
     if not settings.models:
         if base or key:
@@ -37,12 +37,12 @@ def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]
 
 
 def _keyless(name: str, row: Target, environ: Mapping[str, str]) -> bool:
-    """Whether the upstream of a row takes a key, and the gateway has no key."""
+    """Whether a row's upstream takes a key, and we have none."""
     if row.api_key or row.lane == "echo":
         return False
     if row.lane == "relay" or row.api_base:
         return True
-    # litellm would take the key of the provider's usual variable, e.g. ANTHROPIC_API_KEY.
+    # litellm would take a key from the provider's usual variable, e.g. ANTHROPIC_API_KEY.
     provider, slash, _ = (row.model or name).partition("/")
     families = _KEY_FAMILIES.get(provider, (provider.upper() if slash else "OPENAI",))
     usual = re.compile(rf"({'|'.join(map(re.escape, families))})_(.*_)?(KEY|TOKEN)")
@@ -88,7 +88,7 @@ def _target(name: str, row: Model, environ: Mapping[str, str], position: Positio
 
 
 def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
-    """The lane of `auto`: relay for an OpenAI-dialect address, translated for another provider."""
+    """The lane for `auto`: relay for an OpenAI-dialect address, translated for other providers."""
     if row.lane != "auto":
         return row.lane
     provider, slash, _ = (row.model or name).partition("/")
@@ -99,7 +99,7 @@ def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
 
 
 def upstream_names(targets: Mapping[str, Target]) -> dict[str, str]:
-    """The upstream of each row, for the metrics: the host, or litellm's name of the provider."""
+    """Each row's upstream, for metrics: its host, or litellm's name for the provider."""
     return {name: _upstream_of(target) for name, target in targets.items() if target.lane != "echo"}
 
 

@@ -1,7 +1,7 @@
 """The commands of `ragway bench`.
 
-bench     ask models questions raw and with passages        loopback  a gateway for one command
-report    report and diff of runs                           judge     a model judges the answers of a run
-draft     a model drafts questions                          live      the results of shadow comparisons
-shared    options, gateway and models of all bench commands
+bench     asks models questions raw and with passages       loopback  a gateway for one command
+report    report and diff of runs                           judge     a model judges a run's answers
+draft     a model drafts questions                          live      results of shadow comparisons
+shared    options, gateway and models for all bench commands
 """

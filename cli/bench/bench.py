@@ -36,12 +36,12 @@ if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.run.run_plan import RunPlan
 
 _KEPT_SETTINGS = ("models", "upstream.", "retrieval.", "inject.", "embedder.", "ingest.")
-_REQUEST_BYTES = 200  # of a request for a rewrite, around the prompt
+_REQUEST_BYTES = 200  # in a request for a rewrite, around its prompt
 _USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
 
 
 class _BenchGroup(click.Group):
-    """A group with an optional `run`: a first word that is not a command is the file of questions."""
+    """A group with an optional `run`: a first word that is not a command is a question file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
@@ -151,9 +151,9 @@ async def run_command(args: _BenchArgs, settings: Settings) -> int:
 
 
 def _questions(args: _BenchArgs) -> "Sequence[Question]":
-    """The questions, with a note about drafted questions.
+    """The questions, with a note about drafted ones.
 
-    Raises BenchError, also if drafted questions are mixed with other questions.
+    Raises BenchError, also if drafted questions are mixed with others.
     """
     from evaluation.answers.question_file import about_drafted, are_mixed, read
     from evaluation.answers.records import BenchError
@@ -178,7 +178,7 @@ async def _run_plan(
     from evaluation.answers.run.runner import Runner, RunOptions
 
     described = await gateway.described()
-    if args.base_url is None:  # the settings of a remote gateway are not known
+    if args.base_url is None:  # a remote gateway's settings are not known
         told_of = {key: value for key, value in shown_settings(settings).items() if key.startswith(_KEPT_SETTINGS)}
         described = {**described, "settings": told_of}
     names = await checked(gateway.client, plan.variants, *_searchable(described, gateway, args, settings))
@@ -213,7 +213,7 @@ async def _run_plan(
 
 
 async def _operations(gateway: "GatewayClient", args: _BenchArgs, settings: Settings) -> "Operations | None":
-    """The operations that chats of the run may call; None: none. Of a gateway elsewhere, the sets alone are known."""
+    """Operations that this run's chats may call; None: none. For a gateway elsewhere, only its sets are known."""
     from evaluation.answers.client.budget import Operations
 
     asked = any(name.startswith("rage/") for name in args.models)
@@ -225,7 +225,7 @@ async def _operations(gateway: "GatewayClient", args: _BenchArgs, settings: Sett
 
 
 def _rewriting(models: ModelFacts, settings: Settings) -> "Rewriting | None":
-    """The model that rewrites follow-up questions, by the settings here; None: none."""
+    """The model that rewrites follow-up questions, by our settings; None: none."""
     from evaluation.answers.client.budget import Rewriting
     from proxy.augment.rewrite import MAX_TOKENS
 
@@ -238,7 +238,7 @@ def _rewriting(models: ModelFacts, settings: Settings) -> "Rewriting | None":
 def _searchable(
     described: Mapping[str, Any], gateway: "GatewayClient", args: _BenchArgs, settings: Settings
 ) -> tuple[list[str] | None, list[str]]:
-    """The collections that the gateway lists (None: no list), and the collections for a variant that names none."""
+    """Collections that the gateway lists (None: no list), and those for a variant that names none."""
     rows = described.get("collections")
     listed = [str(row["id"]) for row in rows] if isinstance(rows, list) else None
     default = list(settings.retrieval.collections)

@@ -114,7 +114,7 @@ def _plan(args: _DraftArgs, folder: Path, prompt: "PromptTemplate", questions: "
 
 
 async def _questions(gateway: "GatewayClient", args: _DraftArgs, prompt: "PromptTemplate") -> "Sequence[Question]":
-    """The requests for drafts, one per passage of the collection."""
+    """Requests for drafts, one per passage of the collection."""
     from evaluation.answers.drafted.drafts import asking
     from evaluation.answers.drafted.passages import drawn
 
@@ -141,7 +141,7 @@ async def _run_plan(plan: "RunPlan", gateway: "GatewayClient", models: ModelFact
 
 
 def _print_result(drafts: "DraftFile", stopped: str) -> int:
-    """Print the number of drafted questions and return the exit code."""
+    """Print how many questions were drafted, and return the exit code."""
     click.echo(drafts.describe(), err=True)
     if stopped:
         click.echo(f"{stopped}; the same command goes on from here", err=True)

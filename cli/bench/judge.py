@@ -1,4 +1,4 @@
-"""ragway bench judge: a model's word on the answers of a run."""
+"""ragway bench judge: a model's word on a run's answers."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -110,7 +110,7 @@ def judge_of(args: JudgeArgs, models: ModelFacts) -> "Judge":
 async def judged(
     judge: "Judge", work: "Callable[[JudgeRunner], Coroutine[Any, Any, Outcome]]", args: JudgeArgs, settings: Settings
 ) -> "Outcome":
-    """Let a judge do the work; returns how far it came."""
+    """Let a judge do its work; returns how far it came."""
     from evaluation.answers.client.budget import Budget
     from evaluation.answers.judges.judge_runner import JudgeRunner
 

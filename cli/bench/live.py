@@ -1,4 +1,4 @@
-"""ragway bench live: the results of a gateway's shadow comparisons, judged by a model on request."""
+"""ragway bench live: results of a gateway's shadow comparisons, judged by a model on request."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -101,7 +101,7 @@ def _found(store: "RecordStore", since_s: float) -> "list[Comparison]":
 
 
 async def _judged(store: "RecordStore", found: "Sequence[Comparison]", args: JudgeArgs, settings: Settings) -> int:
-    """Let the model judge the remaining comparisons; return the exit code."""
+    """Let the model judge remaining comparisons; return the exit code."""
     from evaluation.answers.judges.judge_tasks import read_prompts
     from evaluation.shadow.preferences import judge_comparisons, left, tasks_of
 
@@ -118,7 +118,7 @@ async def _judged(store: "RecordStore", found: "Sequence[Comparison]", args: Jud
 
 
 def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, seed: int, as_: str | None) -> bool:
-    """Print the results. Returns whether many replies of the judge cannot be read."""
+    """Print the results. Returns whether many of the judge's replies cannot be read."""
     from evaluation.answers.judges.judgement_files import said_by
     from evaluation.answers.scoring.faults import MANY
     from evaluation.shadow.preferences import judgements
@@ -140,7 +140,7 @@ def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, seed: 
 
 
 def _names(settings: Settings) -> dict[str, str]:
-    """Id of a key -> name and id, for readers."""
+    """Key id -> name and id, for readers."""
     with closing(accounts(settings)) as opened:
         every = opened.keys()
     return {key.id: f"{key.name} ({key.id})" for key in every}

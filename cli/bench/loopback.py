@@ -1,4 +1,4 @@
-"""A gateway for a command, on a free port of the loopback address; the gateway ends with the command."""
+"""A gateway for one command, on a free loopback port; it ends with the command."""
 
 import contextlib
 import socket
@@ -15,12 +15,12 @@ from retrieval.rpc.client import IndexClient
 
 @contextlib.asynccontextmanager
 async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
-    """The address of a warm gateway with the settings.
+    """The address of a warm gateway with these settings.
 
-    The documents are in the data folder. While a `serve` runs, the index process of the `serve` searches, with the
-    settings of the `serve`. Raises SettingsError, RetrievalError.
+    Its documents are in the data folder. While a `serve` runs, that one's index process searches, with its own
+    settings. Raises SettingsError, RetrievalError.
     """
-    # The requests of a command are not traffic: no shadow comparisons.
+    # A command's requests are not traffic: no shadow comparisons.
     settings = replace(settings, bench=replace(settings.bench, shadow=0.0, compare="off"))
     index = None
     if settings.retrieval.enabled and not await _answers(settings):
@@ -31,7 +31,7 @@ async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
         try:
             if index is not None:
                 await index.start()
-                # without the index a chat would continue without passages, and a comparison would be wrong
+                # without it, chats would continue without passages, and comparisons would be wrong
                 if not index.ready:
                     raise IndexDown(index.unavailable_reason)
                 index.on_change = serving.set_status
@@ -47,7 +47,7 @@ async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
 
 
 async def _answers(settings: Settings) -> bool:
-    """Whether the index process of a running `serve` answers on the data folder's socket."""
+    """Whether a running `serve`'s index process answers on the data folder's socket."""
     client = IndexClient(Path(settings.data))
     try:
         await client.ping()

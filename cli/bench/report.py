@@ -1,4 +1,4 @@
-"""ragway bench report, ragway bench diff: the results of finished runs."""
+"""ragway bench report, ragway bench diff: results of finished runs."""
 
 import sys
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def report_command(run: str, judge: str | None, config_file: Path | None, data: 
 
 
 def folder_of(run: str, settings: Callable[[], Settings]) -> Path:
-    """The folder of a run, by path or by name in the data folder. Raises click.ClickException."""
+    """A run's folder, by path or by name in the data folder. Raises click.ClickException."""
     folder = Path(run)
     if folder.is_dir():
         return folder
@@ -45,7 +45,7 @@ def folder_of(run: str, settings: Callable[[], Settings]) -> Path:
 
 
 def write_report(folder: Path, *, judge: str | None = None) -> "BenchReport":
-    """Write the report into a run's folder and print the verdicts. Raises click.ClickException."""
+    """Write a report into a run's folder and print its verdicts. Raises click.ClickException."""
     from evaluation.answers.reports import pages
     from evaluation.answers.reports.report import report
     from evaluation.answers.reports.view import view
@@ -91,7 +91,7 @@ def diff_command(
 
 
 def _read(make: Callable[..., Made], folder: Path, judge: str | None = None) -> Made:
-    """Apply `make` to the content of a run's folder. Raises click.ClickException."""
+    """Apply `make` to what a run's folder contains. Raises click.ClickException."""
     from evaluation.answers.judges.judgement_files import attempts
     from evaluation.answers.records import BenchError
     from evaluation.answers.run_folder import Run

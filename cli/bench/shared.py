@@ -1,4 +1,4 @@
-"""The shared parts of the bench commands: options, the gateway, facts about models, Ctrl-C."""
+"""Shared by all bench commands: options, a gateway, facts about models, Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -34,15 +34,15 @@ if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.run_folder import RunManifest
 
 INTERRUPTED = "interrupted"
-FAILURES = 3  # exit code: every request was sent, and so many failed that failures may decide the result
+FAILURES = 3  # exit code: all requests were sent, but so many failed that this may decide the result
 _KEY_VARIABLES = (BENCH_KEY, "OPENAI_API_KEY")
 _A_MILLION = 1_000_000
-_FREE = Price(0.0, 0.0, 0.0, 0.0)  # of the built-in echo
+_FREE = Price(0.0, 0.0, 0.0, 0.0)  # for the built-in echo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendOptions:
-    """Options for sending requests, for the ceiling, and for starting without confirmation."""
+    """Options for sending requests, ceilings, and starting without confirmation."""
 
     # fmt: off
     concurrency: int = option(
@@ -70,7 +70,7 @@ class SendOptions:
 
 
 def bench_work(work: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., None]:
-    """`with_settings`, for work with a gateway: a BenchError becomes one line, and a request logs no line."""
+    """`with_settings`, for work with a gateway: a BenchError becomes one line, and requests are not logged."""
 
     @functools.wraps(work)
     def command(**given: Any) -> None:
@@ -85,7 +85,7 @@ def bench_work(work: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., N
 
 @contextlib.asynccontextmanager
 async def opened_gateway(args: SendOptions, settings: Settings) -> AsyncIterator["GatewayClient"]:
-    """The gateway: the named gateway, else a gateway started for the command."""
+    """The named gateway, else one started for this command."""
     from evaluation.answers.client.gateway_client import GatewayClient
 
     names = _KEY_VARIABLES if args.base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
@@ -110,7 +110,7 @@ def manifest_of(
     repeats: int = 1,
     draft: Mapping[str, Any] | None = None,
 ) -> "RunManifest":
-    """The manifest of a new run."""
+    """A new run's manifest."""
     from evaluation.answers.run_folder import RunManifest, new_id
 
     return RunManifest(
@@ -152,10 +152,10 @@ async def interruptible(asker: "Sender[Any]", work: Coroutine[Any, Any, object])
 def report_progress(
     folder: Path, outcome: "Outcome", what: str, *, failures: int = 0, of: int | None = None, many: bool = False
 ) -> int:
-    """Say how far the work came; returns the exit code. what: said of the finished requests, such as "are judged".
+    """Say how far the work came; returns the exit code. what: said of finished requests, such as "are judged".
 
-    failures: how many of `of` requests failed; of: None for all requests of this command, else all requests of the
-    folder. many: whether the failures may decide the result.
+    failures: how many of `of` requests failed; of: None for all in this command, else all in the folder. many: whether
+    failures may decide the result.
     """
     if why := unfinished(outcome):
         click.echo(f"{folder}: {outcome.done} of {outcome.total} {what}; {why}", err=True)
@@ -171,22 +171,22 @@ def report_progress(
 
 
 def unfinished(outcome: "Outcome") -> str:
-    """Why the work did not finish; "" if the work finished."""
+    """Why work did not finish; "" if it did."""
     return "" if outcome.done == outcome.total else outcome.stopped or "some requests got no answer"
 
 
 def code_of(why: str) -> int:
-    """The exit code of unfinished work."""
+    """The exit code for unfinished work."""
     return 130 if why == INTERRUPTED else 1
 
 
 class ModelFacts:
-    """The known facts about models, by the name in requests."""
+    """What is known about models, by their names in requests."""
 
     def __init__(
         self, names: Sequence[str], args: SendOptions, settings: Settings, windows: Sequence[str] = ()
     ) -> None:
-        """settings: of the gateway, unless it is elsewhere. windows: MODEL=TOKENS.
+        """settings: the gateway's, unless it is elsewhere. windows: MODEL=TOKENS.
 
         Raises BenchError: an option cannot be read; SettingsError.
         """
@@ -215,7 +215,7 @@ class ModelFacts:
         return price_of(name if target is None else target.model)
 
     def rewrite_price_of(self, name: str) -> Price | None:
-        """The price of the model that rewrites questions, by the gateway's name or the upstream's."""
+        """The price of rewriting questions, by the model's name at the gateway or upstream."""
         return self._prices.get(name) or self._rewriting_prices.get(name) or price_of(name)
 
     def size_of(self, name: str) -> Size:
