@@ -17,7 +17,7 @@ from proxy.upstream.bridges.missing_paths import FirstLook, NoSuchPathError
 class CountTokens:
     """The route for counts: a request goes the way of a message.
 
-    Outside the relay lane, and if the upstream has no such path, an estimate answers.
+    Outside the relay lane, or if the upstream has no such path, the answer is an estimate.
     """
 
     augment: ModelRoute  # prepares the model call, as for a message

@@ -40,7 +40,7 @@ class ChatRequest(ModelRequest):
     ANSWER_LIMITS = ("max_completion_tokens", "max_tokens")
 
     def messages(self) -> Sequence[ConversationMessage]:
-        """At least one message. Raises ApiError 400: no list, or a message without a role."""
+        """At least one message. Raises ApiError 400: not a list, or a message without a role."""
         return plain_messages(self.fields)
 
     def wants_only_text(self) -> bool:

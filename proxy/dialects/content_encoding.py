@@ -68,7 +68,7 @@ def unpacked(raw: bytes, encoding: bytes, most_bytes: int) -> bytes:
 
 
 def most_unpacked(packed_bytes: int) -> int:
-    """How many bytes this many packed bytes may become."""
+    """How many bytes so many packed bytes may unpack to."""
     return max(_MOST_FREE_BYTES, _MOST_RATIO * packed_bytes)
 
 

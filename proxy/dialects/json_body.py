@@ -138,7 +138,7 @@ class JsonBody:
         return Edit(start, _after(_STRING, self.raw, start) if is_text else end_of(unescaped(self.raw), start), new)
 
     def _span_with_comma(self, start: int) -> tuple[int, int]:
-        """The span of a member that begins at `start`, with its comma: the one after it, else before."""
+        """The span of a member that begins at `start`, with a comma: the one after it, else the one before."""
         end = end_of(unescaped(self.raw), value_at(self.raw, start))
         after = _after_spaces(self.raw, end)
         if self.raw[after] == ord(","):

@@ -59,9 +59,9 @@ class MessagesRequest(ModelRequest):
     def insertion(self, text: str, position: Position) -> Sequence[Edit]:
         """A text block at the end of `system`, after all its `cache_control` blocks: the cache stays valid.
 
-        For tail, the newest user message that asks something, after its tool results. A message of tool results alone
-        gets no text: models then answer with an empty message. And every round of a tool conversation keeps the same
-        bytes up to its tool results, so that cache stays valid, too.
+        For tail, at the end of the newest user message that asks something, after its tool results. A message of tool
+        results alone gets no text: models then answer with an empty message. And every round of a tool conversation
+        keeps the same bytes up to its tool results, so their cache stays valid, too.
         """
         if position == "tail":
             return _at_end(*self._question(), text)

@@ -68,7 +68,7 @@ _PLAIN |= {
 _TWINS, _TWINS_ABOVE = (
     re.compile("[" + "".join(chr(code) for code in _PLAIN if (code > 0xFFFF) is above) + "]") for above in (False, True)
 )
-_ABOVE = re.compile("[\U00010000-\U0010ffff]")  # not with the basic plane: one class for both is twenty times slower
+_ABOVE = re.compile("[\U00010000-\U0010ffff]")  # apart from the basic plane: one class for both is twenty times slower
 # Invisible characters that `str.isprintable` counts as printable.
 _PRINTABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _OTHER_LINE_FEEDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")

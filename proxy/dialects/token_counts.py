@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 BYTES_PER_TOKEN = 4
-ATTACHMENT_TOKENS = 1000  # an image or sound: bytes do not tell its tokens
+ATTACHMENT_TOKENS = 1000  # per image or sound: its bytes do not tell how many
 # To find base64 in one pass: each base64 character becomes an x, any other byte a space. A regular expression for runs
 # took 0.5 s for 14 MB of text, and 20 s for 4 MB of 1,900-letter words.
 _BASE64 = bytes(

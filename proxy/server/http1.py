@@ -43,7 +43,7 @@ URL_LIMIT_BYTES = 16 * 1024
 HEADER_LIMIT = 256
 BODY_AHEAD_BYTES = 256 * 1024  # not yet read by the app: beyond, the client must wait
 PIPELINE_LIMIT = 16  # pipelined requests: beyond, the client must wait
-UPLOAD_BYTES_PER_S = 16 * 1024  # at this rate, an upload may exceed `receive_s`
+UPLOAD_BYTES_PER_S = 16 * 1024  # an upload may exceed `receive_s` by the time it needs at this rate
 LINGER_S = 2.0  # read on after an early answer: closing with unread bytes would discard it
 WATCH_S = 0.1  # interval of disconnect checks while reading is paused
 CLIENT_CLOSED = getattr(select, "POLLRDHUP", 0)  # Linux; elsewhere, a disconnect is noticed at the next write
@@ -143,8 +143,8 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # The client offers another protocol (Java offers h2c with every request), and the parser leaves all bytes
-            # after the head to it. We stay with HTTP/1.1: a new parser gets a head without that offer.
+            # The client offers another protocol (Java offers h2c with every request), and the parser leaves everything
+            # after the head to that protocol. We stay with HTTP/1.1: a new parser gets a head without the offer.
             if self._arriving is None:
                 raise ApiError(400, "Send no upgrade within a request.", code="malformed_http") from upgrade
             framing = [pair for pair in self._headers if pair[0] in (b"content-length", b"transfer-encoding")]

@@ -1,9 +1,9 @@
 """Shadow comparison: after a chat was answered with passages, ask the same model again without them.
 
-It stands in front of the model only for selected chats: those whose client asks for a comparison (`x-rag: compare`),
-and a sample of all others (`bench.shadow`). The chat is answered as usual, and its reply recorded in transit. After the
-last byte, a separate task asks the model without passages, over separate connections: a comparison can neither delay
-nor fail a reply, and is not made if the client left.
+The middleware stands in front of the model only for selected chats: those whose client asks for a comparison (`x-rag:
+compare`), and a sample of all others (`bench.shadow`). The chat is answered as usual, and its reply recorded in
+transit. After the last byte, a separate task asks the model without passages, over separate connections: a comparison
+can neither delay nor fail a reply, and is not made if the client left.
 
 At most `bench.at_once` comparisons run in a process. If all places are taken, further ones are dropped and counted, not
 queued. The raw request belongs to the owner `comparisons`, whose limits are the budget: exact across processes, like a

@@ -60,7 +60,7 @@ class ReplyWriter(ABC):
             raise upstream_error(502, words, "upstream_too_large")
 
     def end(self) -> None:
-        """Write the last events. Raises ApiError 502: upstream never said that the answer is whole."""
+        """Write the last events. Raises ApiError 502: the upstream never said that the answer is whole."""
         if self.finish_reason is None:
             raise cut()
         if not self.ended:
@@ -132,7 +132,7 @@ class ReplyWriter(ABC):
 
     def _read_delta(self, delta: Mapping[str, Any], *, whole: bool) -> None:
         blocks = [each for each in _list(delta.get("thinking_blocks")) if isinstance(each, dict)]
-        if not any(_text(block.get("thinking")) for block in blocks):  # else other members repeat it
+        if not any(_text(block.get("thinking")) for block in blocks):  # else other members repeat the text
             thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
             self._write("reasoning", thought)
         for block in blocks:
@@ -224,7 +224,7 @@ class _Call:
         return not self._custom and self.pieces.are_whole
 
     def write(self, writer: ReplyWriter, *, begin: bool = False) -> None:
-        """Write how it begins, once its name is whole, and its arguments so far. begin: the name is whole."""
+        """Begin the call once its name is whole, and write its arguments so far. begin: the name is whole."""
         if not self._begun and (begin or self.unwritten):
             self._begun = True
             writer.begin_call(self.id, self.pieces.name, custom=self._custom)

@@ -1,4 +1,5 @@
-"""What may reach litellm of a client's body: an allow-list, since litellm's controls stand beside a model's.
+"""What may reach litellm of a client's body: an allow-list, since litellm's own controls sit beside a model's
+parameters.
 
 `api_base`, `mock_response`, `fallbacks`, `extra_headers` and many more are arguments of `litellm.acompletion` like
 `temperature`; a client that could set them would choose who receives the provider's key. Objects hold controls, too:
