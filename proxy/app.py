@@ -1,11 +1,11 @@
-"""The route table and the middleware list: a request's path, top to bottom.
+"""Route table and middleware list: a request's path, top to bottom.
 
 CanonicalPaths  other spellings of a path become the served path
-CORS      only with server.cors_origins; outside of Observe, or a page could not read errors of the gateway
-Observe   opens the exchange, answers errors of the gateway, logs
-Guard     a valid key and its rights; without keys, programs on this machine and no web page
-Metering  the limits of the key: admits the request, calls the model that the route chose, settles the usage
-_Routes   the paths of dialects, then all other routes; `_Others` has the paths without a route
+CORS      only with server.cors_origins; outside Observe, or pages could not read gateway errors
+Observe   opens the exchange, answers gateway errors, logs
+Guard     a valid key and its rights; without keys, programs on this machine, not web pages
+Metering  key limits: admits the request, calls the model that its route chose, settles its usage
+_Routes   dialect paths, then all other routes; `_Others` has paths without a route
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -61,7 +61,7 @@ _WITHHELD = "there are problems: send a key made with --metrics or --admin, or r
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of the application; `cli.assembly.gateway` makes the parts from settings."""
+    """What the application consists of; `cli.assembly.gateway` makes it from settings."""
 
     chat: ModelRoute
     count: ModelRoute  # of tokens

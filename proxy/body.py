@@ -1,8 +1,8 @@
-"""A request's body, read whole and unpacked within a limit; work on a large body happens in a thread.
+"""Request bodies, read whole and unpacked within a limit; work on large ones happens in threads.
 
-The large bodies of a worker share a budget of memory: a body, its values and the edited copy take three times its size.
-A request beyond the budget waits, and no key takes more than half. The upstream has the request soon, and then the
-gateway forgets a large body (`forget`), because the answer may take minutes.
+A worker's large bodies share a memory budget: a body, its values and an edited copy take three times its size. Requests
+beyond the budget wait, and no key takes more than half. Once the upstream has a large body, the gateway forgets it
+(`forget`), because an answer may take minutes.
 """
 
 import asyncio
@@ -17,23 +17,23 @@ from proxy.exchange import Exchange, exchange_of
 from runtime.fair_slots import FairSlots
 
 _SETTING = "server.max_body_mb"
-_COPIES = 3  # of a large body: the bytes, the values, the edited bytes
+_COPIES = 3  # bytes, values, edited bytes
 _MEMORY_MB, _MEMORY_MB_OF_KEY = 384, 192
 _WAIT_S = 20.0  # for memory
 _RETRY_AFTER_S = 5
 _UNPACKERS = 2  # threads
 _memory = FairSlots(_MEMORY_MB, _MEMORY_MB_OF_KEY)  # a slot is 1 MB
 _unpackers = FairSlots(_UNPACKERS, 1)
-_threads = ThreadPoolExecutor(_UNPACKERS, "unpack")  # apart: other work never waits for a body that unpacks slowly
-DEPLOYMENT = "ragway.deployment"  # in the ASGI scope: the model that a path of Azure's form names
+_threads = ThreadPoolExecutor(_UNPACKERS, "unpack")  # no other work waits for slow unpacking
+DEPLOYMENT = "ragway.deployment"  # in the ASGI scope: a model named in a path of Azure's form
 
 
 class ClientGone(Exception):
-    """The client left before the request was whole, so no client waits for an answer."""
+    """The client left before its request was whole: nobody waits for an answer."""
 
 
 async def json_body(scope: Scope, receive: Receive, *, max_bytes: int) -> JsonBody:
-    """The request's body, which must be a JSON object. Raises as `whole_body` and `JsonBody.parse`."""
+    """Read a body that must be a JSON object. Raises as `whole_body` and `JsonBody.parse`."""
     raw = await whole_body(scope, receive, max_bytes=max_bytes)
     try:
         return await by_size(raw, lambda: JsonBody.parse(raw))
@@ -42,11 +42,11 @@ async def json_body(scope: Scope, receive: Receive, *, max_bytes: int) -> JsonBo
 
 
 async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
-    """The request's body, unpacked; in a path of Azure's form, JSON with the path's model as `model`.
+    """Read a body, unpacked; on a path of Azure's form, JSON with its model as `model`.
 
-    The limit holds for the received and for the unpacked bytes. A large body waits for memory, which the exchange gives
-    back. Raises ApiError 400 (damaged encoding; Azure's form: no JSON), 413 (too large), 415 (unknown encoding), 503
-    (no memory in time), ClientGone.
+    The limit holds for received and for unpacked bytes. A large body waits for memory, which the exchange gives back.
+    Raises ApiError 400 (damaged encoding; Azure's form: no JSON), 413 (too large), 415 (unknown encoding), 503 (no memory
+    in time), ClientGone.
     """
     encoding = check_announced(scope, max_bytes=max_bytes)
     raw = await read_body(receive, max_bytes=max_bytes)
@@ -66,7 +66,7 @@ async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes
 
 
 async def _unpacked(raw: bytes, encoding: bytes, max_bytes: int, exchange: Exchange) -> bytes:
-    """The content; the exchange keeps the memory of a large content."""
+    """Unpack; the exchange holds memory for large content."""
     granted_mb = await _grant(exchange, min(max_bytes, most_unpacked(len(raw))))
     async with _unpackers.slot(exchange.key):
         loop = asyncio.get_running_loop()
@@ -78,7 +78,7 @@ async def _unpacked(raw: bytes, encoding: bytes, max_bytes: int, exchange: Excha
 
 
 async def _grant(exchange: Exchange, size_bytes: int) -> int:
-    """Wait for the memory of a body, which the exchange gives back; returns the megabytes. Raises ApiError 503."""
+    """Wait for memory, which the exchange gives back; return megabytes. Raises ApiError 503."""
     megabytes = _megabytes(size_bytes)
     try:
         async with asyncio.timeout(_WAIT_S):
@@ -92,14 +92,14 @@ async def _grant(exchange: Exchange, size_bytes: int) -> int:
 
 
 def end_grant(exchange: Exchange) -> None:
-    """Give back the memory of a large body. Idempotent."""
+    """Give back a large body's memory. Idempotent."""
     if exchange.granted_mb:
         _memory.release(exchange.key, exchange.granted_mb)
         exchange.granted_mb = 0
 
 
 def forget(exchange: Exchange) -> None:
-    """Forget a large request that the upstream has, if nothing needs it afterwards: the answer may take minutes."""
+    """Forget a large request that was sent, if nothing needs it afterwards."""
     if exchange.once and exchange.granted_mb:
         exchange.body = exchange.fields = None
         end_grant(exchange)
@@ -110,9 +110,9 @@ def _megabytes(size_bytes: int) -> int:
 
 
 def check_announced(scope: Scope, *, max_bytes: int, setting: str = _SETTING) -> bytes:
-    """The content-encoding, b"" for a plain body. setting: the name of the limit.
+    """Return the content-encoding, b"" for a plain body. setting: name of the limit.
 
-    Raises ApiError for a body that the headers show to be too large (413) or of an unknown encoding (415).
+    Raises ApiError if headers show a body to be too large (413) or of an unknown encoding (415).
     """
     encoding = b""
     for name, value in scope["headers"]:
@@ -124,7 +124,7 @@ def check_announced(scope: Scope, *, max_bytes: int, setting: str = _SETTING) ->
 
 
 async def read_body(receive: Receive, *, max_bytes: int = sys.maxsize) -> bytes:
-    """The received bytes, to the end. Raises ApiError 413 (too large), ClientGone."""
+    """Receive a whole body. Raises ApiError 413 (too large), ClientGone."""
     parts: list[bytes] = []
     left, more = max_bytes, True
     while more:
@@ -136,7 +136,7 @@ async def read_body(receive: Receive, *, max_bytes: int = sys.maxsize) -> bytes:
 
 
 async def received_part(receive: Receive) -> tuple[bytes, bool]:
-    """The next piece of a body, and whether more follows. Raises ClientGone."""
+    """Receive a piece, and whether more follows. Raises ClientGone."""
     message = await receive()
     if message["type"] == "http.disconnect":
         raise ClientGone

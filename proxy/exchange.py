@@ -1,8 +1,7 @@
 """Exchange: the record that travels with a request.
 
-The log line, the response headers, `Server-Timing`, the metrics, the usage rows and the receipts read the exchange.
-The exchange is in the ASGI scope under `KEY`. Each middleware and route writes the fields that only the middleware or
-route knows, and adds a `Step` for work that takes time.
+Log line, reply headers, `Server-Timing`, metrics, usage rows and receipts read it. It is in the ASGI scope under `KEY`.
+Each middleware and route writes what only it knows, and adds a `Step` for work that takes time.
 """
 
 import os
@@ -29,48 +28,48 @@ RagStatus = Literal["", "augmented", "empty", "skipped", "off", "degraded"]
 
 @dataclass(slots=True)
 class Exchange:
-    """The facts about a request and the reply, as far as known."""
+    """What is known about a request and its reply so far."""
 
     id: str = field(default_factory=lambda: "rag-" + os.urandom(12).hex())
     started: float = field(default_factory=time.perf_counter)
     method: str = ""
     path: str = ""
-    dialect: Dialect = CHAT  # of the path, set by `Observe`
-    key: str = ""  # id of the caller's key; "" while the gateway has no keys
-    owner: str = ""  # of the caller's uploads: the key's team, else the key's id; "" while the gateway has no keys
-    rights: Rights = NOTHING  # of the caller, set by `Guard`
-    limits: Limits = UNLIMITED  # of the caller, set by `Guard`
-    by_gateway: bool = False  # a call of the gateway's own: counts tokens and money, but no request
-    most_tokens: int = 0  # of a chat with operations, by the request itself; 0: no such limit
-    after_reply: list[Callable[[], object]] = field(default_factory=list, repr=False)  # run when the reply has ended
-    limited: str = ""  # the limit that refused the request; "unavailable": the accounts cannot be reached
+    dialect: Dialect = CHAT  # set by `Observe`
+    key: str = ""  # its id; "" while the gateway has no keys
+    owner: str = ""  # of uploads: the key's team, else its id; "" while the gateway has no keys
+    rights: Rights = NOTHING  # set by `Guard`
+    limits: Limits = UNLIMITED  # set by `Guard`
+    by_gateway: bool = False  # our own call: counts tokens and money, but no request
+    most_tokens: int = 0  # that a chat with operations allows itself; 0: any number
+    after_reply: list[Callable[[], object]] = field(default_factory=list, repr=False)  # run after a reply
+    limited: str = ""  # which limit refused the request; "unavailable": accounts cannot be reached
     tokens: Tokens | None = None  # None: no model was called
-    injected_tokens: int = 0  # of the passages, as the embedder counts
-    injected_bytes: int = 0  # of `body`: the passages and the text around them, as JSON
+    injected_tokens: int = 0  # in passages, as the embedder counts
+    injected_bytes: int = 0  # of `body`: passages and the text around them, as JSON
     model: str = ""  # as the client named the model
     target: Target | None = None
-    patterns: tuple[str, ...] = ()  # of the settings' models, which choose the models in the answer
-    listed: bool = False  # the path is one of `upstream.paths`
-    body: bytes | None = field(default=None, repr=False)  # for the upstream; None: the body goes on as received
-    fields: Mapping[str, Any] | None = field(default=None, repr=False)  # of the client's JSON body; None: not read
-    body_tokens: int = 0  # estimated, of a body that was forgotten
-    once: bool = False  # whether nothing needs `body` and `fields` after the upstream has the request
+    patterns: tuple[str, ...] = ()  # model patterns in the settings, for a list of models
+    listed: bool = False  # `upstream.paths` names the path
+    body: bytes | None = field(default=None, repr=False)  # for the upstream; None: as received
+    fields: Mapping[str, Any] | None = field(default=None, repr=False)  # JSON members; None: not read
+    body_tokens: int = 0  # estimated, of a forgotten body
+    once: bool = False  # nothing needs `body` and `fields` once they are sent
     granted_mb: int = 0  # of memory, for a large body: `proxy.body`
     rag_status: RagStatus = ""  # "": no readable request for a model
     rag_reason: str = ""
-    rewriting: tuple[str, Tokens] | None = None  # the model that was asked for a rewrite, and the tokens of the call
+    rewriting: tuple[str, Tokens] | None = None  # model and tokens of the call
     searched: tuple[str, ...] = ()  # collections
-    sources: tuple[str, ...] = ()  # of the injected passages, best first
-    actions: tuple[str, ...] = ()  # called for the model, in order: SET/OPERATION, or a search of documents
+    sources: tuple[str, ...] = ()  # of injected passages, best first
+    actions: tuple[str, ...] = ()  # called for the model, in order: SET/OPERATION, or document search
     action_trace: ActionTrace | None = None  # None: the chat has no action sets
     steps: list[Step] = field(default_factory=list)  # in the order of their ends
     status: int = 0  # sent to the client
-    comparison: str = ""  # whether a requested shadow comparison is made, as x-rag-compare says
-    error: str = ""  # the cause of a failure: a code of `ApiError`, a colon and more, or a few words; "": no failure
-    upstream_status: int = 0  # of the upstream's last reply; 0: none
+    comparison: str = ""  # value of x-rag-compare
+    error: str = ""  # `ApiError` code with a colon and more, or a few words; "": no failure
+    upstream_status: int = 0  # of its last reply; 0: none
 
     def upstream_said(self, status: int) -> None:
-        """Note the status of an upstream's reply. A refusal looks like a refusal of the gateway to the client."""
+        """Note an upstream's reply. To clients, its refusal looks like one of the gateway."""
         self.upstream_status = status
         if status >= 400:
             self.error = f"{_REFUSED} {status}"
@@ -89,9 +88,9 @@ class Exchange:
         self.steps.append(Step(kind, (began - self.started) * 1000, duration_ms, detail, within))
 
     def index_steps(self, durations_ms: Mapping[str, float], began: float, within: Step | None = None) -> None:
-        """Add the stages of a search, which the index reports as durations in the order of the stages.
+        """Add search stages, which the index reports as durations, in order.
 
-        began: of the search, by `time.perf_counter`. Each stage counts from the end of the stage before.
+        began: by `time.perf_counter`. Each stage starts where the one before ended.
         """
         at_ms = (began - self.started) * 1000
         for kind, duration_ms in durations_ms.items():
@@ -110,10 +109,10 @@ class CallMeter(Protocol):
         send: Send,
         count: Callable[[], Tokens | None] | None = None,
     ) -> None:
-        """Call the model with `exchange.body`: reserve tokens before, and add the used tokens to the exchange after.
+        """Call the model with `exchange.body`: reserve tokens before, and add what it used to the exchange after.
 
-        count: the used tokens, for a caller that reads the reply; None: read from the reply as it passes. Raises
-        ApiError 400, 429, 503, and as the upstream.
+        count: used tokens, for a caller that reads the reply; None: read as the reply passes. Raises ApiError 400, 429,
+        503, and as the upstream.
         """
 
 
@@ -124,28 +123,28 @@ async def unmetered(
     await upstream(scope, receive, send)
 
 
-# A prepared call of a model, which a route returns: makes the app that calls the model, once or in several rounds.
+# A prepared model call, which a route returns: makes the app that calls the model, once or in several rounds.
 ModelCall = Callable[[CallMeter], App]
-ModelRoute = Callable[[Scope, Receive, Send], Awaitable[ModelCall | None]]  # None: the route has sent the answer
+ModelRoute = Callable[[Scope, Receive, Send], Awaitable[ModelCall | None]]  # None: already answered
 
 
 def one_call(upstream: App) -> ModelCall:
-    """The prepared call that is made once."""
+    """A prepared call that is made once."""
     return lambda meter: partial(meter, upstream)
 
 
 def uncounted(app: App) -> ModelCall:
-    """The prepared call that takes no tokens, such as a count."""
+    """A prepared call that takes no tokens, such as a count."""
     return lambda _meter: app
 
 
 def wrapped(call: ModelCall, middleware: Callable[[App], App]) -> ModelCall:
-    """The prepared call, through the middleware."""
+    """A prepared call, through a middleware."""
     return lambda meter: middleware(call(meter))
 
 
 def durations_ms(steps: Iterable[Step]) -> dict[str, float]:
-    """Kind of step -> milliseconds of all steps of the kind, in the order of each kind's first step."""
+    """Kind -> milliseconds of all its steps, in order of first steps."""
     durations: dict[str, float] = {}
     for step in steps:
         durations[step.kind] = durations.get(step.kind, 0.0) + (step.duration_ms or 0.0)
@@ -153,6 +152,6 @@ def durations_ms(steps: Iterable[Step]) -> dict[str, float]:
 
 
 def exchange_of(scope: Scope) -> Exchange:
-    """The exchange of the request. Raises KeyError outside `observe`, which opens the exchange."""
+    """Return the request's exchange. Raises KeyError outside `Observe`, which opens it."""
     exchange: Exchange = scope[KEY]
     return exchange

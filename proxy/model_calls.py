@@ -1,11 +1,10 @@
-"""The one way for the gateway itself to call a model: metered, traced, and ended by cancellation.
+"""How the gateway itself calls models: metered, traced, and ended by cancellation.
 
-The question rewriter, the enrichment of an ingest and the shadow comparison call models in this way. A call goes
-through the same `Metering` as a client's request, so the tokens are reserved, counted and written to the usage of the
-call's `Owner`, and the call ends where the owner's limits are used up. A call passes no other middleware: no passages,
-no log line, no request of the key.
+Question rewriting, enrichment at ingest and shadow comparisons use it. A call goes through the same `Metering` as a
+client's request: tokens are reserved, counted and written to its `Owner`'s usage, and it ends at the owner's limits. It
+passes no other middleware: no passages, no log line, no request of the key.
 
-Cancelling the awaiting task (a deadline, a client that left) closes the connection to the upstream.
+Cancelling the awaiting task (a deadline, a client that left) closes the upstream connection.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,28 +28,28 @@ from proxy.exchange import KEY, Exchange, ModelCall, one_call
 
 _MOST_BYTES = 256 * 1024  # of an answer
 _MODELS = "/v1/models"
-_NO_LIST = ("status 404", "status 405")  # of an upstream without the path of the list
-_MOST_LIST_BYTES = 4 * 2**20  # some hundred models, each with a text about it, are 700 KB
+_NO_LIST = ("status 404", "status 405")  # of upstreams without a list
+_MOST_LIST_BYTES = 4 * 2**20  # some hundred models with descriptions are 700 KB
 
 
 class NoAnswer(Exception):
-    """The model gave no usable answer. The message holds nothing of the question or the answer."""
+    """No usable answer. The message quotes neither question nor answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The payer of a call: a key, or a name in place of a key. The limits are the budget."""
+    """Who pays for a call: a key, or a name in its place. Its limits are the budget."""
 
-    key: str  # in the usage; "": a gateway without keys, whose usage is not kept by default
+    key: str  # in usage rows; "": no keys, so no rows by default
     limits: Limits = UNLIMITED
-    request: str = ""  # id of the request that caused the call; "": no request
+    request: str = ""  # id of the causing request; "": none
 
 
 COMMAND_LINE = Owner(OPERATOR)
 
 
 def owner_of(exchange: Exchange) -> Owner:
-    """The owner of calls that a client's request causes: the client's key."""
+    """Calls caused by a client's request belong to its key."""
     return Owner(exchange.key, exchange.limits, exchange.id)
 
 
@@ -77,11 +76,11 @@ class ModelCalls:
         headers: Headers | None = None,
         spent: Callable[[Tokens], object] | None = None,
     ) -> str:
-        """The model's answer, in one piece, at temperature 0.
+        """Return a model's answer, in one piece, at temperature 0.
 
-        model: the name in the usage. headers: of the client's request, for a target that takes the client's own key.
-        spent: called with the tokens of the call, also of a call that is cancelled. Raises NoAnswer: the upstream
-        failed, refused or broke off; the model refused; the owner has no tokens left.
+        model: its name in usage rows. headers: of a client's request, for targets that take the client's own key.
+        spent: called with the used tokens, also after cancellation. Raises NoAnswer: the upstream failed, refused or
+        broke off; the model refused; the owner has no tokens left.
         """
         fields = {
             "model": target.model,
@@ -121,7 +120,7 @@ class ModelCalls:
         fields: Mapping[str, Any],
         dialect: Dialect = CHAT,
     ) -> Exchange:
-        """The record of one call of a model, before the call. body: as the dialect writes requests; fields: parsed."""
+        """Prepare a call. body: a request in the dialect; fields: its members."""
         call = Exchange(
             method="POST",
             path=dialect.path,
@@ -139,18 +138,18 @@ class ModelCalls:
         return call
 
     async def send(self, call: Exchange, scope: Scope, send: Send) -> None:
-        """Make the call; the reply goes to `send`.
+        """Make a call; its reply goes to `send`.
 
-        scope: of the client's request, for the headers and the query. Raises ApiError: no reply, or the owner's limits
-        are used up (`call.limited`).
+        scope: of a client's request, for headers and query. Raises ApiError: no reply, or the owner's limits are used
+        up (`call.limited`).
         """
         await self._metering({**scope, KEY: call}, _nothing_more, send)
 
 
 async def list_models(upstream: App, target: Target, *, headers: Headers) -> Sequence[Mapping[str, Any]]:
-    """The upstream's own list of models, each an object with an `id`. A list costs no tokens and is not metered.
+    """List an upstream's own models, each an object with an `id`. A list costs no tokens and is not metered.
 
-    headers: as in `complete`. Raises NoAnswer: the upstream failed, refused, broke off, or sent no list of models.
+    headers: as in `complete`. Raises NoAnswer: the upstream failed, refused, broke off, or sent no list.
     """
     exchange = Exchange(method="GET", path=_MODELS, target=target, body=b"")
     reply = _WholeReply(_MOST_LIST_BYTES)
@@ -169,10 +168,10 @@ async def list_models(upstream: App, target: Target, *, headers: Headers) -> Seq
 
 
 async def find_model(upstream: App, target: Target, *, headers: Headers) -> bytes | None:
-    """The upstream's own object of the target's model, in JSON, byte for byte where the upstream answers for one model.
+    """Find the upstream's own object for the target's model, in JSON, byte for byte if it answers for a single model.
 
-    None: no such model. Many upstreams have only the list, and some only the single models: the list decides where the
-    first request finds no model. headers: as in `complete`. Raises NoAnswer where the list cannot be read.
+    None: no such model. Many upstreams have only a list, and some only single models: if the first request finds none,
+    the list decides. headers: as in `complete`. Raises NoAnswer if the list cannot be read.
     """
     exchange = Exchange(method="GET", path=f"{_MODELS}/{target.model}", target=target, body=b"")
     scope = _scope(exchange, headers)
@@ -197,12 +196,12 @@ async def find_model(upstream: App, target: Target, *, headers: Headers) -> byte
 
 
 def _has_id(answer: Any) -> bool:
-    """Whether a value of JSON is an object with an id."""
+    """Whether a JSON value is an object with an id."""
     return isinstance(answer, dict) and isinstance(answer.get("id"), str) and answer["id"] != ""
 
 
 def _scope(exchange: Exchange, headers: Headers) -> Scope:
-    """The ASGI scope of a request that has no client."""
+    """The ASGI scope of a request without a client."""
     target = exchange.target
     own = [pair for pair in headers if target is not None and target.key_of_client and pair[0] == b"authorization"]
     if exchange.body:
@@ -236,7 +235,7 @@ class _WholeReply:
         self._whole = False
 
     async def take(self, message: Message) -> None:
-        """Receive one message of the upstream. Raises NoAnswer for a reply beyond the limit."""
+        """Receive one message. Raises NoAnswer beyond the limit."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
             return
@@ -248,7 +247,7 @@ class _WholeReply:
             raise NoAnswer("the reply is too long")
 
     def body(self) -> bytes:
-        """The reply's body. Raises NoAnswer: an error, or a reply that broke off."""
+        """Return the body. Raises NoAnswer: an error, or a reply that broke off."""
         if self._status != 200:
             raise NoAnswer(f"status {self._status}")
         if not self._whole:

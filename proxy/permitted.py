@@ -1,6 +1,6 @@
-"""Searches and documents within the rights of a caller.
+"""Searches and documents within a caller's rights.
 
-An unreadable collection or document gets the same answer as a missing collection or document.
+What the caller may not read gets the same answer as what does not exist.
 """
 
 import contextlib
@@ -16,27 +16,27 @@ from retrieval.records.search import Retrieved, Turn, View
 
 
 class NotThere(UnknownCollection):
-    """The caller can see no collection of the name; the message lists only collections visible to the caller."""
+    """No such collection for this caller; the message lists only those it can see."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermittedSearch:
-    """The search of one request."""
+    """One request's search."""
 
-    turns: Sequence[Turn]  # the last turn is the question
+    turns: Sequence[Turn]  # the question is last
     collections: Sequence[str]
     rights: Rights
-    explicit: bool  # the caller named the collections
+    explicit: bool  # the caller named collections
     k: int | None = None  # None: the setting
     budget_tokens: int | None = None  # None: the setting
     filter: str = ""  # of documents, as in `View`
     hit_options: HitOptions | None = None
-    traced: bool = False  # the result says how the passages were found
+    traced: bool = False  # say how passages were found
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The result of a search, with the searched collections."""
+    """Passages, and which collections were searched."""
 
     retrieved: Retrieved
     collections: tuple[str, ...]
@@ -44,7 +44,7 @@ class SearchResult:
 
 
 async def search(knowledge: Knowledge, asked: PermittedSearch) -> SearchResult:
-    """Search the named collections; where a collection is missing or not readable, the collections of `existing`.
+    """Search the named collections, or those of `existing` if one is missing or not readable.
 
     The names are tried before the list of collections: the list costs a call of the index, which counts documents.
     Raises UnknownCollection, RetrievalError.
@@ -56,7 +56,7 @@ async def search(knowledge: Knowledge, asked: PermittedSearch) -> SearchResult:
 
 
 async def existing(knowledge: Knowledge, asked: PermittedSearch) -> Sequence[str]:
-    """The names of the collections to search: existing and readable.
+    """Which collections to search: existing and readable.
 
     If the caller named collections, all of them must exist. Default collections may be missing: if none of them exists,
     or the caller may read none, everything that the caller may read is searched.
@@ -81,15 +81,15 @@ async def _retrieve(knowledge: Knowledge, asked: PermittedSearch, names: Sequenc
 
 
 async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]:
-    """The collections that the caller may read, by name."""
+    """Collections that the caller may read, by name."""
     return [row for row in await knowledge.library.collections(rights.groups) if row.name in rights.read]
 
 
 async def document(knowledge: Knowledge, id: str, rights: Rights) -> FullDocument:
-    """One document, whole. Raises UnknownDocument, also for a document that the caller may not read."""
+    """One document, whole. Raises UnknownDocument, also if the caller may not read it."""
     return await knowledge.library.document(id, rights.groups, rights.read.granted)
 
 
 def unknown(name: str, known: Sequence[str]) -> NotThere:
-    """The error for a collection that is missing or not readable. known: the collections that the caller may read."""
+    """Make the error for a missing or unreadable collection. known: those that the caller may read."""
     return NotThere(f"there is no collection {name!r}; there are: {', '.join(known) or 'none yet'}")
