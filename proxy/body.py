@@ -45,8 +45,8 @@ async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes
     """Read a body, unpacked; on a path of Azure's form, JSON with its model as `model`.
 
     The limit holds for received and for unpacked bytes. A large body waits for memory, which the exchange gives back.
-    Raises ApiError 400 (damaged encoding; Azure's form: no JSON), 413 (too large), 415 (unknown encoding), 503 (no memory
-    in time), ClientGone.
+    Raises ApiError 400 (damaged encoding; Azure's form: no JSON), 413 (too large), 415 (unknown encoding), 503 (no
+    memory in time), ClientGone.
     """
     encoding = check_announced(scope, max_bytes=max_bytes)
     raw = await read_body(receive, max_bytes=max_bytes)
