@@ -1,6 +1,6 @@
-"""The sections of the settings, as frozen types with the bounds of each value; `default.yaml` describes each key.
+"""The settings' sections, as frozen types with bounds for each value; `default.yaml` describes each key.
 
-A bound's description is the message about a value out of bounds; about a text, the message does not quote the value.
+A bound's description is the message about a value out of bounds; for a text, it does not quote the value.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ DatabaseUrl = Annotated[
         description="must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or empty for SQLite in the data folder",
     ),
 ]
-# The languages of `retrieval.lexical.language`, and `auto` to detect the language.
+# Languages in `retrieval.lexical.language`, and `auto` to detect them.
 Language = Literal[
     "auto", "ar", "az", "bn", "ca", "da", "de", "el", "en", "es", "eu", "fi", "fr", "he", "hu", "hy", "id", "it", "ja",
     "kk", "ko", "ne", "nl", "no", "none", "pt", "ro", "ru", "sl", "sv", "ta", "tg", "th", "tr", "zh",
@@ -68,7 +68,7 @@ class AuthSettings:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One row of `models`. None: not set; the value follows from the name and the environment."""
+    """One row of `models`. None: not set; the value follows from name and environment."""
 
     model: str | None = None
     api_base: str | None = None
@@ -250,7 +250,7 @@ class UsageSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All sections, and the origin of each dotted key."""
+    """All sections, and each dotted key's origin."""
 
     server: ServerSettings
     auth: AuthSettings
@@ -272,7 +272,7 @@ class Settings:
     origins: Mapping[str, str]
 
     def as_flags(self) -> dict[str, Any]:
-        """Every section as plain JSON values; `load` restores the same settings."""
+        """Every section as plain JSON values, from which `load` restores the same settings."""
         values = dataclasses.asdict(self)
         del values["origins"]
         return values

@@ -1,7 +1,7 @@
-"""Settings from `default.yaml` < the file < the environment < flags, as frozen typed sections.
+"""Settings from `default.yaml` < file < environment < flags, as frozen typed sections.
 
 Defaults are only in `default.yaml`, types and bounds only in `config.sections`. The error for an unknown key names the
-nearest known key, the error for a wrong value what was expected. Each value's origin is stored for `ragway config`.
+nearest known one, that for a wrong value what was expected. Each value's origin is stored for `ragway config`.
 """
 
 import dataclasses
@@ -26,14 +26,15 @@ PROMPTS = Path(__file__).with_name("prompts")
 UTILITY_REQUESTS = Path(__file__).with_name("utility_requests.yaml")
 SMALL_TALK = Path(__file__).with_name("small_talk.yaml")
 PREFIX = "RAGWAY_"
-# Not settings: the keys of `ragway mcp` and `ragway bench` as clients, and the master key of sealed credentials.
+# Not settings: the keys that `ragway mcp` and `ragway bench` use as clients, and the master key for sealed
+# credentials.
 KEY, BENCH_KEY, MASTER_KEY = "RAGWAY_KEY", "RAGWAY_BENCH_KEY", "RAGWAY_MASTER_KEY"
 
 
 Tree = dict[str, Any]
 API_NAME = re.compile(r"(?!off\Z)[a-z0-9][a-z0-9_-]{0,63}")  # `x-rag-actions: off` names no set
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
-_MOST_ALWAYS = 20  # operations of a set that every chat with the set is offered
+_MOST_ALWAYS = 20  # a set's operations that every chat with it is offered
 _Row = TypeVar("_Row")
 _HINTS: Mapping[str, Any] = typing.get_type_hints(Settings, include_extras=True)
 _SECTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -45,7 +46,7 @@ _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 class SettingsError(Exception):
-    """An invalid setting; the text names the setting, the origin and the expected value."""
+    """An invalid setting; the text names it, its origin and the expected value."""
 
 
 def load(
@@ -54,7 +55,7 @@ def load(
     """The effective settings.
 
     file: a YAML file, or None. environ: where RAGWAY_SECTION__KEY is looked up.
-    flags: dotted key -> value, from the command line; None values are flags not given.
+    flags: dotted key -> value, from the command line; None: not given.
     Raises SettingsError.
     """
     values: Tree = {}
@@ -74,7 +75,7 @@ def load(
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a duplicate key: YAML forbids duplicates, but PyYAML silently takes the last."""
+    """Refuses a duplicate key: YAML forbids it, but PyYAML silently takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -110,7 +111,7 @@ def _read(file: Path) -> Tree:
 
 
 def _parsed(text: str, where: str) -> Any:
-    """Parse YAML. Raises SettingsError with line and column. where: the origin of the text."""
+    """Parse YAML. Raises SettingsError with line and column. where: the text's origin."""
     try:
         return yaml.load(text, _Loader)
     except RecursionError as error:
@@ -249,7 +250,7 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
 
 
 def _source(spec: str | None, where: str, folder: Path) -> str | None:
-    """The URL, or the absolute path of the file. Raises SettingsError."""
+    """The URL, or the file's absolute path. Raises SettingsError."""
     if spec is None:
         return None
     if spec.startswith(("http://", "https://")):
@@ -261,7 +262,7 @@ def _source(spec: str | None, where: str, folder: Path) -> str | None:
 
 
 def _rows(value: Any, where: str, kind: type[_Row]) -> Iterator[tuple[str, _Row]]:
-    """The rows of a table of names, each read by the type hints of `kind`. Raises SettingsError."""
+    """Rows of a table by name, each read by the type hints of `kind`. Raises SettingsError."""
     if value is None:
         return
     section = where.partition(" ")[0]
@@ -282,7 +283,7 @@ def _rows(value: Any, where: str, kind: type[_Row]) -> Iterator[tuple[str, _Row]
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:
-    """The value of a setting, read by its type. Raises SettingsError."""
+    """A setting's value, read by its type. Raises SettingsError."""
     if isinstance(value, str) and typing.get_origin(hint) is tuple:
         value = [part.strip() for part in value.split(",") if part.strip()]
     elif value is False and "off" in typing.get_args(hint):
@@ -298,14 +299,14 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
 
 
 def _kind(hint: Any) -> tuple[Any, ...]:
-    """The type of a hint, without None, then the bounds."""
+    """A hint's type, without None, then its bounds."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = typing.get_args(hint)[0]
     return typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
 
 
 def _expected(hint: Any, value: Any) -> str:
-    """What a value must be, and the value; without the values of a map, because a fixed argument may be secret."""
+    """What a value must be, and the value; without a map's values, because a fixed argument may be secret."""
     kind, parts = typing.get_origin(hint), typing.get_args(hint)
     if kind is Literal:
         return f"be one of {', '.join(parts)}; got {value!r}"
@@ -323,7 +324,7 @@ def _expected(hint: Any, value: Any) -> str:
 
 
 def check_address(address: str | None, where: str) -> None:
-    """Raise SettingsError for an address that cannot receive requests. The text never quotes a password or a query."""
+    """Raise SettingsError for an address that cannot receive requests. The text never quotes a password or query."""
     if address is None:
         return
     shown = repr("…" + address.rpartition("@")[2] if "@" in address else address.partition("?")[0])
