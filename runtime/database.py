@@ -1,12 +1,12 @@
-"""The databases: SQLite in a file of the data folder, or PostgreSQL. Opens, migrates, and explains database errors.
+"""Databases: SQLite in a data folder file, or PostgreSQL. Opens, migrates, and explains database errors.
 
-Each schema (catalog, accounts) has the tables in one module and numbered migrations in one folder. To change a table:
-change the module, and add `mNNNN_what.py` with the next number to the folder; the file's `upgrade()` makes the same
-change with Alembic's `op` in a database of the number before (in SQLite, `op.batch_alter_table` changes a column). Add
-the file to the folder's map. A test compares the result of all migrations with the tables, in both databases.
+Each schema (catalog, accounts) has its tables in one module and numbered migrations in one folder. To change a table,
+change the module, and add `mNNNN_what.py` with the next number to the folder; its `upgrade()` makes the same change
+with Alembic's `op` in a database of the previous number (in SQLite, `op.batch_alter_table` changes a column). Add it
+to the folder's map. A test compares the result of all migrations with the tables, in both databases.
 
-A database stores the number of the last migration. Alembic is imported only for an outdated database. A database
-without a number is older than the first migration and has some of the first migration's tables, or none.
+A database stores its last migration's number. Alembic is imported only for an outdated one. A database without a
+number is older than the first migration and has some of its tables, or none.
 """
 
 import os
@@ -26,17 +26,17 @@ from runtime.errors import IndexDown, RetrievalError
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, ExceptionContext, MetaData, Table
 
-# Errors of the disk, the permissions or another process: the file itself is not damaged.
+# Errors of disk, permissions or another process: the file itself is not damaged.
 _REFUSALS = {"SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_NOMEM"}
 _DAMAGE = {"SQLITE_CORRUPT", "SQLITE_NOTADB"}
 _MOST_CHARS = 300  # of a server's message
-# libpq's defaults, unless the URL sets other values: a dead server is noticed within these times.
+# For libpq, unless the URL sets other values: a dead server is noticed within these times.
 _PATIENCE = {
     "connect_timeout": "5", "tcp_user_timeout": "10000", "keepalives_idle": "10", "keepalives_interval": "5",
     "keepalives_count": "2", "application_name": "ragway",
 }  # fmt: skip
 _KEPT = 5  # connections to a server
-_BUSY_S = 5.0  # a connection to a file waits so long for another connection's lock
+_BUSY_S = 5.0  # how long a connection to a file waits for another's lock
 _BUSY_AGAIN_S = 0.005
 
 
@@ -49,22 +49,22 @@ class Schema:
     migrations: Path
 
     def files(self) -> dict[int, Path]:
-        """Number -> file of each migration, in the order of the numbers."""
+        """Number -> file of each migration, by number."""
         return {int(file.stem[1:5]): file for file in sorted(self.migrations.glob("m[0-9][0-9][0-9][0-9]_*.py"))}
 
     def head(self) -> int:
-        """The number of the last migration."""
+        """The last migration's number."""
         return max(self.files())
 
     def stamp(self) -> "Table":
-        """The table with the migration number, in Alembic's form."""
+        """The table that holds the migration number, in Alembic's form."""
         from sqlalchemy import Column, MetaData, String, Table
 
         return Table(f"{self.name}_version", MetaData(), Column("version_num", String(32), primary_key=True))
 
 
 def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, pooled: bool = True) -> "Engine":
-    """Open SQLite in a file. what: the content, for messages. durable: whether a write survives a power cut."""
+    """Open SQLite in a file. what: its content, for messages. durable: whether writes survive a power cut."""
     from sqlalchemy import URL, NullPool, create_engine, event
 
     def tune(connection: Any, _record: Any) -> None:
@@ -90,7 +90,7 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
     def close(*_: Any) -> None:
         make_closed(file)
 
-    address = URL.create("sqlite", database=str(file))  # in a text, ? and % would not be the path's
+    address = URL.create("sqlite", database=str(file))  # in a text, ? and % would not belong to the path
     engine = create_engine(address, hide_parameters=True, poolclass=None if pooled else NullPool)
     event.listen(engine, "do_connect", close)
     event.listen(engine, "connect", tune)
@@ -99,10 +99,10 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
 
 
 def write_ahead(connection: Any) -> None:
-    """Set SQLite's write-ahead log of an `sqlite3.Connection`: readers and the writer do not wait for each other.
+    """Set SQLite's write-ahead log on an `sqlite3.Connection`: readers and writer do not wait for each other.
 
-    A new file can get a first writer between SQLite's read and SQLite's write of the mode: SQLite then raises at once,
-    whatever the busy timeout is.
+    A new file can get a first writer between SQLite's read and write of the mode: SQLite then raises at once, whatever
+    the busy timeout.
     """
     end_s = monotonic() + _BUSY_S
     while True:
@@ -116,21 +116,20 @@ def write_ahead(connection: Any) -> None:
 
 
 def make_closed(file: Path) -> None:
-    """Create an SQLite file for the owner alone, or remove the rights of others from the file and SQLite's side files.
+    """Create an SQLite file for its owner alone, or remove others' rights from it and from SQLite's side files.
 
-    An existing file is never opened here: to close the file would end the locks that SQLite holds for this process
-    (https://www.sqlite.org/howtocorrupt.html, 2.2), and commits were lost. Errors are left to the code that opens the
-    file.
+    An existing file is never opened here: closing it would end the locks that SQLite holds for this process
+    (https://www.sqlite.org/howtocorrupt.html, 2.2), and commits were lost. Errors are left to whoever opens the file.
     """
     with suppress(OSError):
         with suppress(FileExistsError):
             os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR))
-        for ending in ("", "-wal", "-shm"):  # SQLite gives new side files the mode of the main file
+        for ending in ("", "-wal", "-shm"):  # SQLite gives new side files the main file's mode
             close_to_others(file.with_name(file.name + ending))
 
 
 def close_to_others(path: Path) -> None:
-    """Remove the rights of group and others from a file or folder, if possible."""
+    """Remove group's and others' rights from a file or folder, if possible."""
     with suppress(OSError):
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
@@ -138,7 +137,7 @@ def close_to_others(path: Path) -> None:
 
 
 def open_server(url: str, *, what: str = "the catalog") -> "Engine":
-    """An engine for a PostgreSQL server, not connected yet. Raises RetrievalError for an invalid address."""
+    """An engine for a PostgreSQL server, not yet connected. Raises RetrievalError for an invalid address."""
     from sqlalchemy import create_engine, event
     from sqlalchemy.exc import InterfaceError, OperationalError
 
@@ -146,7 +145,7 @@ def open_server(url: str, *, what: str = "the catalog") -> "Engine":
     where = f"PostgreSQL at {address_of(url)}"
 
     def name_refusals(context: "ExceptionContext") -> None:
-        if context.is_pre_ping:  # the pool makes another connection then
+        if context.is_pre_ping:  # the pool then makes another connection
             return
         if context.is_disconnect or isinstance(context.sqlalchemy_exception, OperationalError | InterfaceError):
             said = " ".join(str(context.original_exception).split())[:_MOST_CHARS]
@@ -168,7 +167,7 @@ def open_server(url: str, *, what: str = "the catalog") -> "Engine":
 
 
 def address_of(url: str) -> str:
-    """Host, port and database of a PostgreSQL URL: neither user nor password. Raises RetrievalError."""
+    """Host, port and database in a PostgreSQL URL: neither user nor password. Raises RetrievalError."""
     address = _address(url)
     host = address.host or address.query.get("host") or "localhost"
     return f"{host}:{address.port or 5432}/{address.database or ''}"
@@ -190,7 +189,7 @@ def _address(url: str) -> "URL":
 
 @contextmanager
 def exclusive(engine: "Engine", name: str) -> "Iterator[Connection]":
-    """A transaction that never overlaps with another `exclusive` transaction of the same name, in any process."""
+    """A transaction that never overlaps with another `exclusive` one of the same name, in any process."""
     with engine.begin() as sql:
         if engine.dialect.name == "sqlite":
             sql.exec_driver_sql("BEGIN IMMEDIATE")
@@ -202,15 +201,14 @@ def exclusive(engine: "Engine", name: str) -> "Iterator[Connection]":
 
 
 def lock_number(name: str) -> int:
-    """The number by which PostgreSQL knows a lock of ours."""
+    """The number by which PostgreSQL knows one of our locks."""
     return int.from_bytes(sha256(f"ragway {name}".encode()).digest()[:7])
 
 
 def prepare(engine: "Engine", schema: Schema) -> None:
-    """Create the schema's tables, or migrate the tables of an earlier version.
+    """Create a schema's tables, or migrate those of an earlier version.
 
-    Raises RetrievalError for tables of a later version; SQLAlchemy's DatabaseError for foreign tables of the same
-    names.
+    Raises RetrievalError for a later version's tables; SQLAlchemy's DatabaseError for foreign tables with these names.
     """
     head = schema.head()
     with engine.connect() as sql:
@@ -222,14 +220,14 @@ def prepare(engine: "Engine", schema: Schema) -> None:
 
 
 def is_current(engine: "Engine", schema: Schema) -> bool:
-    """Whether the schema's tables have the current version."""
+    """Whether a schema's tables have the current version."""
     with engine.connect() as sql:
         return _version(sql, schema) == schema.head()
 
 
 @contextmanager
 def _alone(engine: "Engine", schema: Schema) -> "Iterator[Connection]":
-    """`exclusive`, and SQLite allows dropping a referenced table: a changed table is created again."""
+    """`exclusive`, and SQLite allows dropping a referenced table: changed tables are created again."""
     if engine.dialect.name != "sqlite":
         with exclusive(engine, schema.name) as sql:
             yield sql
@@ -276,7 +274,7 @@ def _upgrade(sql: "Connection", schema: Schema, found: int | None) -> None:
 
 
 def examined(engine: "Engine", schema: Schema) -> list[str]:
-    """The problems of a database. Changes nothing and disposes of the engine."""
+    """What is wrong with a database. Changes nothing and disposes of the engine."""
     from sqlalchemy.exc import DatabaseError
 
     try:
@@ -314,7 +312,7 @@ def _version(sql: "Connection", schema: Schema) -> int | None:
 
 
 def _check(sql: "Connection", schema: Schema) -> None:
-    """Check the columns: foreign tables may have the same names."""
+    """Check columns: foreign tables may have the same names."""
     from sqlalchemy import select
 
     for table in schema.metadata.tables.values():

@@ -1,4 +1,4 @@
-"""The errors that databases and locks raise, too; `retrieval.errors` has them all."""
+"""Errors that databases and locks raise, too; `retrieval.errors` has them all."""
 
 
 class RetrievalError(Exception):
@@ -6,7 +6,7 @@ class RetrievalError(Exception):
 
 
 class Busy(RetrievalError):
-    """Another process writes to the collection: try again later."""
+    """Another process is writing to the collection: try again later."""
 
 
 class IndexDown(RetrievalError):

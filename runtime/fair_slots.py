@@ -1,8 +1,8 @@
 """Slots that several owners share, such as reading processes or connections: no owner can take them all.
 
-An owner is whoever must not wait for others: a key, a collection. Free slots go to the waiting owners in turn, and to
-the waiters of one owner in the order of arrival. The share leaves slots for an owner that comes later, even if the
-others hold theirs for long.
+An owner is whoever must not wait for others: a key, a collection. Free slots go to waiting owners in turn, and to one
+owner's waiters in order of arrival. The share leaves slots for an owner that comes later, even if others hold theirs
+for long.
 """
 
 import asyncio
@@ -14,20 +14,20 @@ from contextlib import asynccontextmanager
 class FairSlots:
     """A semaphore with a share and a queue for each owner.
 
-    slots: at a time for all owners together.
-    share: at a time for one owner; by default half of the slots, and at least one.
+    slots: at a time, for all owners together.
+    share: at a time, for one owner; by default half of them, and at least one.
     """
 
     def __init__(self, slots: int, share: int | None = None) -> None:
         self._free = slots
         self._share = max(1, slots // 2) if share is None else share
         self._held: Counter[str] = Counter()
-        # The next owner in turn first; of each waiter the number of slots.
+        # Next owner in turn first; how many slots each waiter wants.
         self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[None], int]]] = OrderedDict()
 
     @asynccontextmanager
     async def slot(self, owner: str = "") -> AsyncIterator[None]:
-        """Wait for a slot and hold it for the time of the block. A waiter that is cancelled loses its place."""
+        """Wait for a slot and hold it during the block. A waiter that is cancelled loses its place."""
         await self.acquire(owner)
         try:
             yield
@@ -35,7 +35,7 @@ class FairSlots:
             self.release(owner)
 
     async def acquire(self, owner: str = "", slots: int = 1) -> None:
-        """Wait for slots, at most a share. They come together, and the caller gives all of them back by `release`."""
+        """Wait for slots, at most a share. They come together, and the caller gives them all back by `release`."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append((turn, slots))
         self._hand_out()
@@ -57,11 +57,11 @@ class FairSlots:
         self._hand_out()
 
     def _hand_out(self) -> None:
-        """Give the free slots to the waiting owners, one each in turn."""
+        """Give free slots to waiting owners, one each in turn."""
         while self._free:
             wanted = {name: waiters[0][1] for name, waiters in self._waiting.items()}
             owner = next((name for name, slots in wanted.items() if self._held[name] + slots <= self._share), None)
-            if owner is None or wanted[owner] > self._free:  # nobody passes who waits for more slots
+            if owner is None or wanted[owner] > self._free:  # nobody overtakes one who waits for more slots
                 return
             turn, slots = self._waiting[owner].popleft()
             if self._waiting[owner]:
@@ -79,4 +79,4 @@ class FairSlots:
             self._waiting[owner].remove(waiter)
             if not self._waiting[owner]:
                 del self._waiting[owner]
-            self._hand_out()  # the waiter may have stood before others that want less
+            self._hand_out()  # it may have stood before others that want less

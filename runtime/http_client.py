@@ -1,13 +1,13 @@
-"""The gateway's HTTP/1.1 client: bytes in = bytes out, no slot lost by any cancellation, little CPU per chunk.
+"""The gateway's HTTP/1.1 client: bytes in = bytes out, no slot lost to cancellation, little CPU per chunk.
 
     client.request(method, url, headers, body) -> Response -> response.read() until response.complete
 
-`Connection` is one socket and one exchange at a time; `Client` opens, lends and takes back the connections of each
-address. Written by hand because the relay's promises depend on the client: httpx loses a pool slot when a request is
-cancelled at the wrong moment, and takes several times as much CPU per chunk. The client has few features on purpose: no
-retries (a client's request is at most one request to the upstream), no redirects, no cookies, no decoding, no proxies
-from the environment. The client adds the headers `host` and `content-length`. HTTPS verifies certificate and host name
-against the system's authorities (`SSL_CERT_FILE` names other authorities).
+`Connection` is one socket and one exchange at a time; `Client` opens, lends and takes back connections to each
+address. Written by hand because the relay's promises depend on it: httpx loses a pool slot if a request is cancelled
+at the wrong moment, and takes several times as much CPU per chunk. It has few features on purpose: no retries (a
+client's request is at most one upstream request), no redirects, no cookies, no decoding, no proxies from the
+environment. It adds the headers `host` and `content-length`. HTTPS verifies certificate and host name against the
+system's authorities (`SSL_CERT_FILE` names others).
 
 UpstreamError ← ConnectFailed, ConnectTimeout, PoolTimeout, FirstByteTimeout, IdleTimeout, Cut, BadReply.
 """
@@ -26,22 +26,22 @@ from urllib.parse import urlsplit
 
 import httptools
 
-HEAD_LIMIT_BYTES = 64 * 1024  # of one reply's head; also of framing (chunk sizes, trailers) without a body byte
-UNREAD_LIMIT_BYTES = 256 * 1024  # received and not yet read: over this limit the upstream has to wait
-# llama.cpp's server promises keep-alive and closes each connection right after a stream. On a busy machine, the close
-# may arrive behind the next request, which is lost: so no connection of such an upstream is used twice, until one has
-# stayed open this long after a reply (a load balancer that restarts closes connections soon after a reply, too).
+HEAD_LIMIT_BYTES = 64 * 1024  # of a reply's head; also of framing (chunk sizes, trailers) without a body byte
+UNREAD_LIMIT_BYTES = 256 * 1024  # received and not yet read: beyond this, the upstream has to wait
+# llama.cpp's server promises keep-alive and closes each connection right after a stream. On a busy machine, this may
+# arrive behind the next request, which is lost: so no connection to such an upstream is used twice, until one has
+# stayed open this long after a reply (a restarting load balancer closes connections soon after a reply, too).
 _SOON_S = 0.5
-UPLOAD_PIECE_BYTES = 64 * 1024  # a longer request body goes out in pieces, as fast as the upstream takes them
+UPLOAD_PIECE_BYTES = 64 * 1024  # longer request bodies go out in pieces, as fast as the upstream takes them
 Headers = Sequence[tuple[bytes, bytes]]
-Resolve = Callable[[str, int], Awaitable[list[str]]]  # host and port -> the addresses to connect to, best first
+Resolve = Callable[[str, int], Awaitable[list[str]]]  # host and port -> addresses to connect to, best first
 
 
-_TLS_ALERT = b"\x15\x03"  # the first bytes of a server that expects TLS
+_TLS_ALERT = b"\x15\x03"  # first bytes from a server that expects TLS
 
 
 class UpstreamError(Exception):
-    """A request got no reply, or part of a reply. The text names the cause, never the key."""
+    """A request got no reply, or only part of one. The text names the cause, never a key."""
 
 
 class ConnectFailed(UpstreamError):
@@ -57,7 +57,7 @@ class PoolTimeout(UpstreamError):
 
 
 class FirstByteTimeout(UpstreamError):
-    """No head of a reply within `first_byte_timeout_s` after the last byte sent."""
+    """No reply head within `first_byte_timeout_s` after the last byte was sent."""
 
 
 class IdleTimeout(UpstreamError):
@@ -65,18 +65,18 @@ class IdleTimeout(UpstreamError):
 
 
 class Cut(UpstreamError):
-    """The connection was closed, reset or broken before the end of the reply."""
+    """The connection was closed, reset or broken before the reply ended."""
 
 
 class BadReply(UpstreamError):
-    """The received bytes are not one HTTP/1.1 reply."""
+    """What was received is not one HTTP/1.1 reply."""
 
 
 class Connection(asyncio.Protocol):
     """A socket with at most one exchange at a time. Not for two tasks at once.
 
-    `httptools` (llhttp, strict unless `lenient`) reads the heads and removes the transfer-encoding; the body stays as
-    received. Bytes of several socket reads are returned as one chunk: a call of `read` costs one wake-up.
+    `httptools` (llhttp, strict unless `lenient`) reads heads and removes transfer-encoding; the body stays as
+    received. Bytes from several socket reads are returned as one chunk: a call of `read` costs one wake-up.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class Connection(asyncio.Protocol):
         self._complete = True
 
     def _expect(self, head_only: bool) -> None:
-        """Forget the last reply and prepare for the next reply."""
+        """Forget the last reply and prepare for the next."""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self._parts: list[bytes] = []
         self._unread_bytes = self._framing_bytes = 0
         self._error: UpstreamError | None = None
-        self._head_only = head_only  # the reply to a HEAD has a content-length and no body
+        self._head_only = head_only  # a reply to HEAD has a content-length and no body
         self._head_done = self._complete = self._until_eof = self._keep_alive = self._sent = False
 
     # --- called by `Client` ----------------------------------------------------------------------------------------
@@ -124,11 +124,11 @@ class Connection(asyncio.Protocol):
         sent: Callable[[], object] | None = None,
         begun: Callable[[], object] | None = None,
     ) -> None:
-        """Send a request and return when the reply's head is in `status` and `headers`.
+        """Send a request and return once the reply's head is in `status` and `headers`.
 
         begun, sent: called before the first byte and after the last.
 
-        Raises FirstByteTimeout, Cut, BadReply. On any exception, cancellation too, the caller aborts the connection.
+        Raises FirstByteTimeout, Cut, BadReply. On any exception, even cancellation, the caller aborts the connection.
         """
         self._expect(head_only)
         self._parser = httptools.HttpResponseParser(self)
@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
             await self._wait()
 
     async def read(self) -> bytes:
-        """The body bytes received since the last call, at least one byte; b"" at the end. Raises IdleTimeout, Cut."""
+        """Body bytes received since the last call, at least one; b"" at the end. Raises IdleTimeout, Cut."""
         parts = self._parts
         while not parts:
             if self._complete:
@@ -175,30 +175,30 @@ class Connection(asyncio.Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether the whole reply was received, and the whole body was read."""
+        """Whether the whole reply was received, and all of its body read."""
         return self._complete and not self._parts
 
     @property
     def until_eof(self) -> bool:
-        """Whether only the end of the connection marks the end of the reply: a cut reply looks complete."""
+        """Whether the reply ends only with the connection: a cut one looks complete."""
         return self._until_eof
 
     def reusable(self) -> bool:
-        """Whether the next request may use this connection: the whole reply was received, and the socket is open."""
+        """Whether another request may use this connection: its whole reply was received, and the socket is open."""
         if not (self._complete and self._keep_alive and self._sent) or self.dead or self._transport is None:
             return False
         return not self._transport.is_closing() and self._transport.get_write_buffer_size() == 0
 
     def park(self) -> None:
-        """Become idle: from now any received byte closes the connection."""
+        """Become idle: from now on, any received byte closes the connection."""
         self._parts.clear()
         self.idle_since_s = self._loop.time()
 
     def fresh(self, keepalive_s: float) -> bool:
         """Whether an idle connection may still be used: young enough, and nothing waits unread in the socket.
 
-        The upstream's close may have arrived while the event loop has not yet reported the close. The check of the
-        socket finds such a close: a request sent at this moment would be lost, and no request is sent twice.
+        The upstream may have closed it before the event loop reports that. Checking the socket finds out: a request
+        sent now would be lost, and none is sent twice.
         """
         if self.dead or self._transport is None or self._transport.is_closing():
             return False
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
     # --- sending --------------------------------------------------------------------------------------------------
 
     async def _upload(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
-        """Send a long body in pieces; stop when the upstream is gone or refuses the rest."""
+        """Send a long body in pieces; stop if the upstream is gone or refuses the rest."""
         pieces = memoryview(body)
         transport.write(head + body[:UPLOAD_PIECE_BYTES])
         for start in range(UPLOAD_PIECE_BYTES, len(body), UPLOAD_PIECE_BYTES):
@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
         self._sent = True
 
     def _wants_more(self) -> bool:
-        """Whether the upstream may still read: after an early 413 or 401 no, after an early 200 yes."""
+        """Whether the upstream may still read: not after an early 413 or 401, but after an early 200."""
         if self._error is not None or self._complete:
             return False
         return not self._head_done or (self.status < 300 and not self._read_paused)
@@ -265,7 +265,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         parser = self._parser
-        if parser is None:  # bytes without a request: never the reply to the next request
+        if parser is None:  # bytes without a request: never the reply to the next one
             self.abort()
             return
         head_was_done, parts_before = self._head_done, len(self._parts)
@@ -301,16 +301,16 @@ class Connection(asyncio.Protocol):
         self._lost("the upstream closed the connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Over TLS, an end without close_notify calls this method and not eof_received: the body may be truncated.
+        # Over TLS, an end without close_notify calls this and not eof_received: the body may be truncated.
         if exc is not None:
             self._read_what_is_left()
         self._lost(f"the connection broke: {exc}" if exc is not None else "the upstream closed the connection")
 
     def _read_what_is_left(self) -> None:
-        """Read an early 413 or 401 that was still in the socket when the upload met the reset after the reply."""
+        """Read an early 413 or 401 that was still in the socket when the upload met a reset after it."""
         transport = self._transport
         if self._parser is None or self._head_done or transport is None or transport.get_extra_info("ssl_object"):
-            return  # no task waits for a reply, or the bytes are encrypted
+            return  # no task waits for a reply, or its bytes are encrypted
         try:
             with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as rest:
                 rest.setblocking(False)
@@ -325,7 +325,7 @@ class Connection(asyncio.Protocol):
         self._fail(Cut(f"{what} {'before the end of its reply' if self._head_done else 'without a reply'}"))
 
     def _broken(self, exc: Exception, data: bytes) -> None:
-        """The parser failed: after a complete reply only the connection is lost, before the end the reply, too."""
+        """The parser failed: after a complete reply only the connection is lost, before its end the reply, too."""
         if self._complete:
             self._keep_alive = False
             self._over()
@@ -341,7 +341,7 @@ class Connection(asyncio.Protocol):
         return Cut(f"the reply's framing broke: {text}") if self._head_done else BadReply(text)
 
     def _fail(self, error: UpstreamError) -> None:
-        """End the current exchange, if any; the first error stays."""
+        """End the current exchange, if any; a first error stays."""
         if self._parser is None:
             return
         self._error = error
@@ -364,10 +364,10 @@ class Connection(asyncio.Protocol):
             if not self._transport.is_closing():
                 self._transport.resume_reading()
 
-    # --- the clock: one timer for all exchanges of the connection, set again when the timer fires --------------------
+    # --- the clock: one timer for all exchanges on the connection, set again when it fires ----------------------------
 
     def _look_by(self, due_s: float) -> None:
-        """Make sure that the clock is checked at `due_s` at the latest."""
+        """Make sure that the clock is checked by `due_s`."""
         if self._timer is not None:
             if self._timer.when() <= due_s:
                 return
@@ -393,7 +393,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def on_body(self) -> object:
-        return self._parts.append  # one C call per piece; the parser looks up the method once per reply
+        return self._parts.append  # one C call per piece; the parser looks the method up once per reply
 
     def on_message_begin(self) -> None:
         if self._complete:
@@ -429,7 +429,7 @@ class Connection(asyncio.Protocol):
         self._complete = True
 
     def _ends_at_eof(self) -> bool:
-        """Whether only the end of the connection marks the end of the body. Raises BadReply."""
+        """Whether the body ends only with the connection. Raises BadReply."""
         framed = self.status in (204, 304) or self._head_only
         for name, value in self.headers:
             lower = name.lower()
@@ -441,12 +441,12 @@ class Connection(asyncio.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An upstream's address; requests to the same address share connections, within the same lane."""
+    """An upstream's address; requests to it share connections, within the same lane."""
 
     scheme: str
     host: str
     port: int
-    lane: object = None  # a reply's surplus bytes can reach requests of the same lane only
+    lane: object = None  # a reply's surplus bytes can only reach requests in the same lane
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -457,7 +457,7 @@ Place = tuple[Address, bytes, bytes]  # with the host header and the request tar
 
 @dataclass(slots=True)
 class Pool:
-    """The connections to one address. `busy` counts the slots in use, also for connections not yet open."""
+    """Connections to one address. `busy` counts slots in use, also for connections not yet open."""
 
     address: Address
     idle: list[Connection] = field(default_factory=list)  # the connection parked last is used first
@@ -466,7 +466,7 @@ class Pool:
     waiters: deque[asyncio.Future[None]] = field(default_factory=deque)
 
     def release(self) -> None:
-        """Return a slot: to the request that waits longest, else to the pool."""
+        """Return a slot to the request that waits longest, else to the pool."""
         while self.waiters:
             waiter = self.waiters.popleft()
             if not waiter.done():
@@ -476,7 +476,7 @@ class Pool:
 
 
 class Response:
-    """A reply with a received head. The owner reads to the end or calls `close()`."""
+    """A reply whose head was received. Its owner reads to the end or calls `close()`."""
 
     __slots__ = ("_client", "_connection", "_pool", "complete", "headers", "status", "until_eof")
 
@@ -487,10 +487,10 @@ class Response:
         self._pool = pool
         self._connection: Connection | None = connection
         self.until_eof = connection.until_eof
-        self.complete = False  # all of the body was read
+        self.complete = False  # all of its body was read
 
     async def read(self) -> bytes:
-        """The body bytes received since the last call, without the transfer-encoding, else unchanged; b"" at the end.
+        """Body bytes received since the last call, without transfer-encoding, else unchanged; b"" at the end.
 
         Raises IdleTimeout, Cut.
         """
@@ -506,7 +506,7 @@ class Response:
         return chunk
 
     def close(self) -> None:
-        """Return the connection to the pool after a complete reply, else close the connection. Idempotent."""
+        """Return the connection to its pool after a complete reply, else close it. Idempotent."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._client._take_back(self._pool, connection)
@@ -527,10 +527,10 @@ class Client:
         resolve: Resolve | None = None,
         lenient: bool = False,
     ) -> None:
-        """max_connections: of each address. max_idle: of all addresses together; 0: any number.
+        """max_connections: to each address. max_idle: to all addresses together; 0: any number.
 
-        lenient: replies may have a content-length beside chunks, lines that end with LF, and spaces behind a chunk's
-        size; a reply that is passed on may not, because two readers could see two replies.
+        lenient: replies may have a content-length beside chunks, lines that end with LF, and spaces behind a chunk
+        size; one that is passed on may not, because two readers could see two replies.
         resolve: in place of the system's resolver, for each new connection; its errors are raised as they are.
         """
         self._connect_timeout_s = connect_timeout_s
@@ -558,7 +558,7 @@ class Client:
         *,
         begun: Callable[[], object] | None = None,
     ) -> Response:
-        """Send one request and return when the head of the reply is received. Raises any UpstreamError but IdleTimeout.
+        """Send one request and return when the reply's head is received. Raises any UpstreamError but IdleTimeout.
 
         sent: called after the last byte; nothing holds the body then. begun: called before the first byte.
         `headers` must not hold host, content-length, transfer-encoding or connection. ValueError: a header, method
@@ -605,7 +605,7 @@ class Client:
             self._drop(connection)
 
     def close_idle(self) -> None:
-        """Close the connections that no request uses."""
+        """Close connections that no request uses."""
         for pool in self._pools.values():
             for connection in pool.idle:
                 self._drop(connection)
@@ -616,7 +616,7 @@ class Client:
             raise RuntimeError("this client is closed: make another")
 
     async def _slot(self, pool: Pool, deadline_s: float) -> None:
-        """Wait in the queue for a slot of the pool. Raises PoolTimeout."""
+        """Wait in the queue for a pool slot. Raises PoolTimeout."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         pool.waiters.append(waiter)
         try:
@@ -624,8 +624,8 @@ class Client:
                 await waiter
         except BaseException as exc:
             if waiter.done() and not waiter.cancelled():
-                pool.release()  # the slot arrived together with the timeout or the cancellation
-            elif waiter in pool.waiters:  # a release may already have removed the waiter
+                pool.release()  # the slot arrived together with timeout or cancellation
+            elif waiter in pool.waiters:  # a release may already have removed it
                 pool.waiters.remove(waiter)
             if isinstance(exc, TimeoutError):
                 raise PoolTimeout(
@@ -635,7 +635,7 @@ class Client:
             raise
 
     def _idle(self, pool: Pool) -> Connection | None:
-        """The usable connection that was parked last; closes unusable connections."""
+        """The usable connection that was parked last; closes unusable ones."""
         while pool.idle:
             connection = pool.idle.pop()
             if not connection.fresh(self._keepalive_s):
@@ -650,7 +650,7 @@ class Client:
         return None
 
     def _learn(self, pool: Pool, connection: Connection) -> None:
-        """Note that this connection was closed; only a close soon after a reply tells something of the next."""
+        """Note that this connection was closed; only a close soon after a reply says anything about the next."""
         if self._parked_soon(connection):
             pool.closes_soon = True
 
@@ -659,7 +659,7 @@ class Client:
         return parked_s < min(_SOON_S, self._keepalive_s / 2)
 
     async def _connect(self, address: Address, tls: ssl.SSLContext | None, deadline_s: float) -> Connection:
-        """A new connection to the first address that takes one; an address that hangs leaves time for the others.
+        """A new connection to the first address that takes one; one that hangs leaves time for the others.
 
         Raises ConnectFailed, ConnectTimeout.
         """
@@ -710,7 +710,7 @@ class Client:
         return connection
 
     def _tls_context(self) -> ssl.SSLContext:
-        if self._tls is None:  # on first use: reading the authorities takes about 10 ms
+        if self._tls is None:  # on first use: reading authorities takes about 10 ms
             self._tls = ssl.create_default_context()
             self._tls.set_alpn_protocols(["http/1.1"])
         return self._tls
@@ -749,7 +749,7 @@ class Client:
 
 @functools.lru_cache(maxsize=256)
 def locate(url: str) -> Place:
-    """Address, host header and request target of an absolute http(s) URL. Raises ConnectFailed for other texts."""
+    """Address, host header and request target from an absolute http(s) URL. Raises ConnectFailed for other texts."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
@@ -769,7 +769,7 @@ def _reason(error: Exception) -> str:
 
 
 def head_of(method: bytes, target: bytes, host: bytes, headers: Headers, body: bytes) -> bytes:
-    """The head of the request, with the empty line. ValueError: a part with a line break, a NUL or a space."""
+    """The request's head, with its empty line. ValueError: a part with a line break, a NUL or a space."""
     lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (method, target, host)]
     lines += [b"%b: %b" % header for header in headers]
     if body or method in (b"POST", b"PUT", b"PATCH"):

@@ -1,4 +1,4 @@
-"""A database of the gateway: a file in the data folder, readable by the owner alone, or tables on a PostgreSQL server.
+"""A gateway database: a file in the data folder, readable only by its owner, or tables on a PostgreSQL server.
 
 The first write creates the file. A gateway that never writes does not import SQLAlchemy, which takes 200 ms.
 """
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ragway")
 _LOOK_S = 0.1  # between two looks whether a lock is free
-_TAKE_S = 0.05  # a look at a lock of a server
-_TELL_S = 1.0  # of waiting without a word
+_TAKE_S = 0.05  # a look at a server's lock
+_TELL_S = 1.0  # of silent waiting
 
 Release = Callable[[], None]
 
 
 class Database:
-    """The tables of one schema, opened on first use."""
+    """One schema's tables, opened on first use."""
 
     def __init__(self, file: Path, url: str, *, what: str, tables: str) -> None:
-        """url: of a PostgreSQL database; "": the file. what: the content, in messages.
+        """url: of a PostgreSQL database; "": the file. what: its content, in messages.
 
-        tables: the module of the tables, with a `schema`; imported on first use.
+        tables: their module, with a `schema`; imported on first use.
         """
         self._file, self._url = file, url
         self._what, self._tables = what, tables
         self._engine: Engine | None = None
-        self._opening = threading.Lock()  # several threads may open the database at the same time
-        self._seen = bool(url)  # whether a database existed at any time
+        self._opening = threading.Lock()  # several threads may open it at the same time
+        self._seen = bool(url)  # whether it existed at any time
 
     def there(self) -> bool:
         """Whether a database exists, or existed."""
@@ -56,12 +56,12 @@ class Database:
         return schema
 
     def empty(self) -> bool:
-        """Whether the file does not exist: no write yet, or a deleted file."""
+        """Whether the file does not exist: not yet written, or deleted."""
         return not self._url and not self._file.exists()
 
     @contextmanager
     def reading(self) -> "Iterator[Connection]":
-        """A connection for reading. Raises RetrievalError where the database refuses."""
+        """A connection for reading. Raises RetrievalError if the database refuses."""
         from sqlalchemy.exc import DatabaseError
 
         try:
@@ -71,7 +71,7 @@ class Database:
             raise RetrievalError(f"{self._what} in {self._where} cannot be read ({error.orig})") from error
 
     def rows(self, query: "Select[Any]") -> Sequence[Any]:
-        """The rows that a query finds; none without a database. Raises RetrievalError."""
+        """Rows that a query finds; none without a database. Raises RetrievalError."""
         if self.empty():
             return []
         with self.reading() as sql:
@@ -92,9 +92,9 @@ class Database:
 
     @asynccontextmanager
     async def turn(self, part: str) -> AsyncIterator[None]:
-        """Keep other turns of a part of the content waiting, in all processes, while the part is written.
+        """Keep other turns on a part of the content waiting, in all processes, while it is written.
 
-        Turns of a file are kept apart by a file beside, named by the part. Raises RetrievalError.
+        For a database file, another file beside it, named after the part, keeps turns apart. Raises RetrievalError.
         """
         loop = asyncio.get_running_loop()
         begun, told, release = loop.time(), False, None
@@ -116,7 +116,7 @@ class Database:
             await asyncio.shield(loop.run_in_executor(None, release))
 
     def _take(self, part: str) -> Release | None:
-        """Take the lock of the part's turns; None: another turn has the lock. Raises RetrievalError."""
+        """Take the lock for the part's turns; None: another turn has it. Raises RetrievalError."""
         if self._url:
             from runtime import locks
 
@@ -176,7 +176,7 @@ class Database:
         """Create an empty database with mode 0600 from the first moment."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):  # not opened: to close the file would end SQLite's locks of this process
+            with suppress(FileExistsError):  # not opened: closing it would end this process's SQLite locks
                 os.close(os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR))
         except OSError as error:
             raise RetrievalError(f"{self._what} cannot be written: {error}") from error

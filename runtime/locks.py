@@ -1,7 +1,7 @@
-"""Locks in PostgreSQL, bound to a connection: the lock ends with the connection, for any reason.
+"""Locks in PostgreSQL, bound to a connection: a lock ends with its connection, for any reason.
 
-All writes under a lock use the lock's connection. If the connection is lost, the lock is lost and no more writes are
-possible: a writer that was cut off cannot write next to the next lock holder.
+All writes under a lock use its connection. If that is lost, so is the lock, and no more writes are possible: a writer
+that was cut off cannot write next to the next holder.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ _held: ContextVar[Connection | None] = ContextVar("held", default=None)
 
 @contextlib.contextmanager
 def transaction(engine: Engine) -> Iterator[Connection]:
-    """A transaction, over the lock's connection if the task holds a lock."""
+    """A transaction, over the lock's connection if the task holds one."""
     held = _held.get()
-    # Closed: the task started while the lock was held and continues without the lock.
+    # Closed: the task started while the lock was held and continues without it.
     if held is None or held.closed or held.engine is not engine:
         with engine.begin() as sql:
             yield sql
@@ -35,7 +35,7 @@ def transaction(engine: Engine) -> Iterator[Connection]:
 
 @contextlib.contextmanager
 def holding(held: Connection) -> Iterator[None]:
-    """Transactions in the context use the lock's connection."""
+    """Transactions in this context use the lock's connection."""
     token = _held.set(held)
     try:
         yield
@@ -46,16 +46,16 @@ def holding(held: Connection) -> Iterator[None]:
 def take(
     engine: Engine, name: str, *, patience_s: float, shared: bool = False, waits: Callable[[int], None] = lambda _: None
 ) -> Connection:
-    """Take the lock of a name; return the connection with the lock. shared: together with other shared holders.
+    """Take the lock of a name; return the connection that holds it. shared: together with other shared holders.
 
-    waits: called with the number for `interrupt` while the call waits. Raises Busy if the lock is not free within
+    waits: called with a number for `interrupt` while the call waits. Raises Busy if the lock is not free within
     `patience_s`; IndexDown.
     """
     held = engine.connect()
     number, kind = f"{lock_number(name)} + hashtext(current_schema())", "_shared" if shared else ""
     try:
         waits(held.execute(text("SELECT pg_backend_pid()")).scalar_one())
-        # Waiting calls get the lock in order of arrival. A timeout of 0 would mean no timeout.
+        # Waiting calls get the lock in order of arrival. A timeout of 0 would mean none.
         held.execute(text(f"SET LOCAL lock_timeout = {max(1, round(patience_s * 1000))}"))
         held.execute(text(f"SELECT pg_advisory_lock{kind}({number})"))
         held.commit()
@@ -74,7 +74,7 @@ def interrupt(engine: Engine, waits: int) -> None:
 
 
 def check(held: Connection) -> None:
-    """Raises IndexDown if the connection was lost, and with the connection the lock."""
+    """Raises IndexDown if the connection was lost, and the lock with it."""
     if held.invalidated:  # a reconnect would not hold the lock
         raise IndexDown("the connection to the database was lost while a collection was written: try again")
     held.execute(text("SELECT 1"))
@@ -82,13 +82,13 @@ def check(held: Connection) -> None:
 
 
 def drop(held: Connection) -> None:
-    """Close the connection, which releases the locks."""
+    """Close the connection, which releases its locks."""
     held.invalidate()
     held.close()
 
 
 def release(held: Connection) -> None:
-    """Release all locks of the connection."""
+    """Release all of the connection's locks."""
     try:
         held.execute(text("SELECT pg_advisory_unlock_all()"))
         held.commit()

@@ -1,9 +1,8 @@
-"""Log lines of all processes, without texts of clients, models or documents.
+"""Log lines of all processes, without client, model or document texts.
 
-An exception's message may quote a prompt, a passage, or a provider's answer with a key. So a traceback has files, lines
-and functions of the code, but no messages. asyncio's lines about tasks and callbacks lose results and arguments,
-warnings of libraries lose the text. A secret in a line is blanked: every value of an environment variable with a secret
-name.
+An exception's message may quote a prompt, a passage, or a provider's answer with a key. So a traceback has files,
+lines and functions, but no messages. asyncio's lines about tasks and callbacks lose results and arguments, library
+warnings lose their text. Secrets in a line are blanked: every value of an environment variable with a secret name.
 """
 
 import contextlib
@@ -17,13 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from urllib.parse import urlsplit
 
-TIMED = "%(asctime)s %(levelname)s %(message)s"  # the format of a gateway
+TIMED = "%(asctime)s %(levelname)s %(message)s"  # a gateway's format
 MOST_CHARS = 100  # of a client's name or path
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
-_SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ordinary words
+_SHORTEST_SECRET_CHARS = 8  # a shorter environment value would blank ordinary words
 _SAID = re.compile(r"\b(exception|result)=.*?( took [\d.]+ seconds)?\Z", re.DOTALL)
 _ARGUMENTS = re.compile(r"(?<=Handle )([^ (]+)\((?!\)).*\)", re.DOTALL)
-# Control characters, line ends and direction marks: a terminal obeys the characters, a log reader sees a new line.
+# Control characters, line ends and direction marks: a terminal obeys them, a log reader sees a new line.
 _UNPRINTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _WARNED = re.compile(r"(?<=Warning): .*", re.DOTALL)
 
@@ -33,10 +32,10 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 
 
 def to_stderr(level: str, format: str) -> None:
-    """Log to standard error: ragway's lines from this level, lines of libraries from WARNING.
+    """Log to standard error: ragway's lines from this level, library lines from WARNING.
 
-    `level` is debug, info, warning or error. INFO and DEBUG of libraries quote URLs, headers and bodies, so libraries
-    log from WARNING only. asyncio's DEBUG quotes no content and follows `level`.
+    `level` is debug, info, warning or error. Libraries quote URLs, headers and bodies at INFO and DEBUG, so they log
+    only from WARNING. asyncio's DEBUG quotes no content and follows `level`.
     """
     handler = _Stderr(Quiet(format))
     root = logging.getLogger()
@@ -50,7 +49,7 @@ def to_stderr(level: str, format: str) -> None:
 def write_line(line: str) -> None:
     """Write a line at INFO, four times as fast as `logging.getLogger("ragway").info`.
 
-    For the line of every request. With other handlers installed, the line goes through `logging`.
+    For every request's line. If other handlers are installed, it goes through `logging`.
     """
     if not _ours.isEnabledFor(logging.INFO):
         return
@@ -75,7 +74,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def host_of(url: str) -> str:
-    """Host and port of a URL for messages to people: without a password, also for a malformed URL."""
+    """A URL's host and port for messages to people: without a password, even if malformed."""
     try:
         return urlsplit(url).netloc.rpartition("@")[2] or "without a host"
     except ValueError:
@@ -83,7 +82,7 @@ def host_of(url: str) -> str:
 
 
 def blanked(text: str) -> str:
-    """The text without the secrets of the environment: a server's answer may quote a key."""
+    """The text without environment secrets: a server's answer may quote a key."""
     return _blanked(text, secrets_of(os.environ))
 
 
@@ -115,7 +114,7 @@ class _Stderr(logging.Handler):
 
 
 class Quiet(logging.Formatter):
-    """Formats records without the messages of exceptions and without secrets."""
+    """Formats records without exception messages and without secrets."""
 
     def __init__(self, format: str) -> None:
         super().__init__(format)
@@ -124,7 +123,7 @@ class Quiet(logging.Formatter):
         self._second = (0, "")
 
     def format_line(self, line: str) -> str:
-        """The line as a record at INFO would be formatted."""
+        """The line, formatted like a record at INFO."""
         line = printable(line)
         return _blanked(f"{self._clock(time.time())} INFO {line}" if self._timed else line, self._secrets)
 
@@ -133,7 +132,7 @@ class Quiet(logging.Formatter):
 
     def _clock(self, now_s: float) -> str:
         second = int(now_s)
-        if self._second[0] != second:  # the calendar is worked out once a second, not for every line
+        if self._second[0] != second:  # calendar time is worked out once a second, not for every line
             self._second = second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
         return f"{self._second[1]},{int((now_s - second) * 1000):03d}"
 
@@ -150,12 +149,12 @@ class Quiet(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: ExcInfo) -> str:
-        """The traceback of an exception and the causes, with types but without messages."""
+        """The traceback of an exception and its causes, with types but without messages."""
         return "\n".join(_outline(ei[1])) if ei[1] is not None else ""
 
 
 def secrets_of(environ: Mapping[str, str]) -> list[str]:
-    """The secret values of an environment, the longest first."""
+    """An environment's secret values, longest first."""
     values = {value for name, value in environ.items() if _SECRET_NAME.search(name.upper())}
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET_CHARS), key=len, reverse=True)
 

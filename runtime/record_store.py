@@ -1,10 +1,9 @@
-"""Records of a kind (receipts, comparisons, histories …): in one table of SQL, for a limited time and size.
+"""Records of a kind (receipts, comparisons, histories …): in one SQL table, for a limited time and size.
 
-The room that makes the records names their kind.
+Whoever makes the records names their kind.
 
-Beside an SQLite catalog, the records have a database of their own (`receipts.db`): no other write waits for receipts,
-and no backup of the keys contains receipts. With PostgreSQL, the table is in the catalog's database, which all
-gateways see.
+Beside an SQLite catalog, records have a database of their own (`receipts.db`): no other write waits for receipts, and
+no backup of keys contains any. With PostgreSQL, the table is in the catalog's database, which all gateways see.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -17,17 +16,17 @@ from runtime.lazy_database import Database
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
 
-RECEIPTS = "receipts"  # the kind of the first records, and the name of the file
+RECEIPTS = "receipts"  # the first records' kind, and the file's name
 _FILE = f"{RECEIPTS}.db"
-_OVERHEAD_BYTES = 200  # of a row, beside the content
+_OVERHEAD_BYTES = 200  # of a row, beside its content
 _PRUNE_EVERY_S = 60.0
-_SHARE_OF_FUTURE = 0.1  # of the size limit, for records with a time in the future
-_LEFT = 0.9  # of the size limit, after the oldest records are deleted
+_SHARE_OF_FUTURE = 0.1  # of the size limit, for records with a future time
+_LEFT = 0.9  # of the size limit, once old records are deleted
 _AT_A_TIME = 500  # rows in memory during a complete read
 
 
 class RecordStore(Database):
-    """The records of one kind, of a data folder or of a server. The first record creates the file."""
+    """Records of one kind, in a data folder or on a server. The first record creates the file."""
 
     def __init__(
         self,
@@ -39,8 +38,9 @@ class RecordStore(Database):
         now_s: Callable[[], float] = time,
         kind: str = RECEIPTS,
     ) -> None:
-        """url: of a PostgreSQL database; "" = the data folder. keep_s: 0 stores nothing. max_bytes: of all records of
-        the kind."""
+        """url: of a PostgreSQL database; "" = the data folder. keep_s: 0 stores nothing. max_bytes: for all records of
+        this kind.
+        """
         super().__init__(data / _FILE, url, what=f"the {kind}", tables="runtime.record_tables")
         self.kind = kind
         self.keep_s, self._max_bytes = keep_s, max_bytes
@@ -48,12 +48,12 @@ class RecordStore(Database):
         self._pruned_s = 0.0
 
     def warm(self) -> None:
-        """Import the database modules (200 ms), where receipts are stored at all."""
+        """Import database modules (200 ms), if receipts are stored at all."""
         if self.keep_s:
             _ = self.schema
 
     def put(self, receipts: Iterable[tuple[str, float, bytes]]) -> None:
-        """Store records of id, time and JSON. Raises RetrievalError."""
+        """Store records: id, time and JSON. Raises RetrievalError."""
         table = self._table()
         rows = [self._row(*receipt) for receipt in receipts]
         with self.writing() as sql:
@@ -64,7 +64,7 @@ class RecordStore(Database):
                 self._prune(sql)
 
     def change(self, id: str, changed: Callable[[bytes], bytes]) -> None:
-        """Replace the content of a record, if the record still exists. Raises RetrievalError."""
+        """Replace a record's content, if it still exists. Raises RetrievalError."""
         from sqlalchemy import select
 
         table = self._table()
@@ -78,13 +78,13 @@ class RecordStore(Database):
                 sql.execute(table.update().where(this).values(row))
 
     def prune(self) -> None:
-        """Delete expired records, and the oldest records beyond the size limit. Raises RetrievalError."""
+        """Delete expired records, and the oldest beyond the size limit. Raises RetrievalError."""
         if not self.empty():
             with self.writing() as sql:
                 self._prune(sql)
 
     def read(self, id: str) -> bytes | None:
-        """A record as JSON; None: no record of this id. Raises RetrievalError."""
+        """A record as JSON; None: no record has this id. Raises RetrievalError."""
         if self.empty():
             return None
         from sqlalchemy import select
@@ -125,14 +125,14 @@ class RecordStore(Database):
         table, mine = self._table(), self._mine()
         at_s = table.c.at_s
         sql.execute(table.delete().where(mine, at_s <= self._now_s() - self.keep_s))
-        # A cut of all records would leave those with a time in the future alone: at three chats a second, these filled
-        # the table within two days, and all other records were deleted.
+        # Cutting all records alike would spare those with a time in the future: at three chats a second, these filled
+        # the table within two days, and all others were deleted.
         self._cut(sql, mine & (at_s > self._now_s() + self.keep_s / 2), self._max_bytes * _SHARE_OF_FUTURE)
         self._cut(sql, mine, self._max_bytes)
         self._pruned_s = self._now_s()
 
     def _cut(self, sql: "Connection", wanted: "ColumnElement[bool]", most_bytes: float) -> None:
-        """Delete the oldest of the wanted records where these are beyond the size."""
+        """Delete the oldest of these records if they exceed the size."""
         from sqlalchemy import func, select
 
         table = self._table()
@@ -154,7 +154,7 @@ class RecordStore(Database):
         return self._table().c.kind == self.kind
 
     def _row(self, id: str, at_s: float, content: bytes) -> dict[str, object]:
-        # Not compressed: to compress 30 KB to 9 KB takes 0.4 ms of CPU, to write 30 KB takes 0.2 ms.
+        # Not compressed: compressing 30 KB to 9 KB takes 0.4 ms of CPU, writing 30 KB takes 0.2 ms.
         return {
             "kind": self.kind,
             "id": id,

@@ -1,4 +1,4 @@
-"""The table of records; `runtime.database` explains changes."""
+"""The record table; `runtime.database` explains changes."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ records = Table(
     "records",
     metadata,
     Column("kind", String, primary_key=True),
-    Column("id", String, primary_key=True),  # of the chat; or as the room of the kind says
+    Column("id", String, primary_key=True),  # of the chat; or as the kind's own module says
     Column("at_s", Float, nullable=False),
     Column("bytes", Integer, nullable=False),  # of the row
     Column("content", LargeBinary, nullable=False),  # JSON; of a result, the text
-    # The index has all columns for sums, so the contents are not read.
+    # The index has all columns for sums, so no content is read.
     Index("records_by_time", "kind", "at_s", "bytes"),
 )
 

@@ -1,8 +1,8 @@
-"""Heavy work in child processes: reading documents within limits of time and memory, and embedding.
+"""Heavy work in child processes: reading documents within time and memory limits, and embedding.
 
-Documents come from anywhere, and native code and regular expressions read them: a document may take hours, use all
-memory, or crash the process. Here it can only crash a process that serves no other purpose. Several processes work at
-the same time, so that a slow document delays no other collection.
+Documents come from anywhere, and native code and regular expressions read them: one may take hours, use all memory, or
+crash the process. Here it can only crash a process that serves no other purpose. Several work at the same time, so
+that a slow document delays no other collection.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar, cast
 from runtime.fair_slots import FairSlots
 from runtime.scheduling import in_the_background
 
-_WAIT_TIMES = 4  # times the time limit: for an item that uses no CPU, or a process that gets no CPU
+_WAIT_TIMES = 4  # times the time limit: for an item that uses no CPU, or a process that gets none
 _START_S = 60.0
 _REAPED_TRIES = 100
 
@@ -32,22 +32,22 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class SandboxJob(Generic[Item, Answer]):
-    """The work of the processes. Everything here crosses to the process by pickle."""
+    """The processes' work. Everything here crosses to the process by pickle."""
 
     worker: Callable[[], Callable[[Item], Answer]]  # makes the function that answers an item, within the process
-    refusal: type[Exception]  # raised by the function for an item that it refuses, and by the sandbox at a limit
-    too_slow: str  # what a person can do against the limit of time
-    died: str  # the message if the process dies at every attempt
-    attempts: int = 2  # a process that dies within the limits may have been killed because of other processes' memory
+    refusal: type[Exception]  # raised by this function for an item that it refuses, and by the sandbox at a limit
+    too_slow: str  # what a person can do about the time limit
+    died: str  # message if the process dies at every attempt
+    attempts: int = 2  # a process that dies within its limits may have been killed because of others' memory
     seconds: float = math.inf  # of processor time for one item
-    memory_mb: int | None = None  # above the memory of a process that has just started
+    memory_mb: int | None = None  # above what a process that has just started uses
     nice: int = 0  # as in `in_the_background`; 0 if no questions are answered on the same machine
 
 
 class Sandbox(Generic[Item, Answer]):
-    """A pool of processes, which start on first use and end with this process.
+    """A pool of processes, which start on first use and end with this one.
 
-    processes: at the same time. idle: processes kept for the next item.
+    processes: at the same time. idle: how many are kept for the next item.
     """
 
     def __init__(self, job: SandboxJob[Item, Answer], *, processes: int = 8, idle: int = 2) -> None:
@@ -101,11 +101,11 @@ class Sandbox(Generic[Item, Answer]):
 
 
 class _TooSlow(Exception):
-    """The process used up its time, and is dead."""
+    """A process used up its time, and is dead."""
 
 
 class _Child(Generic[Item, Answer]):
-    """A process that answers one item after the other."""
+    """A process that answers one item after another."""
 
     def __init__(self, job: SandboxJob[Item, Answer]) -> None:
         self._job = job
@@ -113,7 +113,7 @@ class _Child(Generic[Item, Answer]):
         self._killed = False
 
     def ask(self, item: Item, seconds: float) -> Answer | Exception | None:
-        """Return the process's answer or refusal; None if the process died. seconds: of processor time.
+        """Return its answer or refusal; None if it died. seconds: of processor time.
 
         Raises _TooSlow.
         """
@@ -135,7 +135,7 @@ class _Child(Generic[Item, Answer]):
 
     def _exit_code(self) -> int | None:
         self._process.join()
-        for _ in range(_REAPED_TRIES):  # a thread that starts a process also reaps the processes of other threads
+        for _ in range(_REAPED_TRIES):  # a thread that starts a process also reaps other threads' processes
             if self._process.exitcode is not None:
                 break
             time.sleep(0.01)
@@ -147,7 +147,7 @@ class _Child(Generic[Item, Answer]):
         return not self._killed and bool(self._process.is_alive())
 
     def kill(self) -> None:
-        """Kill the process; a waiting caller gets no answer."""
+        """Kill it; a waiting caller gets no answer."""
         self._killed = True
         if self._process is not None:
             self._process.kill()
@@ -162,7 +162,7 @@ class _Child(Generic[Item, Answer]):
 
 
 def _work(pipe: "Connection[Any, Any]", job: SandboxJob[Any, Any]) -> None:
-    """The main function of the process: answer until the other end closes."""
+    """The process's main function: answer until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     if job.nice:
@@ -175,7 +175,7 @@ def _work(pipe: "Connection[Any, Any]", job: SandboxJob[Any, Any]) -> None:
             item, seconds = pipe.recv()
         except (EOFError, OSError):
             return
-        # CPU seconds of all cores. The signal ends the process anywhere, also in native code.
+        # CPU seconds on all cores. The signal ends the process anywhere, even in native code.
         signal.setitimer(signal.ITIMER_PROF, seconds if math.isfinite(seconds) else 0)
         answer: Any
         try:
@@ -198,7 +198,7 @@ def _too_large(job: SandboxJob[Any, Any], error: Exception) -> Exception:
 
 
 def _limit_memory(limit_mb: int) -> None:
-    """Limit the memory to `limit_mb` above the present use, if the system supports such a limit."""
+    """Limit memory to `limit_mb` above present use, if the system can."""
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
         limit_bytes = pages * resource.getpagesize() + limit_mb * 2**20

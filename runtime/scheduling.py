@@ -1,13 +1,12 @@
-"""Which process gets a busy core first: a process that answers requests, before a process of bulk work.
+"""Which process gets a busy core first: one that answers requests, before one that does bulk work.
 
-    python -m runtime.scheduling MODULE    calls the module's `main` in a process group of its own
+    python -m runtime.scheduling MODULE    calls the module's `main` in its own process group
 
-Linux shares a core fairly: a thread that wakes up waits until the running thread has used its slice, measured by a
-clock with ticks of 4 ms. Niceness alone does not help, and with automatic groups (sched(7)) niceness counts only within
-a session: all sessions get equal shares of a core, and a thread waits for the turn of the thread's session. So all
-processes of a gateway share a session, bulk work gets its own session, and the answering thread asks for the shortest
-slice, which lets the thread run without waiting for other slices. The index process must not be nicer than the gateway,
-because it answers searches.
+Linux shares a core fairly: a thread that wakes up waits until the running one has used its slice, measured by a clock
+with 4 ms ticks. Niceness alone does not help, and with automatic groups (sched(7)) it counts only within a session:
+all sessions get equal shares of a core, and a thread waits for its session's turn. So all processes of a gateway share
+a session, bulk work gets its own, and the answering thread asks for the shortest slice, which lets it run without
+waiting for other slices. The index process must not be nicer than the gateway, because it answers searches.
 """
 
 import contextlib
@@ -27,7 +26,7 @@ _RESET_ON_FORK = 1  # child threads and processes get the default slice
 
 
 def prefer_low_latency() -> None:
-    """Let the calling thread preempt other threads as soon as the thread wakes up (Linux 6.12 or later).
+    """Let the calling thread preempt others as soon as it wakes up (Linux 6.12 or later).
 
     Does nothing on other systems or without permission.
     """
@@ -40,29 +39,29 @@ def prefer_low_latency() -> None:
 
 
 def in_the_background(nice: int) -> None:
-    """Move this process to a session of its own, with this niceness. nice: 1 to 19; 19 runs last.
+    """Move this process to its own session, with this niceness. nice: 1 to 19; 19 runs last.
 
-    Call before the process starts threads, because threads keep the old niceness.
+    Call before it starts threads, because these keep the old niceness.
     """
     os.nice(nice)
-    with contextlib.suppress(OSError):  # the process leads a group already, or the system is not Linux
+    with contextlib.suppress(OSError):  # it leads a group already, or the system is not Linux
         os.setsid()
         Path("/proc/self/autogroup").write_text(str(nice))
 
 
 def this_process() -> str:
-    """A name of this process for people, for example `process 7 (ragway serve)`."""
+    """This process's name for people, for example `process 7 (ragway serve)`."""
     program, *words = sys.argv[:2]
     name = "ragway" if Path(program).name == "__main__.py" else Path(program).name
     return f"process {os.getpid()} ({' '.join([name, *words])})"
 
 
 def child_command(module: str, *words: str) -> list[str]:
-    """The command for a child process that runs `main` of a module; Ctrl-C in the terminal does not reach the child.
+    """The command for a child process that runs a module's `main`; Ctrl-C in the terminal does not reach it.
 
     words: arguments for the module, in sys.argv from index 2.
 
-    The child stays in this session but moves to its own process group. asyncio can only start a child in a new session.
+    It stays in this session but moves to its own process group. asyncio can only start a child in a new session.
     """
     return [sys.executable, "-m", "runtime.scheduling", module, *words]
 

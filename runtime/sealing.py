@@ -1,7 +1,7 @@
-"""Sealed values: texts in the database that only the master key opens (AES-256-GCM, a random nonce for each value).
+"""Sealed values: database texts that only the master key opens (AES-256-GCM, a random nonce for each).
 
-The place of a value is authenticated with the value: a value that a person copies to another row does not open. The
-master key comes from the environment, never from the database.
+A value's place is authenticated with it: if a person copies it to another row, it does not open. The master key comes
+from the environment, never from the database.
 """
 
 import base64
@@ -19,21 +19,21 @@ _MAKE = "openssl rand -base64 32"
 
 
 class SealingError(RetrievalError):
-    """A value cannot be sealed or opened. The text names the variable of the master key, and has no secret."""
+    """A value cannot be sealed or opened. The text names the master key's variable, and has no secret."""
 
 
 class MasterKey:
-    """Seals with the newest master key; opens with the newest and the older keys."""
+    """Seals with the newest master key; opens with any."""
 
     def __init__(self, text: str, variable: str) -> None:
-        """text: the value of the environment variable: keys in base64, the newest first, with commas between.
+        """text: the environment variable's value: keys in base64, newest first, with commas between.
 
-        A bad text is an error of the first use.
+        A bad text is an error at first use.
         """
         self._text, self._variable = text, variable
 
     def seal(self, value: str, place: Sequence[str]) -> bytes:
-        """The sealed value, for this place alone. Raises SealingError."""
+        """The sealed value, for this place only. Raises SealingError."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = os.urandom(_NONCE_BYTES)
@@ -61,7 +61,7 @@ class MasterKey:
             raise SealingError(f"the environment variable {self._variable} is not set: make a master key by `{_MAKE}`")
         try:
             keys = [base64.b64decode(part.strip(), validate=True) for part in self._text.split(",")]
-        except ValueError:  # without a cause: the text of the cause may quote the key
+        except ValueError:  # without a cause: its text may quote the key
             keys = []
         if not keys or any(len(key) != _KEY_BYTES for key in keys):
             raise SealingError(

@@ -1,7 +1,7 @@
-"""The queue of unwritten records: a request adds a record, and a thread writes the queue twice a second.
+"""A queue of unwritten records: requests add them, and a thread writes it twice a second.
 
 If the database cannot be written, a bounded number of records waits for the next attempt; requests notice nothing. A
-crash loses the last half second. The process that made a record can read it at once, other processes after the write.
+crash loses the last half second. The process that made a record can read it at once, others after the write.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ EVERY_S = 0.5  # from the first waiting receipt to the write
 # Of records for the next request: a client that runs a tool asks again within milliseconds. A write takes 1.5 ms.
 NEXT_REQUEST_EVERY_S = 0.05
 _LOOK_AGAIN_S = 0.1  # another worker may be about to write
-_AGAIN_S = 10.0  # after a failed write: an attempt takes half a millisecond for each receipt
+_AGAIN_S = 10.0  # after a failed write: an attempt takes half a millisecond per receipt
 _PRUNE_S = 600.0
 _MOST = 1000  # unwritten
 _MOST_BYTES = 64 << 20  # unwritten; a larger record waits alone
@@ -43,7 +43,7 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True)
 class Record(Generic[Value]):
-    """A record of one chat that is a value alone."""
+    """A record of one chat that is just a value."""
 
     id: str
     at_s: float
@@ -51,7 +51,7 @@ class Record(Generic[Value]):
 
 
 def record_id(**names: Any) -> str:
-    """The id of a record: a digest of the names, one of which is the key, so that no other key finds the record."""
+    """A record's id: a digest of these names, one of which is the key, so that no other key finds it."""
     try:
         text = orjson.dumps(names)
     except orjson.JSONEncodeError:  # half of a surrogate pair
@@ -69,7 +69,7 @@ One = TypeVar("One", bound=OfAChat)
 
 
 class WriteBehindQueue(Generic[One]):
-    """The unwritten records of this process."""
+    """This process's unwritten records."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class WriteBehindQueue(Generic[One]):
         every_s: float = EVERY_S,
         size_bytes: Callable[[One], int] = lambda _: 0,
     ) -> None:
-        """content: the JSON of a record; called in a thread. every_s: from the first waiting record to the write.
+        """content: a record's JSON; called in a thread. every_s: from the first waiting record to the write.
 
-        size_bytes: the memory of a record. Records beyond the limits of number and bytes are lost, and counted.
+        size_bytes: a record's memory. Records beyond the limits on number and bytes are lost, and counted.
         """
         self._store = store
         self._every_s, self._size_bytes = every_s, size_bytes
@@ -95,7 +95,7 @@ class WriteBehindQueue(Generic[One]):
         self.trouble = ""  # why records cannot be written now
 
     def add(self, one: One) -> bool:
-        """Add a record to the queue; returns whether the queue had room."""
+        """Add a record to the queue; returns whether there was room."""
         before = self._waiting.get(one.id)
         added_bytes = self._size_bytes(one) - (0 if before is None else self._size_bytes(before))
         full = self._unwritten_bytes and self._unwritten_bytes + added_bytes > _MOST_BYTES
@@ -108,13 +108,13 @@ class WriteBehindQueue(Generic[One]):
         return True
 
     def unwritten(self, id: str) -> One | None:
-        """The record in the queue or in the write under way; None: written, or no record."""
+        """A record in the queue or being written; None: written, or no record."""
         return self._waiting.get(id) or self._writing.get(id)
 
     async def find_record(self, id: str, *, again: bool = False) -> One | bytes | None:
-        """The record in the queue, or the JSON of a stored record; None: no record. Raises RetrievalError.
+        """A record in the queue, or a stored record's JSON; None: no record. Raises RetrievalError.
 
-        again: look a second time, where the first look finds no record.
+        again: look a second time if the first finds no record.
         """
         if (known := self.unwritten(id)) is not None:
             return known
@@ -125,11 +125,11 @@ class WriteBehindQueue(Generic[One]):
         return content
 
     def _read(self, id: str) -> Awaitable[bytes | None]:
-        """The JSON of a stored record, read in a thread."""
+        """A stored record's JSON, read in a thread."""
         return asyncio.to_thread(self._store.read, id)
 
     def warm(self) -> None:
-        """Import the database modules, which takes 200 ms, before the first request."""
+        """Import database modules, which takes 200 ms, before the first request."""
         self._store.warm()
 
     async def run(self) -> None:
@@ -172,7 +172,7 @@ class WriteBehindQueue(Generic[One]):
         for one in list(self._writing.values()):
             try:
                 rows.append((one.id, one.at_s, self._content(one)))
-            except (TypeError, ValueError) as error:  # as half of a surrogate pair; the other records are written
+            except (TypeError, ValueError) as error:  # such as half of a surrogate pair; the other records are written
                 del self._writing[one.id]
                 log.error("one of the %s is lost, JSON cannot hold the record: %s", self._store.kind, error)
         if rows:
@@ -192,7 +192,7 @@ class WriteBehindQueue(Generic[One]):
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:
-    """Wait for the event, at most so many seconds."""
+    """Wait for an event, at most this many seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

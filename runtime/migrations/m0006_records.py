@@ -1,4 +1,4 @@
-"""One table in place of a table for each kind; the rows move."""
+"""One table in place of one for each kind; rows move."""
 
 import sqlalchemy as sa
 from alembic import op
