@@ -1,6 +1,6 @@
 """Which collections lack points in the index, after a restored backup or a deletion on a Qdrant server.
 
-A search of one fails with the remedy, but the operator should know before the first question.
+Searching one fails with the remedy, but operators should know before a first question.
 """
 
 import time

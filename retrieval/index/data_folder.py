@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ragway")
 _BROKEN = ".broken"
-_TEXTS = ("index", "bench")  # folders with words of documents
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")  # in the engine's messages
+_TEXTS = ("index", "bench")  # folders with words from documents
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")  # in engine messages
 # Errors of disk, memory or a limit: each may pass in a moment.
 _PASSING = {errno.EAGAIN, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC}
 _PASSING_SQLITE = ("SQLITE_BUSY", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM")
@@ -103,7 +103,7 @@ def remove_unused_shards(folder: Path, used: set[str]) -> None:
 
 
 def hold(data: Path, holder: str | None = None) -> IO[str]:
-    """Lock the data folder, made if missing, for this process. Closing the returned file unlocks the folder.
+    """Lock the data folder, made if missing, for this process. Closing the returned file unlocks it.
 
     Raises DataInUse, which names the holder (default: this process), RetrievalError if it cannot be written.
     """

@@ -58,9 +58,9 @@ class Index:
     async def open(plan: Plan, *, serving: bool, scratch: Path | None = None, holder: str | None = None) -> "Index":
         """Lock the data folder and load all parts. serving: a child process reads and embeds files.
 
-        holder: named to other processes as holder of the folder (default: this process).
-        scratch: a folder to keep vectors for the next process; the rest of the index is temporary.
-        Raises DataInUse if another process holds the folder, RetrievalError if a part of it cannot be used.
+        holder: named to others as the folder's holder (default: this process).
+        scratch: a folder to keep vectors for the next process; everything else is temporary.
+        Raises DataInUse if another process holds it, RetrievalError if a part of it cannot be used.
         """
         data = Path(plan.data)
         lock = hold(data, holder)
@@ -133,7 +133,7 @@ class Index:
         return from_text(choice) if choice else None
 
     async def close(self) -> None:
-        """Close the stores and unlock the data folder."""
+        """Close all stores and unlock the data folder."""
         await self._replicas.close()
         await self.writing.close()
         await self._spaces.configured.retriever.close()

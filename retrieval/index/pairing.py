@@ -2,8 +2,8 @@
 
 With a lost, emptied or older catalog, an index looks as if it had no documents: the gateway would answer questions
 without passages and without a reason. So the data folder stores the catalog's identity, and its number of changes
-after the last write. The stored number is never ahead of the committed one, so a crash never separates a pair. Without
-an index, any catalog is right.
+after each write. This is never ahead of the committed number, so a crash never separates a pair. Without an index, any
+catalog is right.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ class Pairing:
             raise self._refusal("is empty" if there else "is gone")
 
     def pair(self, catalog: Catalog) -> None:
-        """Check the open catalog, and pair it with the index. Raises RetrievalError."""
+        """Check an open catalog, and pair it with the index. Raises RetrievalError."""
         self.check(catalog)
         self.note(catalog)
 

@@ -138,7 +138,7 @@ class VectorSpaces:
         return self._open[key]
 
     async def open_pinned(self) -> None:
-        """Open the vector spaces of collections whose embedder is not the configured one."""
+        """Open vector spaces of collections whose embedder is not the configured one."""
         for collection, choice in Builds(self._catalog).embedders().items():
             try:
                 await self.open(from_text(choice))

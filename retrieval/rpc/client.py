@@ -1,10 +1,10 @@
 """Client for the index process: `Knowledge` over a Unix socket in the data folder.
 
-`protocol` declares the messages; `server` is the other end.
+`protocol` declares its messages; `server` is the other end.
 
-An index that hangs must not cost every question its deadline. So after a cancelled search, the client checks the index
-in the background, and while this gets no answer either, searches fail at once (`IndexSilent`). Cancellation for
-another reason costs only this check.
+An index that hangs must not cost every question its deadline. So after a cancelled search, the client checks it in the
+background, and while this gets no answer either, searches fail at once (`IndexSilent`). Cancellation for another
+reason costs only this check.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class IndexClient:
             raise IndexSilent("the index does not answer: searches go on as soon as it does")
         try:
             return await self._run(operation, *args, **named)
-        except asyncio.CancelledError:  # past the deadline, or the caller left: the check finds out
+        except asyncio.CancelledError:  # past its deadline, or its caller left: the check finds out
             self._doubt()
             raise
 
@@ -187,7 +187,7 @@ class _Line(asyncio.Protocol):
             self._transport.write(frame)
 
     async def next(self) -> bytes:
-        """The next message from the other end. Raises OSError once the connection is closed."""
+        """The server's next message. Raises OSError once the connection is closed."""
         while not self._received:
             if not self.open:
                 raise ConnectionResetError("the connection was closed")

@@ -26,7 +26,7 @@ from retrieval.knowledge import Library, Progress, Search, Writing
 PARTS = {"search": Search, "library": Library, "writing": Writing}  # attribute of `Knowledge` -> protocol
 _HEAD_BYTES = 4  # hold the length of a frame's message
 _MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-PING = "ping"  # answered by the index process, not by the index
+PING = "ping"  # answered by the index process, not by its index
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class ProgressReport(msgspec.Struct, tag=True, array_like=True):
 
 
 class Answer(msgspec.Struct, tag=True, array_like=True):
-    """From the server, last: the operation's return value."""
+    """From the server, last: the return value."""
 
     value: msgspec.Raw
 
 
 class Failed(msgspec.Struct, tag=True, array_like=True):
-    """From the server, last: the operation's RetrievalError."""
+    """From the server, last: a RetrievalError."""
 
     kind: str  # class name in `retrieval.errors`
     text: str
@@ -145,7 +145,7 @@ class Frames:
         self._read = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The messages that these bytes complete. Raises OSError for a frame over the limit."""
+        """Messages that these bytes complete. Raises OSError for a frame over the limit."""
         self._read += data
         messages = []
         while len(self._read) >= _HEAD_BYTES:

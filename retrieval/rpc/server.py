@@ -155,7 +155,7 @@ class _Caller(asyncio.Protocol):
     def _ended(self, call: asyncio.Task[None]) -> None:
         self._call = None
         fault = None if call.cancelled() else call.exception()
-        # without an answer the caller would take the index for dead
+        # without an answer its caller would take the index for dead
         if fault is not None and self._transport is not None:
             log.error("the call %r failed", call.get_name(), exc_info=fault)
             said = RetrievalError(f"the index failed ({_named(fault)}): the log of `ragway serve` has more")
@@ -176,7 +176,7 @@ def _failed(error: RetrievalError) -> Failed:
 async def run(plan: Plan, parent: IO[str], holder: str | None = None) -> None:
     """The index process: open, listen, report "ready", and end with its parent. Raises RetrievalError, OSError.
 
-    holder: named to other processes as holder of the data folder (default: this process).
+    holder: named to others as the data folder's holder (default: this process).
     """
     reporting = asyncio.create_task(_report_steps(parent))
     try:
@@ -219,7 +219,7 @@ def main() -> int:
     with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # asyncio watches the rest of it
         plan = msgspec.json.decode(unbuffered.readline(), type=Plan)
     parent = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints goes to the log, so the parent never takes it for a status
+    os.dup2(2, 1)  # what a library prints goes to the log: the parent must not take it for a status
     logs.to_stderr("info", "%(message)s")
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
