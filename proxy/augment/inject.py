@@ -1,8 +1,8 @@
-"""Turns passages into the text that a model reads, the *block*, by a template in a file.
+"""Turns passages into text that a model reads, the *block*, by a template in a file.
 
 `{passages}`, `{collections}` and `{tag}` in the template are replaced as plain text; nothing in a document is ever
 evaluated. Delimiters carry a digest of the passages, and the text between them is quoted (`quoting`): a document can
-neither close nor open a delimiter. The same passages give the same bytes, since providers cache by prefix.
+neither close nor open a delimiter. Equal passages give equal bytes, since providers cache by prefix.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def read_template(file: Path, kind: str, *places: str) -> str:
 
 
 class Template:
-    """The text around passages."""
+    """Text around passages."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -47,7 +47,7 @@ class Template:
         return Template(read_template(file, "template", "{passages}"))
 
     def render(self, passages: Sequence[Passage], collections: Sequence[str]) -> str:
-        """The block: passages in the given order, each labelled with title and source, between delimiters."""
+        """The block: passages in their given order, each labelled with title and source, between delimiters."""
         names = ", ".join(quoted_label(name) for name in collections)
         shown = shown_passages(passages)
         tag = _tag(shown)

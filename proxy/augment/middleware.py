@@ -1,6 +1,6 @@
 """Augments a chat: reads the body, decides, finds passages and injects them. `Metering` calls the model afterwards.
 
-It fails open, and visibly: if retrieval fails, the chat goes on without passages, marked `degraded`, or is refused if
+It fails open, and visibly: if retrieval fails, a chat goes on without passages, marked `degraded`, or is refused if
 context is required. Only the request is ever changed: replies never pass through this module.
 """
 

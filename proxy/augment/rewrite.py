@@ -83,7 +83,7 @@ class Rewriter:
     async def search(
         self, knowledge: Knowledge, asked: PermittedSearch, exchange: Exchange, headers: Headers
     ) -> SearchResult:
-        """Search for the model's form of the question; if it gives none, for the local form.
+        """Search for the model's rewrite, or for the local form if there is none.
 
         exchange: the chat's, which records a step. headers: the client's.
         Raises what a search for the local form raises.
@@ -128,7 +128,7 @@ class Rewriter:
     async def _search_again(
         self, knowledge: Knowledge, asked: PermittedSearch, text: str, until_s: float
     ) -> SearchResult | None:
-        """Search for the rewrite; None if that fails or takes too long, and the local result must do."""
+        """Search for a rewrite; None if that fails or takes too long, so that the local result must do."""
         try:
             async with asyncio.timeout_at(until_s):
                 searched = await permitted.search(knowledge, replace(asked, turns=[Turn("user", text)]))
@@ -138,7 +138,7 @@ class Rewriter:
 
 
 def _outcome(asking: "asyncio.Future[str]", turns: Sequence[Turn]) -> tuple[str | None, str]:
-    """The rewrite, or None and a reason."""
+    """A rewrite, or None and a reason."""
     fault = asking.exception()
     if isinstance(fault, TimeoutError):
         return None, LATE
@@ -205,7 +205,7 @@ def _names(text: str) -> list[str]:
 
 
 def _is_known(word: str, known: set[str]) -> bool:
-    """Whether the conversation has the word: singular, plural or genitive."""
+    """Whether a word occurs in the conversation, as singular, plural or genitive."""
     word = word.casefold()
     return word in known or word.removesuffix("s") in known or f"{word}s" in known
 

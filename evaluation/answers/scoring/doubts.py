@@ -1,7 +1,7 @@
 """Right answers that a reader should doubt: rules find a fact in an answer that does not state it.
 
-An answer that repeats a passage holds its facts, and one that denies a fact names it. Both keep their score: the report
-names these questions.
+An answer that repeats a passage holds its facts, and one that denies a fact names it. Both keep their score, but the
+report names these questions.
 """
 
 import re
