@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from proxy.agent.grounding.known_texts import is_refusal
+from proxy.agent.grounding.arguments import is_refusal
 from proxy.dialects.base import INSTRUCTIONS, ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, items, unescaped, value_at
 from proxy.dialects.replies import called_tool, json_bytes, json_of, tool_name

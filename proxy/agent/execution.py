@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from proxy.agent.action_trace import ActionCall, ActionTrace
-from proxy.agent.grounding.known_texts import without_marks
+from proxy.agent.grounding.arguments import without_marks
 from proxy.agent.text_calls.quotes import stands_in
 from proxy.agent.text_calls.spelled_calls import example
 from proxy.agent.toolbox import (
@@ -29,7 +29,7 @@ from proxy.agent.toolbox import (
     ToolResult,
 )
 from proxy.apis.call import Api, CallLimits, CallResult, call
-from proxy.apis.masking import masked_ends
+from proxy.apis.credentials import masked_ends
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.schema_check import turned
 from proxy.dialects.replies import ToolCall, json_of

@@ -6,10 +6,10 @@ Before the client has a reply's end, the hidden messages are kept for its next r
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from proxy.agent.ask.request_forms import as_plain_text, request_parts
+from proxy.agent.ask.tool_protocols import as_plain_text, request_parts
 from proxy.agent.ask.turn import ModelTurn
 from proxy.agent.conversation import Conversation, HiddenMessages, HiddenRounds, WaitingCall, resumed
-from proxy.agent.grounding.known_texts import without_marks
+from proxy.agent.grounding.arguments import without_marks
 from proxy.agent.toolbox import Toolbox
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit

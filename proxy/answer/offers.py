@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Actions, unsuited
-from proxy.agent.ask.request_forms import suits
+from proxy.agent.ask.tool_protocols import suits
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.tools.document_search import SearchDocuments
 from proxy.answer.bridged import ClientChat, app_of, client_chat

@@ -9,7 +9,7 @@ search_text   the texts by which an operation is found      html_text  HTML to t
 schema_check  a value by a JSON Schema
 request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
-credentials   what an API asks for          addresses  connections to checked addresses only
-masking       secrets that an API sends back
-response_body  a response's bytes, within a limit     results  a response as a text for a model
+credentials   what an API asks for, and masked in what it sends back
+addresses     connections to checked addresses only, and bodies within a limit
+results       a response as a text for a model
 """

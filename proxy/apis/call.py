@@ -25,14 +25,21 @@ from proxy.apis.addresses import (
     ForbiddenAddress,
     IPNetwork,
     origin_of,
+    read_within,
     redirect_target,
     why_failed,
 )
-from proxy.apis.credentials import ApiKey, ClientCredentials, NoToken, sent_credentials, sent_once
-from proxy.apis.masking import longest_form_bytes, masked
+from proxy.apis.credentials import (
+    ApiKey,
+    ClientCredentials,
+    NoToken,
+    longest_form_bytes,
+    masked,
+    sent_credentials,
+    sent_once,
+)
 from proxy.apis.openapi.operation import Operation, Parameter, name_parts, names_method, query_names
 from proxy.apis.request import ApiRequest, BadArgument, build_request
-from proxy.apis.response_body import read_within
 from proxy.apis.results import normalised, result_text
 from proxy.dialects.json_body import by_size
 from runtime.fair_slots import FairSlots

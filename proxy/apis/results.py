@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from proxy.apis.credentials import plain_html, plain_json
 from proxy.apis.html_text import html_text
-from proxy.apis.masking import plain_html, plain_json
 from proxy.apis.openapi.operation import bare_type, is_json
 
 # (elements of a list, characters of a text), from generous to narrow; the first that fits is used.

@@ -12,11 +12,11 @@ from proxy.apis.addresses import (
     ForbiddenAddress,
     IPNetwork,
     origin_of,
+    read_within,
     redirect_target,
     why_failed,
 )
 from proxy.apis.openapi.read import MAX_BYTES, UnreadableSpec
-from proxy.apis.response_body import read_within
 from runtime.http_client import UpstreamError
 
 _FETCH_S = 60.0

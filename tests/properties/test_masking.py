@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.apis.masking import masked
+from proxy.apis.credentials import masked
 from proxy.apis.results import normalised, result_text
 
 # The secrets and the texts around have no letter in common.

@@ -2,7 +2,6 @@
 
 model             asks, asks again in another form, counts, and passes the reply on
 turn              the reply of one round
-tool_protocols    how each model is asked for calls: by tools, a JSON schema or text; learned
-request_forms     requests for models that are not asked by tools
+tool_protocols    how each model is asked for calls, by tools or text: learned, and its requests
 protocol_replies  replies of these models
 """

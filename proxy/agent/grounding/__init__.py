@@ -4,5 +4,4 @@ arguments    whether the arguments of a call can be sent
 said         what a person has said
 chosen_rows  whether a person named the row of a list
 asking       the gateway's questions to a person
-known_texts  the texts in which a value may stand, without the gateway's words
 """

@@ -11,10 +11,9 @@ from typing import Any
 
 from proxy.agent.action_trace import CallOutcome
 from proxy.agent.execution import traced_call
-from proxy.agent.grounding.arguments import TooManyValues, identifiers, is_blank, ungrounded
+from proxy.agent.grounding.arguments import TooManyValues, identifiers, is_blank, ungrounded, without_marks
 from proxy.agent.grounding.asking import WHICH, allowed, asked, needs_of, question, row_for, row_for_choice
 from proxy.agent.grounding.chosen_rows import ListedRows, OpenChoice, json_in, open_choice
-from proxy.agent.grounding.known_texts import without_marks
 from proxy.agent.grounding.said import name_in, says
 from proxy.agent.text_calls.spelled_calls import example
 from proxy.agent.toolbox import (

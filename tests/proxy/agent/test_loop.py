@@ -12,7 +12,7 @@ from proxy.access.metering import RequestMeter
 from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Actions
 from proxy.agent.ask.model import ModelApi
-from proxy.agent.ask.request_forms import as_plain_text
+from proxy.agent.ask.tool_protocols import as_plain_text
 from proxy.agent.conversation import NEW, Conversation, HiddenMessages
 from proxy.agent.loop import ActionLoop
 from proxy.agent.toolbox import ActionLimits, Calling, Done, Tool, ToolResult, arguments_schema

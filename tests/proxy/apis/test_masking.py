@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.apis.masking import masked, masked_ends
+from proxy.apis.credentials import masked, masked_ends
 
 SECRET = "S3cr3t-of/the+API==with=signs"
 QUOTED = 'a"b\\c"d' + SECRET

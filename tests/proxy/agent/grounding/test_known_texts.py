@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.agent.grounding.known_texts import without_marks
+from proxy.agent.grounding.arguments import without_marks
 from proxy.agent.tools.result_reading import read_on
 from proxy.apis.results import cut_middle, json_text
 from proxy.augment.inject import Template
