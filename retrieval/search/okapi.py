@@ -59,7 +59,7 @@ class OkapiIndex:
     def search(self, query: Sequence[tuple[str, float]], k: int, view: View = ALL) -> list[ScoredId]:
         """Return at least the k best documents that hold a query word, and all ties with the last, unordered.
 
-        A document's score sums weight times rank-bm25's score of the word over all (word, weight).
+        A document's score is the sum, over (word, weight), of weight times rank-bm25's score of that word.
         """
         known = [(word, weight) for word, weight in query if word in self._postings]
         if not known:

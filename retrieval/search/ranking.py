@@ -15,14 +15,14 @@ expected_max_noise  the largest of n standard normal numbers, about sqrt(2 ln n)
 
 A logistic curve turns the best passage's evidence into the probability that the collection answers the question,
 assuming that half of all questions have no answer there. docs/why/ranking.md has measurements on judged sets;
-benchmarks/retrieval/relevance.py made them and also fits the constants below. Without effect: the gap between first and
-following candidates, the number of words, how many of their first ten candidates both arms share. An unmeasured
-embedder gets the same constants: they see no cosine, only its distance from cosines of unrelated texts.
+benchmarks/retrieval/relevance.py made them and also fits the constants below. What has no effect: the gap between
+first and following candidates, the number of words, and how many of their first ten candidates both arms share. An
+unmeasured embedder gets the same constants: they see no cosine, only its distance from cosines of unrelated texts.
 
-Reciprocal rank fusion treats a clear winner like a lucky one, and a weak arm like a strong one: when BM25 finds little,
-plain RRF falls below vectors alone. So `fuse` adds two amounts to a candidate's rank score, which mean the same for any
-question, collection and embedder (`Scale`): its similarity above the last candidate's, and its matches of rare words.
-The arms' results set their weights; no labels are needed.
+Reciprocal rank fusion treats a clear winner like a lucky one, and a weak arm like a strong one: when BM25 finds
+little, plain RRF falls below vectors alone. So `fuse` adds to a candidate's rank score two amounts that mean the same
+for any question, collection and embedder (`Scale`): its similarity above the last candidate's, and its matches of rare
+words. The arms' results set their weights; no labels are needed.
 
 Both arms may take `foo.bar()` for `bar.foo()` or "hot dog" for a dog on a hot day: vectors because the meaning is
 nearly the same, BM25 because the words are. Only reading a passage shows whether it contains the exact letters.
@@ -254,7 +254,7 @@ def _lexical_weight(arms: Mapping[str, Sequence[ScoredId]], scale: Scale) -> flo
 def guarantee_arms(fused: Sequence[Candidate], *, k: int) -> list[Candidate]:
     """Candidates with the context's `k` in front; each arm's first ranks are guaranteed a place among them.
 
-    Only vectors find a passage in other words, only BM25 finds an error code: fusing distant ranks puts it after
+    Only vectors find a passage in other words, only BM25 finds an error code: fusing distant ranks puts either after
     passages that are middling in both arms. Both parts keep their fused order, and no candidate is dropped.
     """
     guaranteed = [point for point in fused if min(point.ranks.values()) <= _GUARANTEED_RANK][:k]

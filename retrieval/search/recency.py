@@ -1,9 +1,9 @@
 """Newer documents before older ones of equal fit: scores decay by half-life, within a bound.
 
-A score is multiplied by 1 - SHARE * (1 - 0.5 ** (age / half_life)): a new document keeps its whole score, one of one
-half-life loses half of SHARE, an old one at most SHARE. Under reciprocal rank fusion a quarter is the distance from
-first to about twentieth rank, so a new document never overtakes a much better fit. Only relevant candidates decay, so
-recency lifts no irrelevant one above a threshold.
+A score is multiplied by 1 - SHARE * (1 - 0.5 ** (age / half_life)): a new document keeps its whole score; after one
+half-life it has lost half of SHARE, and it never loses more than SHARE. Under reciprocal rank fusion a quarter is the
+distance from first to about twentieth rank, so a new document never overtakes a much better fit. Only relevant
+candidates decay, so recency lifts no irrelevant one above a threshold.
 """
 
 from collections.abc import Mapping, Sequence

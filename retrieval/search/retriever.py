@@ -188,7 +188,7 @@ class Retriever:
         )
 
     async def _searchable(self, collections: Sequence[str], groups: Groups) -> dict[str, int]:
-        """Each collection's tenant -> number of readable chunks. Raises if one cannot be searched."""
+        """Tenant -> number of readable chunks, for each collection. Raises if one cannot be searched."""
         sizes = {}
         for name in dict.fromkeys(collections):
             row = self._catalog.collection(name)

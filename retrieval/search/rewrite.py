@@ -170,8 +170,8 @@ _WIDE_LETTERS = 2.5  # letters that mean as much as one Chinese, Japanese or Kor
 def split_questions(question: str) -> tuple[str, ...]:
     """A message's questions if it has two or three meaningful ones; else ().
 
-    Text before a question belongs to the question ("What? No. Will it harm my cat?" is one question); text after the
-    last question belongs to that one.
+    Text before a question belongs to it ("What? No. Will it harm my cat?" is one question); text after the last one
+    belongs to that.
     """
     if len(question) > _MOST_SPLIT_CHARS:
         return ()
