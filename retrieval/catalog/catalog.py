@@ -161,7 +161,7 @@ class Catalog:
         return self.collection(name)
 
     def language(self, collection: str, generation: int) -> str:
-        """Return a generation's language: the latest set for it or an earlier one."""
+        """Return a generation's language: the latest one set for it or for an earlier one."""
         if self._languages is None:
             self._languages = {(row[0], row[1]): row[2] for row in self.rows(select(languages))}
         generations = [of for name, of in self._languages if name == collection and of <= generation]

@@ -1,9 +1,9 @@
 """Locks on collections, for all processes that share a catalog: three kinds, taken in this order.
 
 `turn`: one ingest, and one job, per collection at a time; held while documents are read, perhaps for hours.
-`documents`: puts of one document follow each other in order of arrival (in one process). `exclusive`: one writer per
-collection at a time; held only while finished points are written, so that a put never waits while another document is
-read.
+`documents`: puts of one document follow each other in order of arrival (in one process).
+`exclusive`: one writer per collection at a time; held only while finished points are written, so that a put never
+waits while another document is read.
 
 Waiting callers get a lock in order of arrival. They wait for another process only a limited time.
 """

@@ -225,7 +225,7 @@ _ENCODE: dict[str, Any] = {"normalize_embeddings": True, "show_progress_bar": Fa
 
 
 def known_words_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
-    """Vectors of questions without words that the embedder does not know; zeros if no word is left.
+    """Question vectors that leave out words the embedder does not know; zeros if no word is left.
 
     A model gives all unknown words (emoji, scripts that its vocabulary lacks) one vector, so a thumbs-up would equal
     any Thai page. Unknown words in a page do no harm to a question of known words.

@@ -7,9 +7,9 @@ the model's own vectors on the probes. If onnxruntime knows the architecture (BE
 for a layer's attention, one for each of its other steps. Otherwise it stays as torch writes it.
 
 8-bit weights do not come close enough to the model to be a default. Measured by cosine to its own vectors: blocks of
-32 with full activations .9997, but three to four times slower on AVX2; 8-bit activations as well .9990 to .9994, and
-no faster than fp32; dynamic quantisation per channel .993, and two to three times as fast. `embedder.precision: int8`
-selects dynamic quantisation.
+32 with full activations .9997, but three to four times slower on AVX2; with 8-bit activations, too, .9990 to .9994,
+and no faster than fp32; dynamic quantisation per channel .993, and two to three times as fast. `embedder.precision:
+int8` selects dynamic quantisation.
 """
 
 import hashlib
