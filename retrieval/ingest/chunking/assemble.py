@@ -17,7 +17,7 @@ from retrieval.ingest.chunking.boundaries import TokenIndex, finer_blocks, overl
 from retrieval.ingest.chunking.sections import Section
 
 TINY = 8  # 1/8 of the budget: a smaller piece says too little to be found by itself
-_SMALL_TAIL = 4  # 1/4 of the budget: a section's smaller end takes blocks from the previous chunk
+_SMALL_TAIL = 4  # 1/4 of the budget: a section's end, if smaller, takes blocks from the previous chunk
 
 Headings = tuple[str, ...]
 
