@@ -1,7 +1,7 @@
 """Vector spaces: each embedder in use with a store, an ingester and a retriever; and `Search` over all of them.
 
-The configured embedder has one. `reindex` may move a collection to another embedder's vector space, until a `reindex`
-with the configured one moves it back. So searches work throughout a change of embedder.
+The configured embedder has one vector space. `reindex` may move a collection to another embedder's vector space, until
+a `reindex` with the configured one moves it back. So searches work throughout a change of embedder.
 """
 
 import asyncio

@@ -120,8 +120,8 @@ def indexed_text(title: str, headings: Sequence[str], text: str, context: str = 
 def lexical_text(title: str, headings: Sequence[str], text: str, context: str = "") -> str:
     """The text whose words are indexed for a chunk: `indexed_text` with its path repeated.
 
-    A title summarises the whole text in few words. Counting these twice instead of once changes the BM25 arm's nDCG@10
-    by +.004 to +.019 on six sets of seven, -.001 on the other; see docs/use/chunking.md.
+    A title summarises the whole text in few words. Counting its words twice instead of once changes the BM25 arm's
+    nDCG@10 by +.004 to +.019 on six sets of seven, -.001 on the other; see docs/use/chunking.md.
     """
     path, indexed = _path(title, headings), indexed_text(title, headings, text, context)
     return f"{path}\n{indexed}" if path else indexed
