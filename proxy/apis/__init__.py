@@ -11,5 +11,6 @@ request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
 credentials   what an API asks for, and masked in what it sends back
 addresses     connections to checked addresses only, and bodies within a limit
+changes       what a write changed, from two responses
 results       a response as a text for a model
 """

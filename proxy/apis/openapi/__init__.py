@@ -10,5 +10,6 @@ keywords.py     keywords of a schema, with values that providers accept
 security.py     the credentials that a document asks for
 operation.py    the records
 producers.py    which operation gives the identifiers that another needs
+effects.py      which read shows what an operation changed, and which operation undoes it
 operations.py   a document to operations, and to reasons for the operations that cannot be called
 """

@@ -86,6 +86,29 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     binary: tuple[str, ...] = ()  # the files among the properties of a multipart form
 
 
+class ValueSource(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a value for another call comes from."""
+
+    origin: Literal["arguments", "result", "before"]  # of the write, its result, or the state read before the write
+    path: tuple[str, ...] = ()  # members, from outside to inside; of a result, names of which one has the identifier
+
+
+class LinkedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Another operation of the document, and the sources of its arguments."""
+
+    operation: str
+    how: Literal["same", "list", "parent", "created", "name", "delete", "restore", "recreate", "opposite"]
+    arguments: dict[str, ValueSource] = {}
+
+
+class Effects(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What shows the effect of a write, and what takes it back."""
+
+    read: LinkedCall | None = None  # before and after the write
+    created: LinkedCall | None = None  # the item that a write made: after the write only
+    undo: LinkedCall | None = None
+
+
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str  # unique within the API; letters, digits, _ and -, at most 64 characters
     method: str  # in capital letters
@@ -100,6 +123,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     server: str = ""  # of the operation only; "" = the server of the API
     producers: tuple[str, ...] = ()  # names of operations whose results have the identifiers of the path
     confirm: bool = False  # the document asks for a confirmation (x-ragway-confirm)
+    effects: Effects | None = None  # of an operation that changes something; None: nothing is known
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from proxy.apis.openapi.effects import with_effects
 from proxy.apis.openapi.keywords import names_in, without_circles
 from proxy.apis.openapi.names import FreeNames, in_latin
 from proxy.apis.openapi.operation import (
@@ -92,7 +93,7 @@ def operations_of(document: Mapping[str, Any], *, most: int = sys.maxsize) -> tu
             uncallable.append(Uncallable(method.upper(), path, f"the operation is not written as OpenAPI ({error})"))
         else:
             callable_.append(made)
-    return with_producers(callable_), uncallable
+    return with_effects(with_producers(callable_)), uncallable
 
 
 class BadServer(ValueError):

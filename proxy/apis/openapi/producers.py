@@ -29,7 +29,7 @@ def with_producers(operations: Sequence[Operation]) -> list[Operation]:
     by_word: dict[str, list[tuple[Operation, Words]]] = defaultdict(list)
     for one in operations:
         if one.method == "GET" and not any(parameter.place == "path" for parameter in one.parameters):
-            words = _singular(words_of(_TEMPLATE.sub("", one.path)))
+            words = singular(words_of(_TEMPLATE.sub("", one.path)))
             for word in {*words, *(some[-1] for some in _searched(one, words))}:
                 by_word[word].append((one, words))
     known: dict[Words, str] = {}
@@ -56,10 +56,10 @@ def _needed(operation: Operation) -> Iterator[Words]:
         if parameter.place != "path":
             continue
         found = _IDENTIFIER.fullmatch(parameter.name)
-        words = _singular(words_of(found[1])) if found is not None else ()
+        words = singular(words_of(found[1])) if found is not None else ()
         if not words:
             before = operation.path.partition(f"{{{parameter.name}}}")[0].rstrip("/").rpartition("/")[2]
-            words = _singular(words_of(before)) if "{" not in before else ()
+            words = singular(words_of(before)) if "{" not in before else ()
         if words:
             yield words
 
@@ -89,10 +89,10 @@ def _searched(operation: Operation, words: Words) -> set[Words]:
         return set()
     defs = operation.schema.get("$defs", {})
     values = [one for schema in operation.schema["properties"].values() for one in values_of(schema, defs)]
-    return {_singular(name) for one in values if isinstance(one, str) and (name := words_of(one))}
+    return {singular(name) for one in values if isinstance(one, str) and (name := words_of(one))}
 
 
-def _singular(words: str) -> Words:
+def singular(words: str) -> Words:
     return tuple(_IRREGULAR.get(word) or _without_s(word) for word in words.split())
 
 
