@@ -1,7 +1,7 @@
 """ragway keys: who may use the gateway, and for what. Running gateways apply changes within seconds."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -10,7 +10,7 @@ from cli import key_credentials
 from cli.common import echo, echo_json, errors_as, minute_text, opened_accounts, with_settings
 from cli.options import Commands
 from config.sections import Settings
-from proxy.access.grants import BadGrant, duration_s, grant_of, key_json
+from proxy.access.grants import BadGrant, acts_of, duration_s, grant_of, key_json
 from proxy.access.keys import Key
 from proxy.access.limits import WORDS, limits_of
 from proxy.caller import MEASURES
@@ -64,6 +64,13 @@ command.add_command(key_credentials.command)
     help="Group whose documents the key may read, in addition to documents for all (* = all groups).",
 )
 @click.option("--model", "models", multiple=True, help="Model that the key may call; may be repeated.")
+@click.option(
+    "--act",
+    multiple=True,
+    metavar="GRANT",
+    help="Calls of an API that the key may make, as atlas:read or tickets:createTicket=auto; with ! in front, that the "
+    "key may not make; may be repeated.",
+)
 @click.option("--admin", is_flag=True, help="Allow calls for the whole gateway: metrics, keys, usage of all keys.")
 @click.option("--metrics", is_flag=True, help="Allow to read /metrics and all of /readyz, e.g. for Prometheus.")
 @click.option("--expires", help="Lifetime of the key, e.g. 90d (default: no end).")
@@ -74,6 +81,7 @@ def create(settings: Settings, **fields: Any) -> None:
 
     \b
     ragway keys create search-app --read docs --model 'gpt-4o*'
+    ragway keys create desk --model 'gpt-4o*' --act 'tickets:*' --act '!tickets:delete*'
     ragway keys create everything --read '*' --write '*' --model '*' --admin
 
     A * at the end of a name stands for all names with that beginning.
@@ -126,8 +134,25 @@ def limiting(key_id: str, settings: Settings, **given: Any) -> None:
     if not changed:
         raise click.UsageError("say which limit, e.g. --rpm 60, or --rpm none")
     with opened_accounts(settings) as accounts:
-        key = accounts.limit(key_id, changed)
+        key = accounts.change(key_id, changed)
     echo(f"{key.id} {key.name} has {_limited(key) or 'no limits'}", err=True)
+
+
+@command.command()
+@click.argument("key_id", metavar="ID")
+@click.argument("grants", metavar="GRANT...", nargs=-1, required=True)
+@with_settings
+def act(key_id: str, grants: Sequence[str], settings: Settings) -> None:
+    """Replace the grants of calls of a key; `none` removes them all. Running gateways apply them within seconds.
+
+    \b
+    ragway keys act key-561ee2ea9f3f atlas:read tickets:write '!tickets:delete*'
+    """
+    with errors_as(click.UsageError, BadGrant):
+        acts = acts_of(() if tuple(grants) == (_NONE,) else grants)
+    with opened_accounts(settings) as accounts:
+        key = accounts.change(key_id, act=acts)
+    echo(f"{key.id} {key.name} {_acts_text(key) or 'has no grant of calls'}", err=True)
 
 
 @command.command()
@@ -150,6 +175,7 @@ def _rights_text(key: Key) -> str:
     parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]
     groups = key_json(key)["groups"]
     parts += [f"in {','.join(groups)}"] if groups else []
+    parts += [_acts_text(key)] if key.rights.act.granted else []
     parts += ["admin"] if key.rights.admin else []
     parts += ["metrics"] if key.rights.metrics else []
     parts += [_limited(key)] if key.limits.given() else []
@@ -158,6 +184,10 @@ def _rights_text(key: Key) -> str:
     elif key.expires_s is not None:
         parts.append(f"{'expired' if key.expires_s <= time.time() else 'expires'} {minute_text(key.expires_s)}")
     return "  ".join(parts)
+
+
+def _acts_text(key: Key) -> str:
+    return f"acts {','.join(granted)}" if (granted := key.rights.act.granted) else ""
 
 
 def _limited(key: Key) -> str:

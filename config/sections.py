@@ -104,6 +104,9 @@ class ActionsApi:
     never: tuple[str, ...] | None = None
     ask: tuple[str, ...] | None = None
     secret_per_key: bool = False
+    writes: Literal["refuse", "confirm", "auto"] = "refuse"
+    confirm: tuple[str, ...] | None = None
+    auto: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ class ActionCallsSettings:
     total_max_mb: Count
     spec_hosts: tuple[str, ...]
     search_documents: bool
+    confirm_s: Seconds
+    again_s: Seconds
 
 
 @dataclass(frozen=True, slots=True)

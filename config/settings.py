@@ -219,6 +219,14 @@ def _check_offer(name: str, row: ActionsApi) -> None:
         raise SettingsError(f"actions.{name} is private and public: leave one of the two out")
 
 
+def _check_writes(name: str, row: ActionsApi) -> None:
+    for key in ("confirm", "auto"):
+        if row.writes == "refuse" and getattr(row, key):
+            raise SettingsError(f"actions.{name}.{key} is set: set actions.{name}.writes to confirm or auto, too")
+    if both := set(row.confirm or ()) & set(row.auto or ()):
+        raise SettingsError(f"actions.{name}: {min(both)} is in confirm and in auto: leave one of the two out")
+
+
 def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
     rows = {}
     for name, row in _rows(value, where, ActionsApi):
@@ -235,6 +243,7 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
             except ValueError as error:
                 raise SettingsError(f"actions.{name}.networks: {error}; write 10.0.0.0/8, or so") from error
         _check_offer(name, row)
+        _check_writes(name, row)
         if row.auth == "api_key" and row.key_in == "header" and not _HEADER_NAME.fullmatch(row.key_name):
             raise SettingsError(f"actions.{name}.key_name must be a header name, got {row.key_name!r}")
         needed = {"basic": ("user_env", "secret_env"), "digest": ("user_env", "secret_env"), "none": ()}

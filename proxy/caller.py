@@ -1,7 +1,6 @@
-"""A caller as values: the rights, the limits, and how a header carries a key. Rights not granted are denied, but all
-operations are granted at present: no key can name operations yet.
+"""A caller as values: the rights, the limits, and how a header carries a key. Rights not granted are denied.
 
-The rights name collections to read and to write, groups, models and operations to call.
+The rights name collections to read and to write, groups, models, and operations of APIs to call.
 """
 
 import re
@@ -10,6 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from proxy.acts import Acts, collection_of
+from proxy.apis.openapi.operation import Effect
+from proxy.apis.policy import Mode
 from proxy.dialects.base import X_API_KEY
 from proxy.dialects.errors import forbidden
 from retrieval.records.documents import RESERVED, is_reserved
@@ -60,7 +62,15 @@ class Rights:
     groups: tuple[str, ...] | None = ()  # groups whose documents may be read; None: all documents
     admin: bool = False  # the metrics, keys and usage of the whole gateway
     metrics: bool = False  # the metrics alone
-    operations: Names = ALL  # SET/OPERATION, of the sets that may be read
+    act: Acts = field(default_factory=Acts)  # operations of APIs
+
+    def may_use(self, set_name: str) -> bool:
+        """Whether the caller may call something of an action set."""
+        return self.act.allows_set(set_name, reads=collection_of(set_name) in self.read)
+
+    def mode_of(self, set_name: str, names: Collection[str], effect: Effect) -> Mode:
+        """How the caller may call an operation with these names. The right to read a set is a right to what reads."""
+        return self.act.mode_of(set_name, names, effect, reads=collection_of(set_name) in self.read)
 
     def check_members(self, fields: Mapping[str, Any]) -> None:
         """Refuse a body that names models beside `model` where the key may not call every model. Raises ApiError 403.
@@ -84,6 +94,7 @@ class Rights:
             "models": self.models.granted,
             "admin": self.admin,
             "metrics": self.metrics,
+            "act": self.act.granted,
         }
 
 
@@ -97,7 +108,7 @@ def groups_of(names: Sequence[str]) -> tuple[str, ...] | None:
 
 
 NOTHING = Rights()
-EVERYTHING = Rights(ALL, ALL, ALL, groups=None, admin=True)
+EVERYTHING = Rights(ALL, ALL, ALL, groups=None, admin=True, act=Acts(["*:*=auto"]))
 
 Period = Literal["minute", "day", "month", "at once"]
 Unit = Literal["requests", "tokens", "dollars"]

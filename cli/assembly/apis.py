@@ -24,6 +24,7 @@ from proxy.apis.call import Api, CallLimits, arguments_named
 from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
+from proxy.apis.policy import CallPolicy
 from proxy.apis.specs import SpecReader
 from proxy.apis.store import ActionSet, ActionStore
 from proxy.dialects.unsupported_features import UnsupportedFeatures
@@ -144,6 +145,7 @@ def why_not_called(settings: Settings, action_set: ActionSet, operation: Operati
     """Why no chat is offered an operation; "": chats are."""
     words = {
         "": "",
+        "not_granted": "",
         "could_change": "could change something",
         "not_allowed": f"by actions.{action_set.name}.only or .never",
         "other_server": f"{operation.server.partition('?')[0]} is not in actions.{action_set.name}.servers",
@@ -163,6 +165,7 @@ def _api_without_secrets(settings: Settings, action_set: ActionSet) -> Api:
         only=row.only,
         never=row.never or (),
         ask=row.ask or (),
+        policy=CallPolicy(row.writes, row.confirm or (), row.auto or ()),
     )
 
 

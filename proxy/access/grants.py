@@ -7,10 +7,12 @@ from typing import Any
 
 from proxy.access.keys import Key
 from proxy.access.limits import limits_of
+from proxy.acts import Acts, BadAct
 from proxy.caller import Names, Rights
 from retrieval.records.attributes import checked_groups
 
 _MOST_NAME_CHARS = 200
+_MOST_ACTS = 200  # each call of an operation reads all
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _DURATION = re.compile(r"(\d{1,6})([smhdw])")
 _COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|[A-Za-z0-9._-]{0,63}\*")
@@ -25,19 +27,20 @@ class BadGrant(ValueError):
 
 
 def grant_of(fields: Mapping[str, object]) -> dict[str, Any]:
-    """The arguments of `SqlAccounts.create` from foreign JSON: name, and some of team, read, write, groups, models,
-    admin, metrics, limits, and expires (90d).
+    """The arguments of `SqlAccounts.create` from foreign JSON: name, and some of team, read, write, act, groups,
+    models, admin, metrics, limits, and expires (90d).
 
     Raises BadGrant.
     """
     read, write, models = (_names(fields.get(of), of) for of in ("read", "write", "models"))
     admin, metrics = (_yes(fields.get(of), of) for of in ("admin", "metrics"))
     lasts_s = duration_s(fields.get("expires"), "expires")
-    if not (read or write or models or admin or metrics):
-        raise BadGrant("such a key could do nothing: give it read, write, models, metrics or admin", "read")
+    act = acts_of(fields.get("act"))
+    if not (read or write or models or admin or metrics or act.granted):
+        raise BadGrant("such a key could do nothing: give it read, write, models, act, metrics or admin", "read")
     name, team = _text(fields.get("name"), "name", least=1), _text(fields.get("team", ""), "team")
     groups = _groups(fields.get("groups"))
-    rights = Rights(Names(read), Names(write), Names(models), groups, admin=admin, metrics=metrics)
+    rights = Rights(Names(read), Names(write), Names(models), groups, admin=admin, metrics=metrics, act=act)
     return {
         "name": name,
         "team": team,
@@ -55,6 +58,18 @@ def duration_s(value: object, param: str) -> float | None:
     if match is None:
         raise BadGrant(f"{param} {value!r}: write a number with s, m, h, d or w behind it, e.g. 90d", param)
     return float(int(match[1]) * _UNITS_S[match[2]])
+
+
+def acts_of(value: object) -> Acts:
+    """The grants of calls. Raises BadGrant."""
+    if not isinstance(value, list | tuple | None) or not all(isinstance(text, str) for text in value or ()):
+        raise BadGrant("act must be a list of grants, as atlas:read", "act")
+    if len(value or ()) > _MOST_ACTS:
+        raise BadGrant(f"act must have at most {_MOST_ACTS} grants", "act")
+    try:
+        return Acts(tuple(value or ()))
+    except BadAct as error:
+        raise BadGrant(f"act {error}", "act") from error
 
 
 def changed_limits(value: object) -> Mapping[str, object]:

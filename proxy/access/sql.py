@@ -22,6 +22,7 @@ import orjson
 
 from proxy.access.keys import Key, KeyHash, hash_of, new_secret
 from proxy.access.limits import limits_of
+from proxy.acts import Acts
 from proxy.caller import UNLIMITED, Limits, Names, Rights, groups_of
 from retrieval.errors import RetrievalError
 from runtime.lazy_database import Database
@@ -140,12 +141,17 @@ class SqlAccounts(Database):
 
         return self._change(id, changed), secret
 
-    def limit(self, id: str, limits: Mapping[str, object]) -> Key:
-        """Change some limits of a key; None removes a limit. Raises UnknownKey, ValueError."""
+    def change(self, id: str, limits: Mapping[str, object] | None = None, act: Acts | None = None) -> Key:
+        """Change some limits of a key (None removes a limit), and all its grants of calls.
+
+        Raises UnknownKey, ValueError.
+        """
 
         def changed(row: "Row[Any]") -> dict[str, object]:
             key = _key(row)
-            return {"rights": _granted(replace(key, limits=limits_of({**key.limits.given(), **limits})))}
+            rights = key.rights if act is None else replace(key.rights, act=act)
+            changed_limits = limits_of({**key.limits.given(), **(limits or {})})
+            return {"rights": _granted(replace(key, rights=rights, limits=changed_limits))}
 
         return self._change(id, changed)
 
@@ -215,6 +221,7 @@ def _key(row: "Row[Any]") -> Key:
         groups_of(granted.get("groups", ())),
         admin=granted.get("admin") is True,
         metrics=granted.get("metrics") is True,
+        act=Acts(granted.get("act", ())),
     )
     limits = limits_of(granted.get("limits", {}))
     return Key(row.id, row.name, row.team, rights, row.created_s, row.expires_s, row.revoked_s, limits)

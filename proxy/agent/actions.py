@@ -24,7 +24,7 @@ from proxy.agent.tools.result_store import ResultStore, StoredResults
 from proxy.apis.call import Api
 from proxy.apis.library import ActionLibrary, BakedInFault, FoundAction, baked_in, whole_groups
 from proxy.apis.openapi.operation import Operation
-from proxy.apis.store import ActionSet, collection_of
+from proxy.apis.store import ActionSet
 from proxy.caller import Rights
 from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
@@ -115,7 +115,7 @@ class Actions:
 
         Raises ApiError 404, the same error for an unknown set and for a set that the caller may not read.
         """
-        readable = [name for name in self.configured if collection_of(name) in rights.read]
+        readable = [name for name in self.configured if rights.may_use(name)]
         if named is None:
             return [name for name in readable if self.configured[name].offer]
         for name in named:
@@ -214,7 +214,7 @@ class Actions:
             for name, operations in self._baked_in.items()
             if name in apis
             for one in operations
-            if not apis[name].why_not_called(one, rights.operations)
+            if not apis[name].why_not_called(one, rights)
         ]
 
     async def _found(
@@ -248,7 +248,7 @@ class Actions:
             one = known.get((in_set, operation))
             if not in_set and operation in own:
                 toolbox.tools[name] = own[operation]
-            elif one is not None and not apis[in_set].why_not_called(one, rights.operations):
+            elif one is not None and not apis[in_set].why_not_called(one, rights):
                 for again in toolbox.taking([OperationTool(one, apis[in_set])]):
                     toolbox.tools[name] = again
 
@@ -261,18 +261,23 @@ class Actions:
         """
         k = self.limits.settings.k
         found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
-        why = {one.label: apis[one.set].why_not_called(one.operation, rights.operations) for one in found.actions}
-        usable = _with_producers([one for one in found.actions if not why[one.label]], k)
+        why = {
+            one.label: reason
+            for one in found.actions
+            if (reason := apis[one.set].why_not_called(one.operation, rights)) != "not_granted"
+        }
+        actions = [one for one in found.actions if one.label in why]
+        usable = _with_producers([one for one in actions if not why[one.label]], k)
         if (texts := found.texts) is not None:
             likely = (texts.relevance or 0.0) >= least
             left_out: FoundOutcome = "surplus" if likely else "irrelevant"
             usable = usable if likely else []
             rows = [
-                _found_operation(one, why[one.label] or ("offered" if one in usable else left_out))
-                for one in found.actions
+                _found_operation(one, why[one.label] or ("offered" if one in usable else left_out)) for one in actions
             ]
-            first = found.actions[0].operation if likely and found.actions else None
-            changing = (first.summary or first.name) if first is not None and first.why_not_called else ""
+            first = actions[0] if likely and actions else None
+            refused = first is not None and why[first.label] == "could_change"
+            changing = (first.operation.summary or first.operation.name) if first is not None and refused else ""
             trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows, quoted_label(changing)))
         return [OperationTool(one.operation, apis[one.set]) for one in usable]
 

@@ -198,7 +198,7 @@ async def traced_call(
 ) -> CallResult:
     """`call`, noted in the exchange and in the trace. Only cancellation raises: a fault is in the log."""
     began, label = time.perf_counter(), f"{api.name}/{operation.name}"
-    if label not in exchange.rights.operations:
+    if api.why_not_called(operation, exchange.rights) == "not_granted":
         traced.outcome = "no_credentials"
         return CallResult(f"Nothing was sent: this key may not call {label}.", word="no_credentials")
     traced.sent = True  # a call that is ended may be sent

@@ -20,7 +20,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.routing import Route
 
 from proxy.access.auth import must_be_json
-from proxy.access.grants import BadGrant, changed_limits, duration_s, grant_of, key_json
+from proxy.access.grants import BadGrant, acts_of, changed_limits, duration_s, grant_of, key_json
 from proxy.access.key_credentials import FIXED, BadCredential, KeyCredentials
 from proxy.access.keys import Key as StoredKey
 from proxy.access.keys import Keyring
@@ -49,6 +49,10 @@ Credential = Annotated[str, Meta(min_length=1, max_length=10000)] | None
 Granted = Annotated[
     list[Annotated[str, Meta(min_length=1)]] | None, named("Granted", "Names, or prefixes that end with *")
 ]
+Grants = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=300)]] | None,
+    named("CallGrants", "Calls of APIs, as atlas:read, tickets:createTicket=auto or !tickets:delete*"),
+]
 Duration = Annotated[
     Annotated[str, Meta(pattern="^[0-9]{1,6}[smhdw]$")] | None, named("Duration", "Like 90d, 24h or 30m")
 ]
@@ -74,6 +78,7 @@ class Key(Open, frozen=True, tag_field="object", tag="admin.key"):
     write: list[str]
     groups: Annotated[list[str], doc("A single * stands for all groups")]
     models: list[str]
+    act: Annotated[list[str], doc("Grants of calls of APIs")]
     admin: bool
     metrics: bool
     created_s: Annotated[float, doc("Seconds since 1970")]
@@ -134,14 +139,17 @@ class _NewKey(Closed, frozen=True):
     write: Annotated[Granted, doc("Collections")] | UnsetType = UNSET
     groups: Annotated[list[str] | None, doc("A single * stands for all groups")] = None
     models: Granted | UnsetType = UNSET
+    act: Grants | UnsetType = UNSET
     admin: bool | None = None
     metrics: Annotated[bool | None, doc("Reads /metrics, and all of /readyz")] = None
     expires: Duration | UnsetType = UNSET
     limits: Limits | UnsetType = UNSET
 
 
-class _KeyLimits(Closed, frozen=True):
-    limits: Annotated[Limits, Meta(extra_json_schema={"minProperties": 1})]
+class _ChangedKey(Closed, frozen=True):
+    limits: Annotated[Limits, Meta(extra_json_schema={"minProperties": 1})] | UnsetType = UNSET
+    act: Annotated[Grants, doc("In place of all grants of calls")] | UnsetType = UNSET
+    more_schema: ClassVar[Any] = {"minProperties": 1}
 
 
 class _Rotation(Closed, frozen=True):
@@ -212,13 +220,14 @@ class Admin(Rules):
         return _row(await self._do(lambda: self.accounts.key(call.path["id"])))
 
     @operation(f"PATCH {_KEYS}/{{id}}", "admin", "The key")
-    async def limit_key(self, call: ApiCall, body: Annotated[Mapping[str, Any], _KeyLimits]) -> Key:
-        """Change limits of a key; null removes a limit."""
-        limits = changed_limits(body.get("limits"))
-        if not limits:
+    async def limit_key(self, call: ApiCall, body: Annotated[Mapping[str, Any], _ChangedKey]) -> Key:
+        """Change limits of a key (null removes a limit), or its grants of calls of APIs."""
+        limits = changed_limits(body.get("limits", {}))
+        act = acts_of(body["act"]) if "act" in body else None
+        if not limits and act is None:
             raise BadGrant("limits must name some, e.g. rpm", "limits")
-        key = await self._change(lambda: self.accounts.limit(call.path["id"], limits))
-        return _row(_changed(call, "limited", key))
+        key = await self._change(lambda: self.accounts.change(call.path["id"], limits, act))
+        return _row(_changed(call, "limited" if limits else "granted other calls", key))
 
     @operation(f"DELETE {_KEYS}/{{id}}", "admin", "The key")
     async def revoke_key(self, call: ApiCall) -> Key:

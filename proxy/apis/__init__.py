@@ -9,6 +9,7 @@ search_text   the texts by which an operation is found      html_text  HTML to t
 schema_check  a value by a JSON Schema
 request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
+policy        which operations change something, and how they are called, by the settings
 credentials   what an API asks for, and masked in what it sends back
 addresses     connections to checked addresses only, and bodies within a limit
 changes       what a write changed, from two responses

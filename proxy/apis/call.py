@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Container, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -39,6 +39,7 @@ from proxy.apis.credentials import (
     sent_once,
 )
 from proxy.apis.openapi.operation import Operation, Parameter, name_parts, names_method, query_names
+from proxy.apis.policy import NO_WRITES, CallPolicy, Granted
 from proxy.apis.request import ApiRequest, BadArgument, build_request
 from proxy.apis.results import normalised, result_text
 from proxy.dialects.json_body import by_size
@@ -112,6 +113,7 @@ class Api:
     only: Sequence[str] | None = None  # the operations that may be called; None: all but `never`
     never: Sequence[str] = ()
     ask: Sequence[str] = ()  # arguments that only a person knows, beside those of the document
+    policy: CallPolicy = NO_WRITES  # for calls that change something
     refusal: str = ""  # the outcome of every call, where no call can be made
     transport: CheckedTransport = field(init=False, repr=False)
     _slots: FairSlots = field(default_factory=lambda: FairSlots(_CALLS, _CALLS_OF_KEY), init=False, repr=False)
@@ -150,12 +152,19 @@ class Api:
         return origin_of(url) in {origin_of(one) for one in (self.base_url, *self.servers)} - {None}
 
     def why_not_called(
-        self, operation: Operation, granted: Container[str] | None = None
-    ) -> Literal["", "could_change", "not_allowed", "other_server"]:
-        """Why no call of an operation is made; "": calls are. granted: SET/OPERATION; None: all."""
-        if operation.why_not_called:
-            return operation.why_not_called
-        if not self.allows(operation) or (granted is not None and f"{self.name}/{operation.name}" not in granted):
+        self, operation: Operation, granted: Granted | None = None
+    ) -> Literal["", "not_granted", "could_change", "not_allowed", "other_server"]:
+        """Why no call of an operation is made; "": calls are, perhaps after a person's confirmation.
+
+        granted: to the caller; None: everything. not_granted: for the caller, there is no such operation.
+        """
+        refused = self.policy.mode_of(operation) == "refuse"
+        effect = "reads" if refused else self.policy.effect_of(operation)  # a reader may know what nobody may call
+        if granted is not None and granted.mode_of(self.name, operation.names, effect) == "refuse":
+            return "not_granted"
+        if refused:
+            return "could_change"
+        if not self.allows(operation):
             return "not_allowed"
         return "" if self.serves(operation) else "other_server"
 
@@ -253,7 +262,7 @@ async def call(
 
     Only reading calls are tried again. Only cancellation raises.
     """
-    if operation.why_not_called:
+    if api.policy.effect_of(operation) == "changes":
         return CallResult(
             f"{operation.method} {operation.path} could change something. This gateway only reads: nothing was sent.",
             word="could_change",

@@ -20,7 +20,6 @@ from runtime.lazy_database import Database
 _FILE = "actions.db"
 _ROWS = 500  # written at a time
 COLLECTION = ".actions"  # reserved (`retrieval.records.documents.is_reserved`)
-_PREFIX = "actions."
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -46,11 +45,6 @@ class StoredOperation(NamedTuple):
 def stored(operation: Operation, title: str) -> StoredOperation:
     """An operation as stored. title: of the API."""
     return StoredOperation(operation.name, revision_of(operation, title), _encode(operation))
-
-
-def collection_of(name: str) -> str:
-    """The name of a set in the rights of keys, where a set counts as a collection."""
-    return _PREFIX + name
 
 
 def revision_of(operation: Operation, title: str) -> str:

@@ -50,6 +50,10 @@ def test_a_key_is_made_listed_rotated_and_revoked(tmp_path: Path) -> None:
     assert "is revoked" in keys("revoke", rows[1]["id"])[1]
     assert "revoked 2" in keys("list")[0]
     assert first.removeprefix("sk-rag-") not in listed + json.dumps(rows)
+    told = keys("act", rows[0]["id"], "atlas:read", "!atlas:getSecret")[1]
+    assert told.strip().endswith("app acts atlas:read,!atlas:getSecret")
+    assert "acts atlas:read,!atlas:getSecret" in keys("list")[0]
+    assert keys("act", rows[0]["id"], "none")[1].strip().endswith("app has no grant of calls")
     ring = Keyring(SqlAccounts(tmp_path / "data"), required=False)
     assert ring.key_of(first) is not None
     assert ring.key_of(first) == ring.key_of(second)
@@ -65,6 +69,8 @@ def test_a_key_is_made_listed_rotated_and_revoked(tmp_path: Path) -> None:
         (["create", "a", "--model", ""], "the name of a model"),
         (["create", "a", "--model", "g*t"], "the name of a model"),
         (["create", "a", "--admin", "--expires", "soon"], "write a number with s, m, h, d or w"),
+        (["create", "a", "--act", "atlas"], "write SET:WHAT"),
+        (["act", "key-1", "atlas:read=auto"], "leave =auto out"),
         (["rotate", "key-1", "--keep", "-1d"], "write a number"),
     ],
 )

@@ -54,6 +54,22 @@ def test_a_set_bakes_in_a_limited_number_of_operations(source: Source) -> None:
     assert message == "actions.atlas.always names at most 20 operations, got 21"
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("auto: [a]", "actions.atlas.auto is set: set actions.atlas.writes to confirm or auto, too"),
+        ("confirm: [a]", "actions.atlas.confirm is set: set actions.atlas.writes to confirm or auto, too"),
+        (
+            "writes: auto, auto: [b], confirm: [a, b]",
+            "actions.atlas: b is in confirm and in auto: leave one of the two out",
+        ),
+    ],
+)
+def test_settings_of_writes_that_contradict_each_other_are_refused(source: Source, row: str, message: str) -> None:
+    assert source.refused(f"actions: {{atlas: {{{row}}}}}") == message
+    assert source.load("actions: {atlas: {writes: confirm, auto: [a]}}").actions["atlas"].auto == ("a",)
+
+
 @pytest.mark.parametrize("row", ["secret_env: KEY", "user_env: USER", "secret_per_key: true"])
 def test_credentials_without_a_kind_are_refused(source: Source, row: str) -> None:
     message = source.refused(f"actions: {{atlas: {{{row}}}}}")

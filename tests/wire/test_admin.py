@@ -91,6 +91,7 @@ def test_a_key_made_changed_and_revoked_over_http_is_so_at_every_worker(administ
     assert administered.call("GET", path).json() == {name: value for name, value in made.items() if name != "secret"}
     changed = administered.call("PATCH", path, body={"limits": {"rpm": None, "tokens_per_day": 1}})
     assert (changed.status_code, changed.json()["limits"]) == (200, {"tokens_per_day": 1})
+    assert administered.call("PATCH", path, body={"act": ["atlas:read"]}).json()["act"] == ["atlas:read"]
     turned = administered.call("POST", path + "/rotate", body={"keep": "1h"}).json()
     assert turned["secret"] != made["secret"]
     assert administered.call("PATCH", path, body={"limits": {"tokens_per_day": None}}).json()["limits"] == {}
@@ -102,7 +103,7 @@ def test_a_key_made_changed_and_revoked_over_http_is_so_at_every_worker(administ
         administered.until(secret, 401)
     assert administered.call("POST", path + "/rotate").status_code == 404
     told = administered.served.log.read_text()
-    for what in ("created", "limited", "rotated", "revoked"):
+    for what in ("created", "limited", "granted other calls", "rotated", "revoked"):
         assert f"{made['id']} was {what} by key-" in told
 
 
@@ -167,6 +168,9 @@ def test_who_is_no_admin_is_refused_and_changes_nothing(administered: Administer
         ({"name": "a", "read": "docs"}, "read", "must be a list of names"),
         ({"name": "a", "write": [1]}, "write", "must be a list of names"),
         ({"name": "a", "models": ["g*t"]}, "models", "the name of a model"),
+        ({"name": "a", "act": ["atlas"]}, "act", "write SET:WHAT"),
+        ({"name": "a", "act": "atlas:read"}, "act", "must be a list of grants"),
+        ({"name": "a", "act": ["a:b"] * 201}, "act", "at most 200 grants"),
         ({"name": "a", "admin": "yes"}, "admin", "must be true or false"),
         ({"name": "a", "admin": True, "expires": 90}, "expires", "write a number with s, m, h, d or w"),
         ({"name": "a", "admin": True, "limits": {"rpm": 0}}, "limits", "Rpm must be a whole number above 0"),

@@ -53,7 +53,7 @@ class OperationTool(Tool):
         self.api = api
         self.name = PREFIX + operation.name
         self.schema = api.schema_of(operation)  # without the fixed arguments
-        self.effect = operation.effect
+        self.effect = api.policy.effect_of(operation)
         texts = [one.strip(". \n") for one in (operation.summary, operation.description)]
         known = ". ".join(filter(None, texts)) or operation.operation_id or operation.name
         description = quoted(f"{known} ({api.name}: {operation.method} {self.path})")

@@ -1,5 +1,6 @@
 """Calls that change something: shown to a person, confirmed by the person's next message, sent once.
 
+mode     whether a call is refused, waits for a person, or is made at once
 codes    the code of a confirmation, and the message that confirms
 pending  the writes that wait, and what became of them: each step is one conditional update
 sealer   the database's secret: seals requests, hashes codes, signs the log

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
+from proxy.acts import collection_of
 from proxy.agent.action_trace import ActionCall, ActionTrace
 from proxy.agent.execution import traced_call
 from proxy.api.knowledge.access import ACTIONS, Deleted, KnowledgeCall, Page, must_write
@@ -25,7 +26,6 @@ from proxy.apis.request import BadArgument
 from proxy.apis.schema_check import problems
 from proxy.apis.specs import OF_CLIENT
 from proxy.apis.store import ActionSet as StoredSet
-from proxy.apis.store import collection_of
 from proxy.body import end_grant, whole_body
 from proxy.dialects.errors import ApiError, forbidden
 from retrieval.records.search import Turn, View
@@ -282,7 +282,7 @@ def _readable(call: KnowledgeCall, named: Sequence[str]) -> Sequence[str]:
     rights = call.rights
     if named:
         return call.actions.sets_of(named, rights)
-    return [name for name in call.rules.sets if collection_of(name) in rights.read]
+    return [name for name in call.rules.sets if rights.may_use(name)]
 
 
 async def _rows(call: KnowledgeCall, names: Sequence[str]) -> list[StoredSet]:

@@ -50,7 +50,7 @@ def _may_read_calls(kept: Mapping[str, Any], rights: Rights, key: str) -> bool:
     actions = kept.get("actions") or {"calls": []}
     if not actions["calls"] or rights.admin:
         return True
-    return bool(kept["_key"] == key) and all(f"actions.{name}" in rights.read for name in actions["sets"])
+    return bool(kept["_key"] == key) and all(rights.may_use(name) for name in actions["sets"])
 
 
 async def _named(kept: Mapping[str, Any], knowledge: Knowledge, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:

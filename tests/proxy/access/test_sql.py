@@ -5,6 +5,7 @@ import stat
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from sqlalchemy import text
 
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts, UnknownKey
+from proxy.acts import Acts
 from proxy.caller import Names, Rights
 from retrieval.errors import RetrievalError
 from runtime.database import open_server
@@ -52,6 +54,22 @@ def test_each_change_is_seen_by_others(opened: Callable[[], SqlAccounts]) -> Non
     keyring.refresh()
     assert keyring.key_of(third) is None
     assert keyring.closed
+
+
+def test_grants_of_calls_are_replaced_and_what_else_is_granted_stays(opened: Callable[[], SqlAccounts]) -> None:
+    here, there = opened(), opened()
+    granted = replace(RIGHTS, act=Acts(["tickets:*=auto", "!tickets:delete*"]))
+    key, secret = here.create("desk", granted)
+    keyring = Keyring(there, required=False)
+    assert keyring.key_of(secret) == key
+    assert key.rights == granted
+    here.change(key.id, {"rpm": 7}, Acts(["tickets:read"]))
+    keyring.refresh()
+    changed = keyring.key_of(secret)
+    assert changed is not None
+    assert (changed.rights, changed.limits.rpm) == (replace(RIGHTS, act=Acts(["tickets:read"])), 7)
+    assert here.change(key.id, act=Acts()).rights == RIGHTS
+    assert here.key(key.id).limits.rpm == 7
 
 
 def test_a_rotated_secret_ends_with_its_time_and_no_later_than_the_key(opened: Callable[[], SqlAccounts]) -> None:

@@ -9,11 +9,12 @@ from typing import NoReturn
 import pytest
 
 from config.sections import ActionsApi
+from proxy.acts import Acts
 from proxy.agent.actions import Actions
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, ActionStore, stored
-from proxy.caller import EVERYTHING, Names
+from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange
@@ -70,7 +71,7 @@ async def test_baked_in_operations_of_the_chats_sets_are_offered_without_the_ind
 async def test_an_operation_that_the_caller_has_no_right_to_is_not_offered(tmp_path: Path) -> None:
     made = actions(tmp_path, {"atlas": ["list"], "rooms": ["listRooms"]})
     await made.start()
-    exchange = Exchange(rights=replace(EVERYTHING, operations=Names(["rooms/*"])))
+    exchange = Exchange(rights=replace(EVERYTHING, act=Acts(["rooms:*", "!atlas:list"])))
     found = await made.offer(REQUEST, [Turn("user", "Who?")], ["atlas", "rooms"], exchange, TARGET)
     assert found is not None
     assert list(found.tools) == ["act_listRooms", "find_actions"]

@@ -9,13 +9,14 @@ import httpx
 import orjson
 import pytest
 
+from proxy.acts import Acts
 from proxy.agent.action_trace import ActionTrace, FoundOperation, OperationSearch
 from proxy.agent.execution import Execution
 from proxy.agent.toolbox import Calling, Refused, Tool, Toolbox, ToolResult, arguments_schema
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api
 from proxy.apis.openapi.operations import operations_of
-from proxy.caller import Names, Rights
+from proxy.caller import EVERYTHING, Rights
 from proxy.dialects.replies import ToolCall
 from proxy.dialects.target import ToolProtocol
 from proxy.exchange import Exchange
@@ -73,7 +74,7 @@ def toolbox(api: Api) -> Toolbox:
 
 
 def execution(api: Api, *known: str) -> Execution:
-    return Execution(toolbox(api), LIMITS, Exchange(), known or (QUESTION,))
+    return Execution(toolbox(api), LIMITS, Exchange(rights=EVERYTHING), known or (QUESTION,))
 
 
 async def result(running: Execution, arguments: Any, name: str = "act_listUsers") -> str:
@@ -222,7 +223,7 @@ async def test_a_call_of_a_found_operation_that_could_change_something_gets_the_
     found = FoundOperation("atlas/dropUsers", "could_change", 1.0, {}, {})
     trace = ActionTrace(searches=[OperationSearch("drop", 0.9, [found])])
     async with served_api(users) as (server, api):
-        running = Execution(toolbox(api), LIMITS, Exchange(action_trace=trace), (QUESTION,))
+        running = Execution(toolbox(api), LIMITS, Exchange(rights=EVERYTHING, action_trace=trace), (QUESTION,))
         text = await result(running, {}, "act_dropUsers")
         assert running.repeats(ToolCall("c2", "act_dropUsers", "{}"))
     assert server.requests == []
@@ -233,7 +234,7 @@ async def test_a_call_of_a_found_operation_that_could_change_something_gets_the_
 
 async def test_an_operation_that_the_caller_has_no_right_to_is_not_called() -> None:
     async with served_api(users, fixed={"groupId": "g1"}) as (server, api):
-        exchange = Exchange(rights=Rights(operations=Names(["atlas/other"])))
+        exchange = Exchange(rights=Rights(act=Acts(["things:other"])))
         text = await result(Execution(toolbox(api), LIMITS, exchange, (QUESTION,)), {"orgId": "5f0c1e"})
     assert server.requests == []
     assert text == "Nothing was sent: this key may not call things/listUsers."
@@ -276,7 +277,7 @@ async def test_a_word_answers_the_gateways_question_for_the_same_argument_alone(
         made = empty_toolbox()
         made.add([OperationTool(one, api)])
         question = f"For “stays” I need more information:\n- {asked}"
-        await result(Execution(made, LIMITS, Exchange(), (question, "Wien")), arguments, "act_stays")
+        await result(Execution(made, LIMITS, Exchange(rights=EVERYTHING), (question, "Wien")), arguments, "act_stays")
     assert (server.requests != []) is sent
 
 
@@ -288,7 +289,7 @@ async def many(_request: ApiRequest) -> Reply:
 
 
 def budgeted(api: Api, **limits: Any) -> Execution:
-    return Execution(toolbox(api), replace(LIMITS, **limits), Exchange(), (QUESTION,))
+    return Execution(toolbox(api), replace(LIMITS, **limits), Exchange(rights=EVERYTHING), (QUESTION,))
 
 
 def id_in(text: str) -> str:
@@ -399,7 +400,7 @@ async def test_a_call_of_another_tool_is_answered_with_the_names_of_all_tools() 
     async with served_api(users) as (server, api):
         made = toolbox(api)
         made.taken = {"weather", "clock"}
-        text = await result(Execution(made, LIMITS, Exchange(), (QUESTION,)), {}, "get_weather")
+        text = await result(Execution(made, LIMITS, Exchange(rights=EVERYTHING), (QUESTION,)), {}, "get_weather")
     assert text.endswith(
         "no tool has the name 'get_weather'. The tools are act_listUsers, act_deleteUsers, clock, weather."
     )
@@ -414,7 +415,7 @@ async def test_a_value_that_cannot_be_written_ends_no_chat(value: str, way: Tool
     async with served_api(users, fixed={"groupId": "g1"}) as (server, api):
         made = toolbox(api)
         made.tool_protocol = way
-        running = Execution(made, LIMITS, Exchange(), (QUESTION,))
+        running = Execution(made, LIMITS, Exchange(rights=EVERYTHING), (QUESTION,))
         (text,) = await running.results([one])
         assert running.repeats(one)
     assert text.startswith("Nothing was sent: ")

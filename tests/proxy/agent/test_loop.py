@@ -19,6 +19,7 @@ from proxy.agent.toolbox import ActionLimits, Calling, Done, Tool, ToolResult, a
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.agent.transcript import result_messages
 from proxy.asgi import Message, Receive, Scope, Send
+from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.json_body import Edit
@@ -164,7 +165,7 @@ class Loop:
         """look: the text for the model, or what is awaited for the text."""
         body = json_bytes({"model": "m", "messages": messages, "stream": stream, **fields})
         request = ChatRequest.parse(body)
-        exchange = Exchange(target=TARGET, action_trace=ActionTrace())
+        exchange = Exchange(rights=EVERYTHING, target=TARGET, action_trace=ActionTrace())
         client = Client()
         memory, looked, model = Memory(client), list[Json](), Model(exchange, list(turns))
 

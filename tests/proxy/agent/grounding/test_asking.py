@@ -10,6 +10,7 @@ from proxy.agent.toolbox import Toolbox
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api
 from proxy.apis.openapi.operations import operations_of
+from proxy.caller import EVERYTHING
 from proxy.dialects.replies import ToolCall
 from proxy.dialects.target import ToolProtocol
 from proxy.exchange import Exchange
@@ -69,7 +70,7 @@ def toolbox(api: Api, way: ToolProtocol = "text") -> Toolbox:
 
 
 def chat(made: Toolbox, *said: str, known: tuple[str, ...] = ()) -> Execution:
-    return Execution(made, LIMITS, Exchange(), (*said, *known), said)
+    return Execution(made, LIMITS, Exchange(rights=EVERYTHING), (*said, *known), said)
 
 
 async def call(running: Execution, name: str, /, **arguments: Any) -> str:
@@ -262,7 +263,9 @@ async def test_another_row_than_the_person_named_is_named_for_the_model() -> Non
 async def test_a_result_of_an_earlier_question_is_a_list_too() -> None:
     async with served_api(answers) as (server, api):
         earlier = orjson.dumps(PEOPLE).decode()
-        running = Execution(toolbox(api), LIMITS, Exchange(), ("My visits?", earlier), ("My visits?",), (earlier,))
+        running = Execution(
+            toolbox(api), LIMITS, Exchange(rights=EVERYTHING), ("My visits?", earlier), ("My visits?",), (earlier,)
+        )
         await call(running, "visits", patient_id=71)
     assert asks(running, "The visits of a patient", "which one: name")
     assert server.requests == []
