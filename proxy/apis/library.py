@@ -302,8 +302,9 @@ def baked_in(
             if operation is None:
                 advice = f"`ragway actions show {name}` lists the operations"
                 faults.append(BakedInFault(name, each, "is not an operation of the set", advice))
-            elif operation.why_not_called:
-                faults.append(BakedInFault(name, each, "could change something", "name operations that only read"))
+            elif operation.effect == "changes" and sets[name].writes == "refuse":
+                advice = f"set actions.{name}.writes, or name operations that only read"
+                faults.append(BakedInFault(name, each, "could change something", advice))
             else:
                 operations.setdefault(name, []).append(operation)
     return operations, faults

@@ -4,14 +4,14 @@ import asyncio
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import pytest
 
 from config.sections import ActionsApi
 from proxy.acts import Acts
 from proxy.agent.actions import Actions
-from proxy.apis.library import ActionLibrary
+from proxy.apis.library import ActionLibrary, baked_in
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.store import ActionSet, ActionStore, stored
 from proxy.caller import EVERYTHING
@@ -105,6 +105,17 @@ async def test_a_chat_whose_sets_cannot_be_used_says_so(tmp_path: Path) -> None:
     await made.close()
 
 
+@pytest.mark.parametrize("writes", ["refuse", "confirm"])
+def test_an_operation_that_changes_something_is_baked_in_if_the_set_has_writes(
+    tmp_path: Path, writes: Literal["refuse", "confirm"]
+) -> None:
+    store = actions(tmp_path, {}).library.store
+    operations, faults = baked_in(store, {"atlas": ActionsApi(always=("add",), writes=writes)})
+    assert [one.name for one in operations.get("atlas", ())] == (["add"] if writes == "confirm" else [])
+    assert [one.operation for one in faults] == (["add"] if writes == "refuse" else [])
+    store.close()
+
+
 async def test_a_name_that_cannot_be_offered_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = actions(tmp_path, {"atlas": ["list", "add", "lists"], "unread": ["x"]})
     with caplog.at_level(logging.WARNING):
@@ -112,7 +123,7 @@ async def test_a_name_that_cannot_be_offered_is_logged_once(tmp_path: Path, capl
         made._read_s = float("-inf")
         assert await offered(made, "atlas") == ["act_list", "find_actions"]
     assert [record.message for record in caplog.records if "always" in record.message] == [
-        "actions.atlas.always: add could change something; name operations that only read",
+        "actions.atlas.always: add could change something; set actions.atlas.writes, or name operations that only read",
         "actions.atlas.always: lists is not an operation of the set; `ragway actions show atlas` lists the operations",
     ]
     await made.close()
