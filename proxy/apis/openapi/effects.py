@@ -260,7 +260,8 @@ class _Document:
             other = here.get("DELETE")
             if other is not None and (found := _link(other, write, "opposite")):
                 return found
-        if write.method in ("PUT", "PATCH") or (write.method == "POST" and path[-1:] == ("{}",)):
+        on_item = path[-1:] == ("{}",) and not any(one.method == "GET" for one in self._below.get(path, ()))
+        if write.method in ("PUT", "PATCH") or (write.method == "POST" and on_item):
             return _restoring(write, write, "restore") if restores and not _only_creates(write) else None
         return self._created(write, self._items(write, "DELETE"), _DELETING, "delete")
 
@@ -273,7 +274,10 @@ class _Document:
         if not restores or path[-1:] != ("{}",):
             return None
         adding = self._by_path[path[:-1]].get("POST") if path[:-1] in self._by_path else None
-        other = adding or here.get("PUT")  # where a list takes new elements, PUT changes an element that is there
+        putting = here.get("PUT")
+        if putting is not None and (_changes_only(putting) or _ends_with_identifier(putting)):
+            putting = None  # where the API gives identifiers, PUT changes what is there
+        other = adding or putting
         return _restoring(other, write, "recreate") if other is not None else None
 
     def _opposite(self, write: Operation) -> LinkedCall | None:
@@ -337,6 +341,24 @@ def _spoken(operation: Operation) -> tuple[str, Words] | None:
     return (verb, noun) if noun else None
 
 
+def _changes_only(operation: Operation) -> bool:
+    words = {*words_of(operation.operation_id).split(), *words_of(operation.summary).split()}
+    return not words.isdisjoint(("update", "updates", "edit", "modify", "change", "changes"))
+
+
+def _ends_with_identifier(operation: Operation) -> bool:
+    names = _PLACEHOLDER.findall(operation.path)
+    return bool(names) and words_of(names[-1]).split()[-1:] in (["id"], ["uuid"], ["guid"], ["gid"], ["uid"], ["sid"])
+
+
+def _names_what_is_made(parameter: Parameter, target: Operation) -> bool:
+    """Whether a parameter identifies what a write made: the end of the path, or as /user.info?user=."""
+    if parameter.place == "path":
+        return _plain(target)[-1] == "{}"
+    words, spoken = words_of(parameter.name).split(), _spoken(target)
+    return bool(words) and (words[-1] in _IDENTIFYING or (spoken is not None and words[-1] == spoken[1][-1]))
+
+
 def _only_creates(operation: Operation) -> bool:
     words = words_of(operation.operation_id).split()
     return not _CREATING.isdisjoint(words) and "or" not in words and "update" not in words
@@ -360,7 +382,7 @@ def _link(target: Operation, write: Operation, how: Any, *, created: bool = Fals
         if own is None or not needed or not needed <= set(_members_of(write, own.argument)):
             return None
         sources[target.body.argument] = ValueSource("arguments", (own.argument,))
-    if created and len(missing) == 1 and (missing[0].place != "path" or _plain(target)[-1] == "{}"):
+    if created and len(missing) == 1 and _names_what_is_made(missing[0], target):
         sources[missing[0].argument] = ValueSource("result", _identifiers(missing[0].name, target))
     elif created or missing:
         return None
@@ -385,7 +407,7 @@ def _sources(target: Operation, write: Operation) -> tuple[dict[str, ValueSource
     for one in target.parameters:
         required = one.required or one.place == "path"
         source = by_place.get(one.name) if one.place == "path" else None
-        if source is None and (required or one.place == "query"):
+        if one.name not in by_place and (required or one.place == "query"):
             source = _by_name(one.name, one.place, write, body=required)  # a value to set is not a value to search by
         if source is not None:
             sources[one.argument] = source

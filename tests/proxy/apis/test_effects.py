@@ -155,3 +155,27 @@ def test_an_opposite_that_needs_more_is_no_undo() -> None:
     assert found is not None
     assert found.undo is not None
     assert found.undo.operation == "detach"
+
+
+def test_two_parameters_with_one_name_are_told_apart() -> None:
+    name = {**ID, "name": "name"}
+    paths = {
+        "/schemes/{name}/users": {
+            "get": operation("users", name, query("name", required=True)),
+            "delete": operation("dropUser", name),
+        }
+    }
+    assert effects(paths)["dropUser"].effects is None
+
+
+def test_an_identifier_that_the_api_gives_is_not_made_again_by_put() -> None:
+    paths = {
+        "/projects/{id}": {
+            "get": operation("getProject", ID),
+            "put": operation("updateProject", ID, **body(STATE)),
+            "delete": operation("deleteProject", ID),
+        }
+    }
+    found = effects(paths)["deleteProject"].effects
+    assert found is not None
+    assert found.undo is None
