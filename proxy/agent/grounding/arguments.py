@@ -81,8 +81,8 @@ def ungrounded(
     if len(values) > _MOST_VALUES:
         raise TooManyValues
     doubtful = [one for one in values if _is_doubtful(one, in_path=one.path in in_path)]
-    texts = [_Text.of(form) for text in known for form in _forms(text)] if doubtful else []
-    spoken = [words_of_text(form) for text in said for form in _forms(text)] if doubtful else []
+    texts = [KnownText.of(form) for text in known for form in forms_of_text(text)] if doubtful else []
+    spoken = [words_of_text(form) for text in said for form in forms_of_text(text)] if doubtful else []
     return [f"{one.path}: {_shown(one.value)}" for one in doubtful if _is_refused(one, texts, known, asked, spoken)]
 
 
@@ -113,12 +113,12 @@ class TooManyValues(ValueError):
         super().__init__(f"the arguments have more than {_MOST_VALUES} values or {_MOST_LEVELS} levels: send less")
 
 
-class _Text(NamedTuple):
+class KnownText(NamedTuple):
     words: str  # as `words_of_text`
     joined: str  # without the spaces
 
     @classmethod
-    def of(cls, text: str) -> "_Text":
+    def of(cls, text: str) -> "KnownText":
         return cls(words := words_of_text(text), words.replace(" ", ""))
 
 
@@ -190,7 +190,7 @@ def _is_placeholder(text: str) -> bool:
 
 
 def _is_refused(
-    one: _Value, texts: Sequence[_Text], known: Sequence[str], asked: Container[str], spoken: Sequence[str]
+    one: _Value, texts: Sequence[KnownText], known: Sequence[str], asked: Container[str], spoken: Sequence[str]
 ) -> bool:
     if words_of_text(one.text) == words_of_text(one.name):
         return True
@@ -204,9 +204,7 @@ def _is_refused(
     if one.path in asked and one.text and not re.search(r"\d", one.text):
         return False
     parts = set(one.text.strip(",").split(","))
-    return len(parts) > _MOST_VALUES or not all(
-        _stands(part, texts) or _stands_in_pieces(part, spoken) for part in parts
-    )
+    return len(parts) > _MOST_VALUES or not all(stands(part, texts) or stands_in_pieces(part, spoken) for part in parts)
 
 
 def _identifies(one: _Value, *, in_path: bool) -> bool:
@@ -223,7 +221,7 @@ def _identifies(one: _Value, *, in_path: bool) -> bool:
     return bool(_MAYBE_IDENTIFIER.search(one.name)) and not short
 
 
-def _forms(text: str) -> Sequence[str]:
+def forms_of_text(text: str) -> Sequence[str]:
     """The text as written, and in plain characters: without full-width and invisible characters and ligatures.
 
     A model may write a value of the text in plain characters, but not in other characters that look alike.
@@ -247,7 +245,7 @@ def _without_accent(letter: str) -> str:
     return _SINGLE_LETTERS.get(base, base)
 
 
-def _stands(part: str, texts: Sequence[_Text]) -> bool:
+def stands(part: str, texts: Sequence[KnownText]) -> bool:
     words = words_of_text(_SCHEME.sub("", part))
     joined = words.replace(" ", "")
     if not joined or any(words in text.words for text in texts):
@@ -258,7 +256,7 @@ def _stands(part: str, texts: Sequence[_Text]) -> bool:
     return any(joined in text.joined and re.search(parted, text.words) for text in texts)
 
 
-def _stands_in_pieces(part: str, spoken: Sequence[str]) -> bool:
+def stands_in_pieces(part: str, spoken: Sequence[str]) -> bool:
     """Whether each run of letters and of digits is a word of a person. spoken: the person's messages, as words."""
     pieces = _PIECE.findall(words_of_text(part)) if len(part) <= _LONGEST else []
     numbers = [piece for piece in pieces if piece.isdigit()]
