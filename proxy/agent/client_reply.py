@@ -1,7 +1,7 @@
-"""The client's single reply of all rounds.
+"""The client's single reply over all rounds.
 
-A reply of a later round gets the id of the reply that the client has begun to read, no second role, and the sum of the
-usage. An event that nothing changes goes out as it came in.
+A later round's reply gets the id that the client already has, no second role, and summed usage. Unchanged events go out
+as they came in.
 """
 
 import asyncio
@@ -26,31 +26,31 @@ _T = TypeVar("_T")
 
 
 class ClientReply:
-    """The reply to the client: a single lifecycle for all rounds."""
+    """The client's reply: one lifecycle for all rounds."""
 
     def __init__(self, send: Send, request: ModelRequest, id: str, keepalive_s: float = 5.0) -> None:
-        """id: of the exchange. keepalive_s: a stream gets an empty chunk after so long without another chunk."""
+        """id: the exchange's. keepalive_s: seconds without a chunk after which a stream gets an empty one."""
         self._send = send
         self._request = request
         self._id = id
         self._keepalive_s = keepalive_s
         media = b"text/event-stream" if request.streamed else b"application/json"
-        # The head of the newest good reply of the model, until the head is sent; at first, of a reply by the gateway.
+        # Until sent: the head of the model's newest good reply; at first, one for a gateway reply.
         self.start: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]}
         self.started = False
-        self.ended = False  # the client has the last event
+        self.ended = False  # last event was sent
         self._tokens = _NO_TOKENS  # of all rounds so far
-        self._usage: Json = {}  # of all rounds so far, with the provider's own members
+        self._usage: Json = {}  # of all rounds so far, with provider members
         self.envelope = Envelope(
             {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
         )
         self._sends = 0
-        self._sent: Json | None = None  # the envelope that the client has seen; None: no event was sent
-        self._later = False  # the round after the first event that was sent
+        self._sent: Json | None = None  # envelope that the client has; None: no event was sent
+        self._later = False  # in a round after the first sent event
         self._role = False
-        self._texts: list[str] = []  # that were sent
-        self._kept = ""  # text of rounds whose reply came whole, which stands before the next text
-        self._gap = False  # the next text begins a paragraph
+        self._texts: list[str] = []  # sent so far
+        self._kept = ""  # from rounds that came whole; goes before the next text
+        self._gap = False  # next text begins a paragraph
 
     def next_round(self) -> None:
         """Begin the next round."""
@@ -58,17 +58,17 @@ class ClientReply:
         self._gap = self._texts != [] and not self._texts[-1].endswith("\n")
 
     def add_usage(self, tokens: Tokens, reported: Json) -> None:
-        """Count a round. reported: the upstream's own usage, which goes before the tokens."""
+        """Count a round. reported: upstream usage, which overrides the tokens."""
         self._tokens = self._tokens.plus(tokens)
         self._usage = summed({**usage_of(tokens), **reported}, self._usage)
 
     @property
     def text(self) -> str:
-        """The text that the client has got, or gets before any other text."""
+        """All text that the client has, or gets before any other."""
         return "".join(self._texts) + self._kept
 
     def keep(self, text: str) -> None:
-        """Put the text of a round that came whole before the client's next text."""
+        """Keep text from a round that came whole, to go before the client's next text."""
         if text.strip():
             self._kept += text if text.endswith("\n") else f"{text}\n\n"
 
@@ -78,27 +78,27 @@ class ClientReply:
 
     @property
     def streams(self) -> bool:
-        """Whether the reply is a stream: some upstreams send a whole reply although a stream was asked for."""
+        """Whether the reply is a stream: some upstreams send it whole although a stream was requested."""
         return self._request.streamed and sse.announced_by(self.start.get("headers", ()))
 
     async def begin(self, start: Message | None = None, length: int | None = None) -> None:
-        """Send the head of the reply, once. length: of a body that is not the upstream's."""
+        """Send the reply's head, once. length: the body's in bytes, if it is not the upstream's."""
         if self.started:
             return
         self.started = True
-        if start is None and self.streams:  # some upstreams know the length of a stream
+        if start is None and self.streams:  # some upstreams declare a stream's length
             start = with_length(self.start, None)
         start = start or self.start
         await self._send(start if length is None else with_length(start, length))
 
     async def body(self, content: bytes, *, more: bool) -> None:
-        """Send a part of the body."""
+        """Send part of the body."""
         await self.begin()
         self._sends += 1
         await self._send({"type": "http.response.body", "body": content, "more_body": more})
 
     def frame(self, event: Event) -> bytes:
-        """The frame of an event for the client: the frame as it came if nothing changes."""
+        """An event's frame for the client: as it came if nothing changes."""
         body = event.body
         if body is None:
             return event.raw
@@ -128,7 +128,7 @@ class ClientReply:
         return sse.frame(json_bytes(body)) if changed else event.raw
 
     def whole(self, reply: Event, text: str) -> bytes:
-        """A whole reply with this text, and the texts and usage of all rounds."""
+        """A whole reply with this text, any kept texts, and usage of all rounds."""
         if self._kept and isinstance(message := reply.choice.get("message"), dict):
             message["content"] = text = self._with_kept(text)
             reply.changed = True
@@ -141,26 +141,26 @@ class ClientReply:
         return body[:start] + orjson.dumps(summed(usage, self._usage)) + body[end:]
 
     async def keep_alive(self) -> None:
-        """Send an empty chunk, before the last event; some clients do not take comments."""
+        """Send an empty chunk, unless the last event was sent; some clients do not take comments."""
         if not self.ended:  # some upstreams end the body later
             await self._insert({} if self._role else {"content": ""})
 
     async def note(self, text: str) -> None:
-        """Send a gateway text before the model's next text, in a stream."""
+        """In a stream, send gateway text before the model's next text."""
         text = self._with_kept(text)
         text = f"\n\n{text}" if self._texts and not self._texts[-1].endswith("\n") else text
         self._texts.append(text)
         await self._insert({"content": text})
 
     async def _insert(self, delta: Json) -> None:
-        """Send a gateway chunk, with the role if the client has none."""
+        """Send a gateway chunk, with a role if the client has none."""
         delta = delta if self._role else {"role": "assistant", **delta}
         self._role = True
         self._sent, self._later = self._sent or self.envelope.members, True
         await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
 
     async def say(self, text: str, finish: str = "stop") -> None:
-        """End the reply with a gateway text. finish: the finish_reason."""
+        """End the reply with gateway text. finish: its finish_reason."""
         if not self.streams:
             text = self._with_kept(text)
             named = {**orjson.loads(CHAT.reply(self._request, text, _NO_TOKENS)), **self.envelope.members}
@@ -184,7 +184,7 @@ class ClientReply:
         await self.body(b"".join(sent), more=False)
 
     async def fail(self, error: ApiError) -> None:
-        """End the reply with an error: a frame if part of it was sent."""
+        """End the reply with an error, as a frame if part of it was sent."""
         if not self.started:
             self.started = True
             await send_error(self._send, error, CHAT.error_body(error, self._id))
@@ -192,7 +192,7 @@ class ClientReply:
         await self.body(CHAT.error_frame(error, self._id), more=False)
 
     async def kept_alive(self, work: Awaitable[_T]) -> _T:
-        """The result of the work. A stream gets an empty chunk after each `keepalive_s` without another chunk."""
+        """The work's result. Meanwhile, a stream gets an empty chunk after each `keepalive_s` without another."""
         task = asyncio.ensure_future(work)
         try:
             sends = self._sends
@@ -213,7 +213,7 @@ def _chunk(envelope: Json, delta: Json) -> Json:
 
 
 def summed(usage: Json, earlier: Json) -> Json:
-    """The usage of a reply with the counts and the cost of the rounds before; of other values, the newest stays."""
+    """A reply's usage plus counts and costs of earlier rounds; other values stay the newest."""
     added = {name: _plus(name, usage[name], value) for name, value in earlier.items() if name in usage}
     return {**earlier, **usage, **added}
 

@@ -1,12 +1,11 @@
-"""What a conversation did that the client does not have: the rounds of calls, and the offered tools.
+"""What a conversation holds that its client does not: rounds of calls, and offered tools.
 
-The client sends the visible messages again. The gateway puts the hidden messages back at the same places, with the same
-bytes, because providers cache by prefix. A record belongs to one key, under a digest of the key and the visible
-messages up to the model's newest reply, so an edited history finds no record, and the chat goes on without.
+Clients send visible messages again. The gateway puts hidden ones back at the same places with the same bytes, because
+providers cache by prefix. A record belongs to one key and is found by a digest of it and the visible messages up to the
+model's newest reply. An edited history finds no record, and the chat goes on without.
 
-A mark stands under the visible messages before the reply, for twice as long, and another under the newest question and
-the reply alone. A mark without a record shows that the conversation had hidden messages, also where a client sends only
-the end of the conversation.
+Two marks live twice as long: one under the visible messages before the reply, one under the newest question and reply
+alone. A mark without a record shows that a conversation had hidden messages, even if its client sends only the end.
 """
 
 import asyncio
@@ -27,18 +26,18 @@ from proxy.dialects.replies import called_tool, json_bytes, json_of, tool_name
 from runtime.record_store import RecordStore
 from runtime.write_behind import NEXT_REQUEST_EVERY_S, Count, Record, WriteBehindQueue, record_id
 
-_MOST_MARKS = 8  # that are looked for, of the newest replies
+_MOST_MARKS = 8  # looked up, for the newest replies
 
 
 class HiddenMessages(msgspec.Struct, frozen=True, array_like=True):
-    """Messages that stand before the visible message `at`, or in its place.
+    """Messages before the visible message `at`, or in its place.
 
-    In a stored record, instructions do not count: a client may add, move and drop instructions.
+    Stored positions do not count instructions: clients may add, move and drop them.
     """
 
     at: int
     messages: str  # JSON, separated by commas
-    replaces: bool = False  # a reply in several messages counts as one
+    replaces: bool = False  # a reply in several messages is replaced as one
 
     def rows(self) -> list[dict[str, Any]]:
         """The messages."""
@@ -46,12 +45,12 @@ class HiddenMessages(msgspec.Struct, frozen=True, array_like=True):
         return rows
 
     def with_rows(self, rows: Iterable[Mapping[str, Any]]) -> "HiddenMessages":
-        """Other messages at the same place."""
+        """Other messages in the same place."""
         return HiddenMessages(self.at, b",".join(map(json_bytes, rows)).decode(), self.replaces)
 
 
 class WaitingCall(msgspec.Struct, frozen=True, array_like=True):
-    """A call of a round with both client and gateway calls."""
+    """A call in a round with both client and gateway calls."""
 
     id: str
     name: str
@@ -60,24 +59,24 @@ class WaitingCall(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Conversation(msgspec.Struct, frozen=True, array_like=True):
-    """The record of one conversation."""
+    """One conversation's record."""
 
     hidden: tuple[HiddenMessages, ...] = ()
-    tools: tuple[tuple[str, str, str], ...] = ()  # name of each tool, set ("": a tool of the gateway), operation
-    waiting: tuple[WaitingCall, ...] = ()  # all calls of the newest reply, if the gateway's calls are not made yet
-    message: str = ""  # the newest reply with all calls, as JSON
-    items: str = ""  # of a stored response alone: all items of the conversation, as JSON
+    tools: tuple[tuple[str, str, str], ...] = ()  # each tool's name, set ("": the gateway's own), operation
+    waiting: tuple[WaitingCall, ...] = ()  # the newest reply's calls, if gateway calls are not made yet
+    message: str = ""  # newest reply with all calls, as JSON
+    items: str = ""  # stored responses only: all conversation items, as JSON
 
     @property
     def size_bytes(self) -> int:
-        """The memory of the long texts."""
+        """Memory of its long texts."""
         texts = [one.messages for one in self.hidden] + [one.arguments for one in self.waiting]
         return sum(map(sys.getsizeof, [*texts, self.message, self.items]))
 
     def private_results(self, private: Collection[str]) -> set[str]:
-        """The private sets of which the hidden rounds have results: no call of a public set is sent afterwards.
+        """Private sets whose results are in the hidden rounds: after these, no public set is called.
 
-        A model may put a text of one API into a call of another, by mistake or because a text of an attacker asks.
+        A model may copy text from one API into a call to another, by mistake or because an attacker's text asks for it.
         """
         set_of = {name: in_set for name, in_set, _ in self.tools}
         rows = [row for one in self.hidden for row in one.rows()]
@@ -90,7 +89,7 @@ NEW = Conversation()
 
 
 class HiddenRounds(WriteBehindQueue[Record[Conversation]]):
-    """The unwritten records of this process, and access to all stored records."""
+    """This process's unwritten records, and access to all stored ones."""
 
     KIND = "action_rounds"
 
@@ -106,9 +105,9 @@ class HiddenRounds(WriteBehindQueue[Record[Conversation]]):
     async def find(
         self, key: str, messages: Sequence[Mapping[str, Any]], *, again: bool = False
     ) -> Conversation | None:
-        """The record of a conversation; None: no record. Raises RetrievalError.
+        """A conversation's record; None: no record. Raises RetrievalError.
 
-        again: look a second time, as after a call of the client's tools, where the first look finds no record.
+        again: look a second time if the first look finds nothing, as is always done after client tool results.
         """
         newest = _newest_reply(messages)
         if newest < 0:
@@ -135,11 +134,11 @@ class HiddenRounds(WriteBehindQueue[Record[Conversation]]):
         return await asyncio.to_thread(self._store.has_any, marks)
 
     def mark(self, key: str, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Note that hidden messages follow. messages: visible to the client, up to the question or the results."""
+        """Note that hidden messages follow. messages: visible to the client, up to its question or results."""
         self.add(Record(_mark(key, messages), time() + self._store.keep_s, NEW))
 
     async def items(self, key: str, id: str) -> list[Any] | None:
-        """The items of the conversation up to a stored response; None: not known. Raises RetrievalError."""
+        """Conversation items up to a stored response; None: not known. Raises RetrievalError."""
         found = await self._conversation(record_id(key=key, response=id), again=True)
         items: list[Any] | None = orjson.loads(found.items) if found is not None and found.items else None
         return items
@@ -151,7 +150,7 @@ class HiddenRounds(WriteBehindQueue[Record[Conversation]]):
         return None if record is None else msgspec.json.decode(record, type=Conversation)
 
     def keep(self, key: str, messages: Sequence[Mapping[str, Any]], conversation: Conversation) -> None:
-        """Remember a conversation. messages: visible to the client, the newest reply last."""
+        """Remember a conversation. messages: visible to the client, newest reply last."""
         if conversation.hidden or conversation.waiting:
             self.add(Record(_pair(key, messages), time() + self._store.keep_s, NEW))
         counted = [0, *itertools.accumulate(int(one.get("role") not in INSTRUCTIONS) for one in messages)]
@@ -159,20 +158,20 @@ class HiddenRounds(WriteBehindQueue[Record[Conversation]]):
         self.add(Record(row_id(key, messages), time(), stored))
 
     def keep_items(self, key: str, id: str, items: bytes) -> None:
-        """Remember the conversation up to a stored response. items: as JSON; b"" forgets the conversation."""
+        """Remember a conversation up to a stored response. items: as JSON; b"" forgets it."""
         self.add(Record(record_id(key=key, response=id), time(), Conversation(items=items.decode())))
 
 
 def _moved(conversation: Conversation, place: Callable[[int], int]) -> Conversation:
-    """The conversation with other places of the hidden messages. place: the new place of a place."""
+    """The conversation with its hidden messages moved. place: old place -> new place."""
     hidden = tuple(HiddenMessages(place(one.at), one.messages, one.replaces) for one in conversation.hidden)
     return msgspec.structs.replace(conversation, hidden=hidden)
 
 
 def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
-    """The id of a record, for messages with any instructions.
+    """A record's id, whatever instructions the messages have.
 
-    Some clients write the time into the instructions, and coding agents add and drop reminders.
+    Some clients write the time into instructions, and coding agents add and drop reminders.
     """
     rows: list[list[Any]] = []
     for message in messages:
@@ -191,7 +190,7 @@ def _mark(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _pair(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
-    """The id of a mark for the newest question with the reply, whatever stands before. messages: the reply last."""
+    """A mark's id for the newest question and its reply, whatever comes before. messages: the reply last."""
     asked = [at for at, one in enumerate(messages) if one.get("role") == "user"]
     return f"pair-{row_id(key, messages[asked[-1] if asked else 0 :])}"
 
@@ -201,7 +200,7 @@ def _is_reply(message: Mapping[str, Any]) -> bool:
 
 
 def _canonical(message: Mapping[str, Any]) -> list[Any]:
-    """The parts of a message that clients send back as received."""
+    """Message parts that clients send back as received."""
     role, calls = message.get("role"), message.get("tool_calls")
     functions = [
         [call.get("id") or "", called.get("name"), _arguments(called.get("arguments", called.get("input")))]
@@ -212,10 +211,10 @@ def _canonical(message: Mapping[str, Any]) -> list[Any]:
 
 
 def _content(role: Any, content: Any) -> Any:
-    """The content, a single text as a text.
+    """Message content in one form: texts as a single text.
 
-    White space of a reply does not count: clients of messages and responses send a reply back in several parts. Some
-    clients move the marks of a provider's cache from message to message.
+    White space in a reply does not count: clients of messages and responses send it back in several parts. Some clients
+    move provider cache marks from message to message.
     """
     if role == "assistant":
         return "".join(text_of(content).split())
@@ -227,7 +226,7 @@ def _content(role: Any, content: Any) -> Any:
 
 
 def _arguments(given: Any) -> Any:
-    """The arguments of a call: a client of messages sends them back as an object, not as text."""
+    """A call's arguments: clients of messages send them back as an object, not as text."""
     value = json_of(given.encode("utf-8", "replace")) if isinstance(given, str) and given.strip() else {}
     return given if value is None else value
 
@@ -238,16 +237,16 @@ def _newest_reply(messages: Sequence[Mapping[str, Any]]) -> int:
 
 
 def has_results(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the client has sent results of tools since the model's newest reply."""
+    """Whether the client has sent tool results since the model's newest reply."""
     return any(one.get("role") == "tool" for one in messages[_newest_reply(messages) + 1 :])
 
 
 def resumed(
     conversation: Conversation, messages: Sequence[Mapping[str, Any]], results: Mapping[str, bytes]
 ) -> tuple[HiddenMessages, ...]:
-    """The hidden messages with the waiting calls, and with a result for each call, in the order of the calls.
+    """Hidden messages, now with the waiting calls and a result for each gateway call, in call order.
 
-    results: id of each call of the gateway's -> the message with the result.
+    results: each gateway call's id -> its result message.
     """
     newest = _newest_reply(messages)
     places = {
@@ -256,7 +255,7 @@ def resumed(
         if index > newest and one.get("role") == "tool"
     }
     end = max(places.values(), default=newest) + 1
-    first = newest  # of the messages of the reply
+    first = newest  # of the reply's messages
     while first > 0 and _is_reply(messages[first - 1]):
         first -= 1
     hidden = [HiddenMessages(first, conversation.message, replaces=True)]
@@ -268,7 +267,7 @@ def resumed(
 
 
 def edits_of(request: ModelRequest, hidden: Sequence[HiddenMessages], appended: Sequence[bytes]) -> Sequence[Edit]:
-    """The edits that put hidden messages into the body's `messages`. appended: messages after all others."""
+    """Edits that put hidden messages into the body's `messages`. appended: messages after all others."""
     plain, count = unescaped(request.raw), len(request.fields["messages"])
     opening = value_at(request.raw, request.members["messages"])
     places = list(items(plain, opening)) if hidden else []

@@ -1,7 +1,7 @@
-"""A request for the model, in the form that it takes, and its reply as events.
+"""Model requests, in the form that each model takes, and replies as events.
 
 model             asks, asks again in another form, counts, and passes the reply on
-turn              the reply of one round
-tool_protocols    how each model is asked for calls, by tools or text: learned, and its requests
-protocol_replies  replies of these models
+turn              one round's reply
+tool_protocols    how each model is asked for calls, by tools or text: what was learned, and requests
+protocol_replies  replies of models that write calls as text
 """

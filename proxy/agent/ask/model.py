@@ -1,7 +1,7 @@
-"""The model of one chat: asked in the form that it takes, metered and traced; its reply goes on as events.
+"""One chat's model: asked in the form that it takes, metered and traced. Its replies pass on as events.
 
-An error may refuse the tools, a single function, messages of another model, or provider fields such as thoughts. Then
-the model is asked again in another form, and the process learns the form once the model goes on.
+An error may refuse all tools, a single function, another model's messages, or provider fields such as thoughts. The
+model is then asked again in another form, and the process learns it once the model goes on.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,9 +29,9 @@ class ModelApi:
     """How the model is reached."""
 
     app: App
-    body: Callable[..., bytes]  # (edits, instructions="") -> the bytes of a request
+    body: Callable[..., bytes]  # (edits, instructions="") -> a request's bytes
     meter: CallMeter
-    sendable: Callable[[Json], Json] = dict  # a message of the model without members that its lane refuses
+    sendable: Callable[[Json], Json] = dict  # a model message without members that its lane refuses
 
 
 class ChatModel:
@@ -58,11 +58,11 @@ class ChatModel:
         self._stands = stands
         self._raw, fields = transcript.request.raw, transcript.request.fields
         self._client_tools = len(fields.get("tools") or ())
-        self._dropped = False  # the newest error named provider fields; not known yet whether the model goes on without
-        self._refused: list[ToolProtocol] = []  # that errors name; not known yet whether the model goes on otherwise
+        self._dropped = False  # an error named provider fields; unproven until the model goes on without them
+        self._refused: list[ToolProtocol] = []  # named by errors; unproven until the model goes on in another form
 
     async def ask(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> ModelTurn:
-        """Ask, and ask again in other forms while the model refuses the form of the request.
+        """Ask, then ask again in other forms while the model refuses the request's form.
 
         last: the model must answer. Raises ApiError if the first request fails.
         """
@@ -83,7 +83,7 @@ class ChatModel:
         return turn
 
     async def _ask_once(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> ModelTurn:
-        """The reply of one request, passed on: without calls, the client has its end. Raises ApiError."""
+        """One request's reply, passed on. If it has no gateway calls, the client gets its end. Raises ApiError."""
         exchange, first, protocol = self._exchange, not self._transcript.hidden, self._toolbox.tool_protocol
         exchange.body = body = await by_size(self._raw, lambda: self._api.body(*self._transcript.parts(last=last)))
         client.next_round()
@@ -100,7 +100,7 @@ class ChatModel:
         async def take(message: Message) -> None:
             if message["type"] == "http.response.start":
                 turn.begin(message)
-                if turn.readable and not client.started:  # some upstreams answer one round whole, and stream another
+                if turn.readable and not client.started:  # some upstreams answer one round whole and stream another
                     client.start = message
                 return
             chunk, more = message.get("body", b""), message.get("more_body", False)
@@ -115,7 +115,7 @@ class ChatModel:
             await self._api.app(scope, receive, send)
             if not turn.refuses_protocol:
                 await self._end(turn, client)  # a whole reply is read here, before its tokens are counted
-                turn.failed = not turn.ended  # broken off after [DONE]: no call is made
+                turn.failed = not turn.ended  # broken off after [DONE]: make no call
 
         try:
             asking = self._api.meter(upstream, scope, receive, take, lambda: None if turn.unread else turn.tokens(body))
@@ -133,7 +133,7 @@ class ChatModel:
         return turn
 
     def _frames(self, turn: ModelTurn, events: Iterable[Event], client: ClientReply) -> bytes:
-        """The events for the client. Before its last ones, the conversation is kept."""
+        """Client events as frames. Before the last ones, the conversation is stored."""
         body = b"".join(map(client.frame, events))
         if turn.is_read and not turn.goes_on and not client.ended:
             self._transcript.remember(client.text, turn)
@@ -141,7 +141,7 @@ class ChatModel:
         return body
 
     async def _end(self, turn: ModelTurn, client: ClientReply) -> None:
-        """Pass on what is left of a reply: its end, or the words before a call. Raises ApiError."""
+        """Pass on what is left of a reply: its end, or words before a call. Raises ApiError."""
         if turn.passed:
             return
         if not turn.readable and client.started:
@@ -164,7 +164,7 @@ class ChatModel:
     async def _end_whole(self, turn: ModelTurn, client: ClientReply) -> None:
         reply = turn.whole()
         if turn.goes_on:
-            if not self._toolbox.structured_output:  # a text before a call is not part of structured output
+            if not self._toolbox.structured_output:  # text before a call is not part of structured output
                 client.keep(turn.text or "")
             return
         body = client.whole(reply, turn.text or "")
@@ -173,10 +173,11 @@ class ChatModel:
         await client.body(body, more=False)
 
     async def ask_without_tools(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ask as without an offer; the reply goes to the client as it comes."""
+        """Ask as if nothing were offered; the reply passes straight to the client."""
 
         async def look(message: Message) -> None:
-            # The client may ask again after the end. Without an answer, the refusal may be about the client's schema.
+            # Learn before the client has the end, because it may ask again. Without an answer, the refusal may be about
+            # its schema.
             if message.get("status") == 200 and self._toolbox.structured_output and not self._client_tools:
                 self._protocols.learn(self._target, self._toolbox.tool_protocol, refused=True, structured_output=True)
             await send(message)
@@ -187,7 +188,7 @@ class ChatModel:
         await self._api.meter(self._api.app, scope, receive, look)
 
     def learn(self, turn: ModelTurn) -> None:
-        """Learn from a reply with calls whether the model makes calls by tools."""
+        """Learn from a reply with calls whether this model makes calls by tools."""
         if self._toolbox.tool_protocol != "native":
             return
         if not turn.written:
@@ -197,14 +198,14 @@ class ChatModel:
 
     @property
     def calls_by_tools(self) -> bool:
-        """Whether the model has made a call by tools, in this chat or in another."""
+        """Whether this model has made a call by tools, in this chat or another."""
         ids = self._transcript.call_ids()
         return self._protocols.calls_by_tools(self._target) or any(not is_own_id(id) for id in ids)
 
     def _asks_again(self, turn: ModelTurn) -> bool:
-        """Change the form after an error that refuses it; returns whether the model is asked again.
+        """Change the form after an error that refuses it; returns whether to ask again.
 
-        An error about one function teaches nothing about the model: the operation is left out.
+        An error about one function teaches nothing about the model: leave that operation out.
         """
         if self._toolbox.tool_protocol == "native":
             name = refused_function(turn.body, list(self._toolbox.tools), self._client_tools)
@@ -220,10 +221,10 @@ class ChatModel:
         return self._lower(refused=True) != "none"
 
     def _lower(self, *, refused: bool) -> ToolProtocol:
-        """Ask the model by the next protocol; beside client tools or structured output, by no other.
+        """Move to the next protocol; beside client tools or structured output, there is none.
 
-        Beside tools of the client, an error teaches nothing about the model: the tools may be too many. Another error
-        teaches something only once the model goes on: the client's messages may be wrong, or too long.
+        Beside client tools, an error teaches nothing about the model: there may be too many tools. Other errors teach
+        something only once the model goes on: the client's messages may be wrong, or too long.
         """
         if self._toolbox.structured_output or self._client_tools:
             return "none" if refused else self._toolbox.tool_protocol
@@ -235,7 +236,7 @@ class ChatModel:
         return self._toolbox.tool_protocol
 
     def _refusals(self) -> Sequence[bytes]:
-        """The words of an error that refuses the form in which the model is asked."""
+        """Words that show that an error refuses the request's form."""
         native = self._toolbox.tool_protocol == "native"
         any_error = [b""] if self._transcript.may_flatten else []
         functions = [name.lower().encode() for name in self._toolbox.tools] if native else []

@@ -1,7 +1,7 @@
-"""Replies of models that write calls as text: the events that a model with tool calls of its own would give.
+"""Replies of models that write calls as text, turned into events as from a model with native tool calls.
 
-The answer's text passes as it comes. A call becomes a piece of a call, and the text after it is left out: small models
-go on with results that they make up. A thought before the answer passes as text.
+An answer passes as it comes. A written call becomes a tool call, and text after it is left out: small models go on with
+made-up results. A thought before the answer passes as text.
 """
 
 import re
@@ -13,25 +13,25 @@ from proxy.agent.text_calls.spelled_calls import PLACES, after_marks, begins_cal
 from proxy.agent.text_calls.written_calls import Stands, is_quote, stands_nowhere
 from proxy.dialects.replies import ToolCall
 
-# After no mark or one of these marks, an object of a call with a name of no tool is a call, too.
+# After one of these marks, or none, such an object is a call even if no tool has its name.
 _PLAIN_CALL = re.compile(
     r"\s*(?:```(?:json)?|<tool_call>|<function_call>|\[TOOL_CALLS\])?\s*"
     r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"\s*,\s*"(?:arguments|parameters)"\s*:'
 )
-_THOUGHT, _THOUGHT_END = "<think>", "</think>"  # some templates write the beginning, and the model only the end
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"  # some templates write the beginning, so the model writes only the end
 _CALL_BEGINNINGS = ('"name":"', '","arguments":', '","parameters":', '"}')
 _MOST_NAME_CHARS = 200
-_MOST_QUOTES = 20  # of calls in one answer; what follows is text
-_MOST_BEGINNING_CHARS = 1_000  # of a text, that show whether a call begins
+_MOST_QUOTES = 20  # quoted calls in one answer; anything further is text
+_MOST_BEGINNING_CHARS = 1_000  # enough to see whether a call begins
 
 Claims = Callable[..., bool]  # as `Toolbox.claims`
 
 
 class ProtocolText:
-    """The text of one answer, in pieces."""
+    """One answer's text, in pieces."""
 
     def __init__(self, claims: Claims, stands: Stands = stands_nowhere) -> None:
-        """claims: whether a tool of the gateway has this name, or a name with this beginning (`begun`).
+        """claims: whether a gateway tool has this name, or a name that begins like it (`begun`).
 
         stands: as in `written_calls`.
         """
@@ -40,15 +40,15 @@ class ProtocolText:
         self._stands = stands
         self._state = "begins"  # -> call or prose
         self._held = ""
-        self._last = ""  # the last character of the text for the client: a call does not begin in a word
+        self._last = ""  # last character that the client got: no call begins inside a word
         self._before: list[str] = []  # the text for the client
-        self._ended_thought = False  # the text for the client has the end of a thought
-        self._after: list[str] = []  # the text from the beginning of the call on
-        self._thinks = False  # the text is a thought, which makes no call
+        self._ended_thought = False  # client text has the end of a thought
+        self._after: list[str] = []  # text from where the call begins
+        self._thinks = False  # inside a thought, which makes no call
         self._thought = False  # a thought has ended
 
     def feed(self, piece: str) -> str:
-        """The text for the client, after one more piece."""
+        """What the client gets after one more piece."""
         shown = self._fed(piece)
         self._before.append(shown)
         return shown
@@ -63,7 +63,7 @@ class ProtocolText:
         return self._prose() if self._state == "prose" else ""
 
     def end(self) -> tuple[str, ToolCall | None]:
-        """The rest of the text for the client, and the call."""
+        """The remaining client text, and the call."""
         shown = ""
         for _ in range(_MOST_QUOTES):
             if self._state != "call":
@@ -81,17 +81,17 @@ class ProtocolText:
         return shown + self._held + "".join(self._after), None
 
     def _answer(self) -> str:
-        """The text for the client, without a thought."""
+        """The client's text, without a thought."""
         before = "".join(self._before)
         return before.partition(_THOUGHT_END)[2] if self._ended_thought else before
 
     def _named_first(self, text: str) -> Callable[[str], bool]:
-        """Which names are tools: at the beginning of an answer any name, because small models make names up."""
+        """Which names count as tools: any name that begins an answer, because small models make names up."""
         named = None if any(self._before) else _PLAIN_CALL.match(text)
         return self._owns if named is None else named["name"].__eq__
 
     def _end_text(self) -> tuple[str, ToolCall | None]:
-        """The rest of an answer in which no call has begun for certain."""
+        """What is left of an answer in which no call has begun for certain."""
         held, self._held = self._held, ""
         if not held.strip():
             return held if self._thought else "", None
@@ -105,7 +105,7 @@ class ProtocolText:
         return held, None
 
     def _begin(self) -> None:
-        """Find the form of the answer, once the form is clear."""
+        """Decide whether the answer is a call or prose, once it is clear."""
         if _PLAIN_CALL.match(self._held) or begins_call(self._held, self._owns, self._owns_beginning):
             self._state = "call"
         elif not self._may_begin():
@@ -113,14 +113,14 @@ class ProtocolText:
             self._thinks = not self._thought and self._held.lstrip().startswith(_THOUGHT)
 
     def _may_begin(self) -> bool:
-        """Whether the text may still become the JSON of an answer or of a call."""
+        """Whether the text may still become a tool name, a thought or a call's JSON."""
         rest = "".join(after_marks(self._held).split())
         if self._owns_beginning(self._held.strip()) or _THOUGHT.startswith(self._held.strip()):
             return True
         return "{".startswith(rest) or (rest.startswith("{") and _may_be_call(rest[1:]))
 
     def _prose(self) -> str:
-        """The text up to a place where a call of the gateway's tools may begin."""
+        """Text up to a place where a gateway call may begin."""
         text, begin = self._last + self._held, len(self._last)
         self._held = ""
         for place in PLACES.finditer(text, begin):
@@ -145,7 +145,7 @@ class ProtocolText:
 
 
 def _may_be_call(rest: str) -> bool:
-    """Whether compact JSON after the brace may be a call: of any name, because models shorten names."""
+    """Whether compact JSON after its brace may be a call: any name will do, because models shorten names."""
     first, *others = _CALL_BEGINNINGS
     if not rest.startswith(first):
         return first.startswith(rest)
@@ -156,17 +156,17 @@ def _may_be_call(rest: str) -> bool:
 
 
 class ProtocolReader:
-    """Reads the events of a model that writes its answers and calls as text: events as of a model with tool calls."""
+    """Reads a model that writes calls as text, and yields events as from a model with tool calls."""
 
     def __init__(self, claims: Claims, stands: Stands) -> None:
         """claims, stands: as in `ProtocolText`."""
         self._text = ProtocolText(claims, stands)
-        self._newest: Json = {}  # the newest event with a choice
-        self._ended = False  # the text has ended
+        self._newest: Json = {}  # newest event with a choice
+        self._ended = False  # answer text has ended
         self._called = False  # by a call
 
     def read(self, events: Iterable[Event], *, more: bool) -> Iterator[Event]:
-        """The events after more events of the model. more: others follow."""
+        """Client events for more model events. more: others follow."""
         for event in events:
             yield from self._read(event)
         if not more:
@@ -198,7 +198,7 @@ class ProtocolReader:
             yield event
 
     def _end(self, text: str = "") -> Iterator[Event]:
-        """The events for the end of the text, once. text: of the last piece."""
+        """Events that end the text, once. text: its last piece."""
         if self._ended:
             return
         self._ended = True
@@ -210,7 +210,7 @@ class ProtocolReader:
             yield self._event({"tool_calls": [{"index": 0, **_tool_call(call)}]})
 
     def read_whole(self, event: Event) -> None:
-        """Read a whole reply: the event changes."""
+        """Read a whole reply; changes the event."""
         choice = event.choice
         message = choice.get("message")
         if not isinstance(message, dict) or not isinstance(message.get("content"), str):
@@ -226,7 +226,7 @@ class ProtocolReader:
         event.changed = True
 
     def _event(self, delta: Json) -> Event:
-        """An event like the newest event, with another delta."""
+        """An event like the newest one, with another delta."""
         choice = {"index": 0, "delta": delta, "finish_reason": None}
         plain = {name: value for name, value in self._newest.items() if name not in ("usage", "choices")}
         return Event(b"", {**plain, "choices": [choice]}, changed=True)

@@ -1,13 +1,13 @@
-"""The protocols to ask a model for calls, and which one each model takes, and its requests; learned from refusals and
-replies.
+"""How each model is asked for calls: the protocols, which one it takes (learned from refusals and replies), and
+requests.
 
-native       the operations are the request's `tools`
+native       operations are the request's `tools`
 text         instructions list the operations; the model writes a call as JSON
-none         no operation is offered: by the setting `models.NAME.tools`, or beside structured output that the model
-             refuses with tools
+none         nothing is offered: set by `models.NAME.tools`, or beside structured output if the model
+             refuses tools there
 
-The client sees no part of the protocol: `protocol_replies` reads the replies. The hidden rounds stay stored as calls of
-tools, and are written by the protocol by which the model is asked now, each time with the same bytes.
+Clients see none of this: `protocol_replies` reads the replies. Hidden rounds are stored as tool calls and written in
+whichever protocol the model is asked by now, each time with the same bytes.
 """
 
 import re
@@ -27,17 +27,17 @@ from proxy.dialects.target import Target, ToolProtocol
 from proxy.dialects.unsupported_features import UnsupportedFeatures
 
 LEARNED: tuple[ToolProtocol, ...] = ("native", "text")
-# What a model lacks that is asked by text, and what the gateway does in place, for the log.
+# For the log: what a model asked by text lacks, and what the gateway does instead.
 _NO_CALLS = ("tool calls", "operations are offered by text")
-_MOST_TEXT_CALLS = 3  # in a row, of a model that has made calls by tools, before the model counts as a model without
+_MOST_TEXT_CALLS = 3  # in a row, before a model that once called by tools counts as unable to
 _MOST_MODELS = 1000
 _NO_TOOLS = ("tools", "no operation is offered beside tools of a client")
 _NO_FORM = ("tools beside a form of the answer", "no operation is offered beside a form of the answer")
 _SCHEMA = "way to read the schema of "
 _NO_PROVIDER_FIELDS = ("thoughts in a request", "calls go back without thoughts")
-# Words by which tools beside structured output are refused.
+# Words that refuse tools beside structured output.
 FORM_REFUSED = (b"tool", b"function call", b"response_format", b"response mime", b"json", b"schema", b"grammar")
-TOOLS_REFUSED = (b"tool",)  # words by which tools alone are refused
+TOOLS_REFUSED = (b"tool",)  # words that refuse tools alone
 
 
 def wants_structured_output(fields: Mapping[str, Any]) -> bool:
@@ -46,15 +46,15 @@ def wants_structured_output(fields: Mapping[str, Any]) -> bool:
     return bool(form) and form != {"type": "text"}
 
 
-# The place of a function in an error: `tools[3]`, `tools.3.custom`, `"tools", 3`. Google counts in the function
-# declarations of one tool.
+# Where errors place a function: `tools[3]`, `tools.3.custom`, `"tools", 3`. Google counts function declarations in one
+# tool.
 _PLACES = (re.compile(r"declarations\W{1,4}(\d+)"), re.compile(r"tools\W{1,4}(\d+)"))
 
 
 def refused_function(error: bytes, names: Sequence[str], before: int) -> str:
-    """The function whose definition an error refuses; "": the error is about all functions, or about none.
+    """The function whose definition an error refuses; "": it is about all functions, or none.
 
-    names: the functions in the order of the request, after `before` others.
+    names: functions in request order, after `before` others.
     """
     text = error.decode("utf-8", "replace").lower()
     named = [one for one in names if re.search(rf"(?<![\w-]){re.escape(one.lower())}(?![\w-])", text)]
@@ -66,17 +66,17 @@ def refused_function(error: bytes, names: Sequence[str], before: int) -> str:
 
 
 class ToolProtocols:
-    """The knowledge of a process: per upstream and model, for a time."""
+    """What this process has learned per upstream and model, for a time."""
 
     def __init__(self, unsupported: UnsupportedFeatures) -> None:
         self._unsupported = unsupported
-        # Upstream and model that has made calls by tools -> refusals since.
+        # Upstream and model that has made calls by tools -> calls as text since, in a row.
         self._text_calls_in_a_row: dict[tuple[str, str], int] = {}
 
     def of(self, target: Target, fields: Mapping[str, Any]) -> ToolProtocol:
-        """The protocol of the setting, else the first one that the model does not lack. fields: of the request.
+        """The configured protocol, else the first that the model is not known to lack. fields: the request's.
 
-        With tools of the client, only a model that refuses tools is not asked by tools.
+        Beside client tools, only a model that refuses tools is asked by text.
         """
         if wants_structured_output(fields) and self._unsupported.knows(target, _NO_FORM[0], model=target.model):
             return "none"
@@ -84,17 +84,17 @@ class ToolProtocols:
         return target.tools or ("text" if self._unsupported.knows(target, lacked[0], model=target.model) else "native")
 
     def calls_by_tools(self, target: Target) -> bool:
-        """Whether the model has made a call by tools."""
+        """Whether this model has made a call by tools."""
         return (target.api_base, target.model) in self._text_calls_in_a_row
 
     def note_call_by_tools(self, target: Target) -> None:
-        """Note that the model has made a call by tools: one other reply does not make another model of this model."""
+        """Note that a model has made a call by tools, so that a single call as text does not change how it is asked."""
         if len(self._text_calls_in_a_row) >= _MOST_MODELS:
             self._text_calls_in_a_row.clear()
         self._text_calls_in_a_row[target.api_base, target.model] = 0
 
     def _counts_as_native(self, target: Target) -> bool:
-        """Note one more call as text; returns whether the model still counts as a model with calls by tools."""
+        """Note one more call as text; returns whether the model still counts as calling by tools."""
         key = target.api_base, target.model
         in_a_row = self._text_calls_in_a_row.pop(key, _MOST_TEXT_CALLS)
         if in_a_row < _MOST_TEXT_CALLS:
@@ -102,44 +102,44 @@ class ToolProtocols:
         return in_a_row < _MOST_TEXT_CALLS
 
     def after(self, target: Target, protocol: ToolProtocol, *, refused: bool) -> ToolProtocol:
-        """The protocol of this chat after one that does not suit the model.
+        """This chat's protocol after one that does not suit the model.
 
-        refused: by an error, not by a call as text. A protocol of the setting stays; a refusal of it, or of the last
-        protocol, gives "none".
+        refused: by an error, not by a call as text. A configured protocol stays; if it or the last one is refused, the
+        result is "none".
         """
         if target.tools or protocol != "native":
             return "none" if refused else protocol
         return "text" if refused or self._unsupported.knows(target, _NO_CALLS[0], model=target.model) else "native"
 
     def learn(self, target: Target, protocol: ToolProtocol, *, refused: bool, structured_output: bool = False) -> None:
-        """Learn that a protocol does not suit the model. refused: as in `after`; structured_output: wanted, too."""
+        """Learn that a protocol does not suit a model. refused: as in `after`. structured_output: was wanted, too."""
         if structured_output:
             self._learn(target, *_NO_FORM)
-        # A call as text may be the refused schema of one operation, or the JSON of a call that a person asks for.
+        # A call as text may come from one operation's refused schema, or be JSON that a person asked for.
         elif not target.tools and protocol == "native" and not self._counts_as_native(target):
             if refused:
                 self._learn(target, *_NO_TOOLS)
             self._learn(target, *_NO_CALLS)
 
     def refuses(self, target: Target, operation: str) -> bool:
-        """Whether the model refuses the definition of an operation (SET/OPERATION)."""
+        """Whether a model refuses an operation's definition (SET/OPERATION)."""
         return self._unsupported.knows(target, _SCHEMA + operation, model=target.model)
 
     def refuse(self, target: Target, operation: str) -> None:
-        """Learn that the model refuses the definition of an operation."""
+        """Learn that a model refuses an operation's definition."""
         self._learn(target, _SCHEMA + operation, "the operation is left out")
 
     def refused_of(self, name: str) -> Sequence[tuple[str, str]]:
-        """The operations of a set whose definition a model refuses, and the model."""
+        """A set's operations whose definitions a model refuses, each with that model."""
         start = f"{_SCHEMA}{name}/"
         return [(one.removeprefix(start), model) for model, one in self._unsupported.names() if one.startswith(start)]
 
     def accepts_provider_fields(self, target: Target) -> bool:
-        """Whether the model takes the provider fields of its messages back."""
+        """Whether a model takes back its messages' provider fields."""
         return not self._unsupported.knows(target, _NO_PROVIDER_FIELDS[0], model=target.model)
 
     def refuse_provider_fields(self, target: Target) -> None:
-        """Learn that the model refuses the provider fields of its messages."""
+        """Learn that a model refuses its messages' provider fields."""
         self._learn(target, *_NO_PROVIDER_FIELDS)
 
     def _learn(self, target: Target, name: str, instead: str) -> None:
@@ -150,12 +150,12 @@ class ToolProtocols:
 # --- requests in each protocol ----------------------------------------------------------------------------------------
 
 
-# Members of a request that the text of a call would meet: the client's tools, stop words, the odds of each token.
+# Request members that would clash with calls as text: client tools, stop words, token probabilities.
 _UNSUITED = ("tools", "stop", "logprobs", "top_logprobs")
 _MOST_SCHEMA_CHARS = 1_500
 
 _INTRODUCTION = "You can call these operations to look up facts:"
-# A form, not an example: Qwen2.5-Coder 0.5B makes the call of an example, with the words of the example.
+# A form, not an example: Qwen2.5-Coder 0.5B makes the example's call, word for word.
 _HOW = """To call an operation, answer with one JSON object alone, in this form:
 {"name": "the operation", "arguments": {"the argument": "the value"}}
 
@@ -163,7 +163,7 @@ The next message has the result. Ids come from the results of other operations: 
 Never invent a value: where only the user knows a value, ask the user. \
 The user does not see the operations: make each call yourself. \
 When you know enough, or no operation helps, answer the user in plain words, without JSON."""
-# Without the sentence, a model calls an operation for a question that a passage answers.
+# Without this sentence, models call operations for questions that a passage answers.
 _PASSAGES = "\nThe passages may answer the question, too: then answer from the passages, without a call."
 _CHANGING = (
     "\nIf the user wants this, say that you cannot do it here, because only operations that read can be called: {}."
@@ -172,7 +172,7 @@ _FINAL = "Answer the question in plain words, from these results."
 
 
 def suits(protocol: ToolProtocol, request: ModelRequest) -> bool:
-    """Whether an offer by this protocol leaves the meaning of a request."""
+    """Whether an offer by this protocol leaves a request's meaning unchanged."""
     if protocol == "native":
         return True
     fields = request.fields
@@ -184,9 +184,9 @@ def suits(protocol: ToolProtocol, request: ModelRequest) -> bool:
 def request_parts(
     toolbox: Toolbox, request: ModelRequest, earlier: Sequence[HiddenMessages], hidden: Sequence[bytes], *, last: bool
 ) -> tuple[Sequence[Edit], str]:
-    """The edits of the request, and the instructions for the model ("": none).
+    """Edits for the request, and instructions for the model ("": none).
 
-    earlier: of earlier questions. hidden: the messages of this question so far. last: the model must answer.
+    earlier: hidden messages from earlier questions. hidden: this question's so far. last: the model must answer.
     """
     if toolbox.tool_protocol == "native":
         edits = [toolbox.edit(request), *edits_of(request, earlier, hidden)]
@@ -206,9 +206,9 @@ def request_parts(
 
 
 def _shown(toolbox: Toolbox) -> Iterator[tuple[str, Tool]]:
-    """The tools that the instructions list, by name, without the search for operations if operations are offered.
+    """Tools that the instructions list, by name; without the operation search if any operation is offered.
 
-    Qwen2.5-Coder 0.5B searched in 7 of 10 questions for which the right operation was in the list.
+    Qwen2.5-Coder 0.5B searched in 7 of 10 questions although the right operation was listed.
     """
     for name, one in toolbox.tools.items():
         if one.origin != ("", FIND) or not toolbox.operations:
@@ -221,7 +221,7 @@ def as_plain_text(hidden: HiddenMessages) -> HiddenMessages:
 
 
 def as_texts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Messages with calls and results as messages of the model and the user, in turns; texts stay."""
+    """Calls and results as alternating text messages of model and user; texts stay."""
     written: list[dict[str, str]] = []
     names = _names(messages)
     for message in messages:
@@ -246,12 +246,12 @@ def _result_texts(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _result(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """The message with a result as a text. names: as `_names`."""
+    """A result message as text. names: as in `_names`."""
     return f"Result of {names.get(message['tool_call_id'], 'the call')}:\n{message['content']}"
 
 
 def _names(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-    """Id of each call -> the called operation."""
+    """Each call's id -> its operation."""
     calls = [call for message in messages for call in message.get("tool_calls") or ()]
     return {call["id"]: tool_name(call) for call in calls}
 
@@ -262,18 +262,18 @@ def _messages(joined: bytes) -> list[dict[str, Any]]:
 
 
 def _written(call: Mapping[str, Any]) -> str:
-    """A call as the model writes a call."""
+    """A call as the model writes it."""
     called = called_tool(call) or {}
     return example(tool_name(call), called.get("arguments", called.get("input")) or "{}")
 
 
 def _listed(function: Mapping[str, Any], asked: Collection[str] = ()) -> str:
-    """The lines of an operation in the instructions. asked: arguments that only a person knows."""
+    """An operation's lines in the instructions. asked: arguments that only a person knows."""
     schema = function["parameters"]
     members = ", ".join(f'"{name}": …' for name in schema["properties"])
     rows = [f"{function['name']}: {' '.join(function['description'].split())}", f"  arguments: {{{members}}}"]
     for name, given in schema["properties"].items():
-        one = given if isinstance(given, dict) else {}  # true
+        one = given if isinstance(given, dict) else {}  # the schema `true`
         required = ", required" if name in schema["required"] else ""
         required += ", only the user knows it" if name in asked else ""
         meaning = ": " + " ".join(str(one["description"]).split()) if one.get("description") else ""
@@ -284,7 +284,7 @@ def _listed(function: Mapping[str, Any], asked: Collection[str] = ()) -> str:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """The kind of an argument in words, else the schema. An argument that may be null can be left out."""
+    """An argument's type in words, else its schema. Null does not count: such an argument can be left out."""
     schema = _without_null(schema)
     kind = schema.get("type")
     if isinstance(schema.get("enum"), list):
@@ -296,7 +296,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 
 def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of the values but null."""
+    """The schema without null."""
     for name in ("anyOf", "oneOf"):
         some = [one for one in schema.get(name, ()) if one != {"type": "null"}]
         if len(some) == 1 and isinstance(some[0], dict):

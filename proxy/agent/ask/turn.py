@@ -1,6 +1,6 @@
-"""The model's reply of one round: what the upstream sends comes in, events for the client come out.
+"""One round's model reply: upstream bytes come in, client events come out.
 
-Gateway calls never come out. Until such a call begins, an event comes out as it came in. A turn sends nothing itself.
+Gateway calls never come out. Until one begins, events come out as they came in. A turn sends nothing itself.
 """
 
 import re
@@ -24,19 +24,19 @@ from proxy.dialects.token_counts import Tokens
 
 _MOST_FINISH_CHARS = 50
 _FAULT = 500  # also llama.cpp's status for tools without --jinja
-_REFUSALS = (400, 404, 422, _FAULT, 501)  # statuses of upstreams for a model without tools
+_REFUSALS = (400, 404, 422, _FAULT, 501)  # upstream statuses for a model without tools
 _OWN_ID = "call_"
 _OWN_IDS = re.compile(rf"{_OWN_ID}[0-9a-f]{{16}}(?:_\d+)?|")
-_FAILED_CALL = b'"failed_generation"'  # in Groq's error for a call that the server cannot read
+_FAILED_CALL = b'"failed_generation"'  # in Groq's error for a call that it cannot read
 
 
 def is_own_id(id: str) -> bool:
-    """Whether an id of a call is the gateway's: of a call that came without an id, or as text."""
+    """Whether a call id is the gateway's: the call came without an id, or as text."""
     return _OWN_IDS.fullmatch(id) is not None
 
 
 class ModelTurn:
-    """One reply of the model, read as it comes. The facts are complete once `is_read`."""
+    """A model reply, read as it comes. Its facts are complete once `is_read`."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class ModelTurn:
         stands: Stands = stands_nowhere,
         by_tools: bool = False,
     ) -> None:
-        """refusals: an error with one of these words refuses the way in which the model was asked for calls.
+        """refusals: an error with one of these words refuses how the model was asked for calls.
 
-        protocol: of a model that writes calls as text. stands: as in `written_calls`. by_tools: the model makes calls
-        by tools, so its texts make none.
+        protocol: reads a model that writes calls as text. stands: as in `written_calls`. by_tools: the model calls by
+        tools, so its plain texts are not calls.
         """
         self._toolbox = toolbox
         self._envelope = envelope
@@ -64,44 +64,44 @@ class ModelTurn:
         self.start: Message = {}  # the head
         self.readable = True  # no error, and no encoding but identity
         self.streamed = False
-        self.ended = False  # the body came to its end
-        self.usage: Json = {}  # as the upstream reports; some upstreams repeat the usage in each event
+        self.ended = False  # whole body received
+        self.usage: Json = {}  # as the upstream reports it; some repeat it in each event
         self.provider_fields = ProviderFields()
-        self.passed = False  # the client got the body without a look
-        self.failed = False  # the upstream did not answer, or broke off
-        self.takes_no_tools = False  # the model refuses every form of a request with tools
-        self._pieces: list[bytes] = []  # of the body of an error, or of a whole reply
+        self.passed = False  # passed through unread
+        self.failed = False  # no answer from the upstream, or it broke off
+        self.takes_no_tools = False  # the model refuses tools in every form
+        self._pieces: list[bytes] = []  # an error's body, or a whole reply's
         self._frames = sse.FrameSplitter()
-        self._reader = ChatReplyReader(streamed=True)  # replaced at the head of the reply
+        self._reader = ChatReplyReader(streamed=True)  # replaced once the head comes
         # The calls.
         self.is_read = False
         self.all_calls: list[ToolCall] = []
-        self.calls: list[ToolCall] = []  # of the gateway's tools
+        self.calls: list[ToolCall] = []  # gateway calls
         self.text: str | None = None
         self.written = False  # the call came as text
-        self.leaked = False  # as text in the marks of a template, of a model that makes calls by tools
+        self.leaked = False  # as text in template marks, though the model calls by tools
         self._owners = _Owners(toolbox)
-        # Events wait before the first text or call, while a call has no name, and while a text may become a call.
+        # Events wait before the first text or call, while a call has no name, and while text may become a call.
         self._held: list[Event] = []
         self._open = False  # events pass
         self._over = False  # [DONE] has come; what follows waits for the end
-        self._texted = False  # a text of the answer has passed
-        self._lines = ""  # of the answer, that may become a call
+        self._texted = False  # some answer text has passed
+        self._lines = ""  # newest answer lines, if they may become a call
 
     def begin(self, start: Message) -> None:
-        """Take the head of the reply."""
+        """Take the reply's head."""
         self.start, self.streamed = start, sse.announced_by(start.get("headers", ()))
         encoding = dict(start.get("headers", ())).get(b"content-encoding", b"identity")
         self.readable = start["status"] == 200 and encoding == b"identity"
         self._reader = ChatReplyReader(streamed=self.streamed, max_bytes=sys.maxsize)
 
     def passes(self, *, started: bool) -> bool:
-        """Whether the client gets the body without a look. started: the client has a part of the reply."""
+        """Whether the body passes through unread. started: the client has part of the reply."""
         self.passed = self.passed or not (self.readable or started or self._may_refuse_protocol)
         return self.passed
 
     def read(self, chunk: bytes, *, more: bool) -> Iterator[Event]:
-        """The client's events after one more piece of the body."""
+        """Client events after one more piece of body."""
         self.ended = not more
         if not self.readable or not self.streamed:
             self._pieces.append(chunk)
@@ -111,13 +111,13 @@ class ModelTurn:
                 yield from self._pass(event)
 
     def rest(self) -> Iterator[Event]:
-        """The client's last events of a stream that has ended."""
+        """Last client events, once a stream has ended."""
         yield from self._last()
         if not self.goes_on:
             yield from self._released()
 
     def whole(self) -> Event:
-        """The client's reply, of a reply that came whole."""
+        """The client's version of a reply that came whole."""
         event = Event(body := self.body, json_of(body))
         reply = event.body or {}
         if self._protocol is not None:
@@ -137,7 +137,7 @@ class ModelTurn:
         return event
 
     def whole_as_stream(self) -> Iterator[Event]:
-        """The client's events of a reply, or an error, that came whole, after a stream has begun. Raises ApiError."""
+        """Client events for a reply or error that came whole after a stream had begun. Raises ApiError."""
         event = Event(body := self.body, json_of(body))
         if event.body is None:
             raise upstream_error(502, "The upstream sent a reply that is not a JSON object.", "upstream_garbled")
@@ -154,22 +154,22 @@ class ModelTurn:
 
     @property
     def body(self) -> bytes:
-        """The body of an error, or of a whole reply."""
+        """An error's body, or a whole reply's."""
         return b"".join(self._pieces)
 
     @property
     def goes_on(self) -> bool:
-        """Whether all calls are the gateway's: the client gets no end."""
+        """Whether all calls are the gateway's, so the client's reply does not end here."""
         return bool(self.calls) and len(self.calls) == len(self.all_calls) and not self.failed
 
     @property
     def complete(self) -> bool:
-        """Whether the reply was read to the end."""
+        """Whether the reply was read to its end."""
         return self.ended and not self.unread
 
     @property
     def unread(self) -> bool:
-        """Whether the reply was not read: an error, or in another encoding."""
+        """Whether the reply was not read: it is an error, or encoded."""
         return self.passed or not self.readable
 
     @property
@@ -186,13 +186,13 @@ class ModelTurn:
 
     @property
     def refuses_protocol(self) -> bool:
-        """Whether the upstream refused the way the model was asked for calls."""
+        """Whether the upstream refused how the model was asked for calls."""
         if not self._may_refuse_protocol or not self.ended or self.names([_FAILED_CALL]):
             return False
         return self.names(word for word in self._refusals if word or self.start["status"] != _FAULT)
 
     def names(self, words: Iterable[bytes]) -> bool:
-        """Whether the error has one of the words, in small letters."""
+        """Whether the error has one of these lower-case words."""
         error = self.body.lower()
         return any(word in error for word in words)
 
@@ -201,11 +201,11 @@ class ModelTurn:
         return bool(self._refusals) and self.start.get("status") in _REFUSALS and not self.passed
 
     def tokens(self, request: bytes) -> Tokens:
-        """The tokens of the round. request: the body, for an estimate."""
+        """Tokens of this round. request: its body, for an estimate."""
         return self._reader.tokens(request) if self.readable and self.start else Tokens(0, 0)
 
     def _pass(self, event: Event) -> Iterator[Event]:
-        """The client's events after one more event."""
+        """Client events after one more model event."""
         if event.body is not None:
             self._envelope.see(event.body)
             self.usage = event.usage or self.usage
@@ -233,7 +233,7 @@ class ModelTurn:
             yield shown
 
     def _last(self) -> Iterator[Event]:
-        """Take the calls of a stream, once; the held events, or the held words before a written call."""
+        """Take a stream's calls, once; yields held events, or only held words before a written call."""
         if self.is_read:
             return
         self._reader.close()
@@ -249,9 +249,9 @@ class ModelTurn:
         self.text = self._reader.answer
         calls = self._reader.tool_calls
         own_id = f"{_OWN_ID}{secrets.token_hex(8)}"  # for a call without an id of its own; no two rounds share ids
-        ids = {call.id for call in calls if not self._owners.is_ours(call.name)}  # the client has these ids
+        ids = {call.id for call in calls if not self._owners.is_ours(call.name)}  # ids that the client has
         for number, one in enumerate(calls):
-            taken = self._owners.is_ours(one.name) and (not one.id or one.id in ids)  # the client's call stays as sent
+            taken = self._owners.is_ours(one.name) and (not one.id or one.id in ids)  # a client call stays as sent
             self.all_calls.append(replace(one, id=f"{own_id}_{number}") if taken else one)
             ids.add(one.id)
         self.calls = [call for call in self.all_calls if self._owners.is_ours(call.name)]
@@ -259,7 +259,7 @@ class ModelTurn:
             self._take_written(own_id)
 
     def _take_written(self, id: str) -> None:
-        """Take the call that the model wrote as text, with this id."""
+        """Take a call that the model wrote as text, with this id."""
         before = (self.text or "").removesuffix(self._lines)
         found = written_call(self._lines, before, self._names_call, self._stands)
         if found is None or (self._by_tools and not found.template):
@@ -273,7 +273,7 @@ class ModelTurn:
             self._lines = last_lines(self._lines + text, self._names_call, partial(self._names_call, begun=True))
 
     def _words(self) -> Iterator[Event]:
-        """The held words before a written call, in one event."""
+        """Held words before a written call, in one event."""
         held = [one for one in self._held if isinstance(one.delta.get("content"), str)]
         words = "".join(one.delta["content"] for one in held).removesuffix(self._lines)
         if words.strip():
@@ -282,10 +282,10 @@ class ModelTurn:
             yield held[0]
 
     def _waits(self, event: Event) -> bool:
-        """Whether the client gets an event later, or not at all."""
+        """Whether an event must wait: the client gets it later, or never."""
         if (
             self._owners.nameless or self._toolbox.structured_output
-        ):  # a text before a call is not part of structured output
+        ):  # text before a call is not part of structured output
             return True
         if not self._open and (event.body is None or event.is_prelude):
             return True
@@ -301,26 +301,26 @@ class ModelTurn:
 
     @property
     def _holds_text(self) -> bool:
-        """Whether the answer so far is a text for the client, and no call as text."""
+        """Whether the answer so far is text for the client and not a written call."""
         text = self._reader.answer or ""
         return text.strip() != "" and not names_call(text)
 
     @property
     def _may_be_written(self) -> bool:
-        """Whether the newest lines of the answer may be a call as text."""
+        """Whether the newest lines may be a written call."""
         if self._owners.known or self._lines == ".":
             return False
         return self._lines.strip() != "" or (not self._texted and self._lines != "")
 
 
 class _Owners:
-    """Who makes each call of a stream: a name may come late, or in pieces."""
+    """Who makes each call in a stream: its name may come late, or in pieces."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self._toolbox = toolbox
-        self._names: dict[int, str] = {}  # number of each call -> the name so far
-        self._ours: dict[int, bool] = {}  # number of each call with a whole name -> whether the gateway makes it
-        self.nameless: set[int] = set()  # numbers of calls whose name has not come, or may go on
+        self._names: dict[int, str] = {}  # call number -> name so far
+        self._ours: dict[int, bool] = {}  # call number, once its name is whole -> whether the gateway makes it
+        self.nameless: set[int] = set()  # calls whose names have not come, or may go on
 
     @property
     def known(self) -> bool:
@@ -328,11 +328,11 @@ class _Owners:
         return bool(self._ours)
 
     def is_ours(self, name: str) -> bool:
-        """Whether the gateway answers a call of this name."""
+        """Whether the gateway makes calls of this name."""
         return self._toolbox.owner(name) != "client"
 
     def note(self, event: Event) -> None:
-        """Note the owners of the calls that begin."""
+        """Note who makes the calls that begin here."""
         for number, call in event.calls():
             if number in self._ours or number < 0:
                 continue
@@ -351,7 +351,7 @@ class _Owners:
         self._ours |= {number: name == "" or self.is_ours(name) for number, name in names}
 
     def without_ours(self, event: Event) -> Event | None:
-        """The event without the gateway's calls; None: nothing is left for the client."""
+        """The event without gateway calls; None: nothing is left for the client."""
         if not any(self._ours.values()):
             return event
         if event.body is None:
