@@ -18,7 +18,7 @@ wrong usage.
     keys      create, list, limit, revoke and rotate keys
     key_credentials  a key's secrets and fixed arguments for action sets
     usage     sums of requests, tokens and dollars
-    actions   action sets: OpenAPI documents -> operations that are found and called      specs  documents read again
+    actions/  OpenAPI documents -> operations that are found and called; the log of those that change something
     mcp       search and fetch over MCP, on stdin and stdout
     config    effective settings and their origins
     contexts  confirm and enrich chunks by a model, for `ingest` and `rebuild`
@@ -50,7 +50,7 @@ COMMANDS = {
     "replay": ("replay", "Search again for a chat with a receipt, and print the differences."),
     "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
     "usage": ("usage", "Sum up requests, tokens, dollars and times, by team, key, model or day."),
-    "actions": ("actions", "Keep the operations of HTTP APIs, find and call them."),
+    "actions": ("actions.actions", "Keep the operations of HTTP APIs, find and call them."),
     "mcp": ("mcp", "Offer search and fetch to a program over the Model Context Protocol."),
     "config": ("config", "Print every setting, its value and its origin."),
 }

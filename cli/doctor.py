@@ -143,7 +143,7 @@ async def _specs(seen: Examination) -> None:
     specs = {name: row.spec for name, row in seen.settings.actions.items() if row.spec}
     if not specs:
         return
-    from cli.specs import configured_address, document_of, row_to_write
+    from cli.actions.specs import configured_address, document_of, row_to_write
     from proxy.apis.openapi.read import UnreadableSpec
     from proxy.apis.sources import shown_source
     from proxy.apis.specs import Spec, SpecReader

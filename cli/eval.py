@@ -151,7 +151,7 @@ def _check_subject(args: _EvalArgs) -> None:
 def _check_sets(args: _EvalArgs, settings: Settings) -> None:
     """Raise click.ClickException for an unknown action set."""
     if args.action_sets:
-        from cli.actions import set_of
+        from cli.actions.actions import set_of
         from cli.assembly.apis import action_store
 
         with contextlib.closing(action_store(settings)) as store:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from cli.assembly.stores import key_credentials
+from cli.assembly.stores import key_credentials, write_store
 from cli.common import as_text, echo, echo_json, errors_as, opened_accounts, with_settings
 from cli.options import Commands
 from config.sections import Settings
@@ -95,13 +95,15 @@ def remove(key_id: str, set_name: str, name: str | None, settings: Settings) -> 
 @command.command()
 @with_settings
 def reseal(settings: Settings) -> None:
-    """Seal all values with the newest master key.
+    """Seal all values, and the secret of the writes, with the newest master key.
 
     To change the master key: set RAGWAY_MASTER_KEY to NEW,OLD for the gateways and for this command, run this
     command, then set RAGWAY_MASTER_KEY to NEW.
     """
-    with _credentials(settings) as credentials:
+    with _credentials(settings) as credentials, contextlib.closing(write_store(settings)) as writes:
         count = credentials.reseal()
+        with errors_as(click.ClickException, RetrievalError):
+            count += writes.reseal()
     echo(f"{count} sealed with the newest master key", err=True)
 
 

@@ -125,7 +125,7 @@ async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
     await index_ready.wait()
     try:
         process = await asyncio.create_subprocess_exec(
-            *child_command("cli.specs"), stdin=asyncio.subprocess.PIPE, stdout=2
+            *child_command("cli.actions.specs"), stdin=asyncio.subprocess.PIPE, stdout=2
         )
     except OSError as error:
         log.error("the documents of actions.NAME.spec are not read: %s", error.strerror or error)

@@ -125,6 +125,7 @@ class ActionCallsSettings:
     search_documents: bool
     confirm_s: Seconds
     again_s: Seconds
+    log_content: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""From settings to what is stored: accounts, credentials, usage, receipts, histories, comparisons."""
+"""From settings to what is stored: accounts, credentials, usage, receipts, histories, comparisons, writes."""
 
 import os
 from collections.abc import Mapping
@@ -10,6 +10,8 @@ from proxy.access.key_credentials import KeyCredentials
 from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
+from proxy.agent.writes.pending import PendingStore
+from proxy.agent.writes.sealer import Sealer
 from proxy.observe.metrics import Metrics
 from proxy.observe.shadow.comparison import COMPARISONS
 from runtime.record_store import RECEIPTS, RecordStore
@@ -38,3 +40,10 @@ def record_store(settings: Settings, kind: str = RECEIPTS) -> RecordStore:
         row = settings.receipts if kind == RECEIPTS else settings.history
         keep_s, max_mb = row.keep_hours * 3600, row.max_mb
     return RecordStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_mb * 2**20, kind=kind)
+
+
+def write_store(settings: Settings, environ: Mapping[str, str] = os.environ) -> PendingStore:
+    """The writes that wait for a person, and their log; sealed by the master key, if the environment has one."""
+    master = MasterKey(environ[MASTER_KEY], MASTER_KEY) if environ.get(MASTER_KEY) else None
+    kept = settings.action_calls.log_content
+    return PendingStore(Path(settings.data), settings.catalog.url, sealer=Sealer(master), log_content=kept)

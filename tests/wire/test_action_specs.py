@@ -98,7 +98,7 @@ def test_a_gateway_ends_while_a_document_does_not_come(waiting: Served) -> None:
 
 
 def test_the_reading_of_documents_ends_with_a_killed_gateway(waiting: Served) -> None:
-    (reading,) = waiting.children("cli.specs")
+    (reading,) = waiting.children("cli.actions.specs")
     waiting.process.kill()
     until = time.monotonic() + PATIENCE_S / 10
     while runs(reading):
@@ -109,4 +109,4 @@ def test_the_reading_of_documents_ends_with_a_killed_gateway(waiting: Served) ->
 def test_a_gateway_without_documents_starts_no_process(tmp_path: Path) -> None:
     with serving(tmp_path / "data", tmp_path, "models: {echo: {lane: echo}}\nactions: {shop: {}}") as gateway:
         assert gateway.ask("Hello").status_code == 200
-        assert gateway.children("cli.specs") == []
+        assert gateway.children("cli.actions.specs") == []

@@ -264,6 +264,13 @@ class PendingStore(Database):
         ago_s = None if row[0] is None else max(self._now_s() - row[0], 0.0)
         return ago_s if ago_s is not None and ago_s <= within_s else None
 
+    def reseal(self) -> int:
+        """Seal the database's secret with the newest master key; returns the number sealed. Raises RetrievalError."""
+        if self.empty():
+            return 0
+        with self.writing() as sql:
+            return self._sealer.reseal(sql)
+
     def _secret(self, sql: "Connection") -> WriteSecret:
         secret = self._sealer.secret(sql, make=True)
         assert secret is not None

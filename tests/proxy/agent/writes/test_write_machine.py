@@ -31,7 +31,7 @@ from proxy.agent.writes.codes import new_code
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite
 from tests.proxy.agent.writes.writing import NOW_S, VALID_S, WHOSE, opened, request_of, write_of
 
-_EXAMPLES = int(os.environ.get("WRITE_MACHINE_EXAMPLES", "10"))
+_EXAMPLES = int(os.environ.get("WRITE_MACHINE_EXAMPLES", "20"))
 _STEPS = 40
 _DIES_S = 60.0  # a claimed write is unknown after
 
@@ -124,10 +124,10 @@ class Writes(RuleBasedStateMachine):
     def confirm_with_the_code_of_another_group(self, at: int, group: Group, other: Group) -> Any:
         return self.tried(at, group, code=other.code)
 
-    @rule(target=flying, at=st.integers(0, 1), group=groups, key=KEYS, person=PEOPLE, conversation=CONVERSATIONS,
-          rights=RIGHTS)  # fmt: skip
-    def confirm_as_somebody(self, at: int, group: Group, **whose: Any) -> Any:
-        return self.tried(at, group, code=group.code, **whose)
+    @rule(target=flying, at=st.integers(0, 1), group=groups, name=st.sampled_from([*WHOSE]))
+    def confirm_as_somebody_else(self, at: int, group: Group, name: str) -> Any:
+        other: dict[str, Any] = {name: f"not {group.whose[name]}"}
+        return self.tried(at, group, code=group.code, **other)
 
     def tried(self, at: int, group: Group, *, code: str | None, numbers: set[int] | None = None, **other: Any) -> Any:
         whose = group.whose | other
@@ -206,8 +206,9 @@ class Writes(RuleBasedStateMachine):
         """The gateway dies between any two steps: nobody ever finishes the write."""
         self.stores = [self.another() for _ in self.stores]
 
-    @rule(at=st.integers(0, 1))
-    def look_for_the_dead(self, at: int) -> None:
+    @rule(at=st.integers(0, 1), later=st.booleans())
+    def look_for_the_dead(self, at: int, later: bool) -> None:
+        self.now_s += _DIES_S + 1 if later else 0
         dead = {
             id
             for group in self.known.values()

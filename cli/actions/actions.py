@@ -11,6 +11,8 @@ from typing import Any
 import click
 import orjson
 
+from cli.actions.specs import configured_address, counts_of, document_of, row_to_write, source_of, update
+from cli.actions.writes import log_command, pending_command, receipt_command, verify_command
 from cli.assembly.apis import (
     action_api,
     action_library,
@@ -23,7 +25,6 @@ from cli.assembly.apis import (
 from cli.assembly.stores import accounts, key_credentials
 from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, errors_as, progress_bar, run, with_settings
 from cli.options import Commands
-from cli.specs import configured_address, counts_of, document_of, row_to_write, source_of, update
 from config.sections import Settings
 from config.settings import API_NAME, SettingsError, check_address
 from proxy.apis.addresses import ForbiddenAddress
@@ -49,6 +50,10 @@ def command() -> None:
     An action set is the operations of one OpenAPI document (versions 3.0 and 3.1, and Swagger 2.0; JSON or YAML). The
     setting `actions.NAME` has the address and the credentials of the API.
     """
+
+
+for one in (log_command, pending_command, receipt_command, verify_command):
+    command.add_command(one)
 
 
 @command.command()
