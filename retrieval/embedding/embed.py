@@ -334,6 +334,16 @@ class QueryBatcher:
             del self._cache[next(iter(self._cache))]
         return np.stack([vectors[text] for text in texts])
 
+    async def mixed(self, queries: Sequence[Sequence[tuple[str, float]]]) -> list[Vector | None]:
+        """A vector for each query, mixed from its weighted texts; None if the embedder knows no word of it."""
+        texts = list(dict.fromkeys(text for weighted in queries for text, _ in weighted))
+        vector_of = dict(zip(texts, await self.vectors(texts), strict=True))
+        vectors = [
+            mix(np.stack([vector_of[text] for text, _ in weighted]), [weight for _, weight in weighted])
+            for weighted in queries
+        ]
+        return [vector if vector.any() else None for vector in vectors]
+
     def _request(self, text: str) -> asyncio.Future[Vector]:
         if text in self._pending:
             return self._pending[text]

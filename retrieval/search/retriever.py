@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from retrieval.catalog.audit import check_there
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, collection_of
-from retrieval.embedding.embed import Embedder, Matrix, QueryBatcher, check_same_model, label, mix
+from retrieval.embedding.embed import Embedder, Matrix, QueryBatcher, check_same_model, label
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
 from retrieval.knowledge import HitOptions, SearchOptions, SearchRequest
 from retrieval.records.documents import Groups, Passage, lexical_text
@@ -103,10 +101,10 @@ class Retriever:
         options, clock = self._options, _StageClock()
         k = request.k or options.k
         budget_tokens = options.budget_tokens if request.budget_tokens is None else request.budget_tokens
-        scope = _Scope(await self._searchable(request.collections, request.view.groups), request.view)
+        scope = await self._scope(request.collections, request.view)
         if options.mode == "whole" and (context := await self._whole(scope, budget_tokens=budget_tokens)):
             clock.lap("pack")
-            trace = Trace(self._described(request.collections)) if request.traced else None
+            trace = Trace(scope.searched) if request.traced else None
             return Retrieved(verbatim(turns, reason=_WHOLE), (), context, clock.laps_ms, trace=trace)
 
         query, relevant = await self._rewrite_and_search(turns, scope, clock)
@@ -129,8 +127,7 @@ class Retriever:
 
         trace = None
         if request.traced:
-            described = self._described(request.collections)
-            trace = explain(described, relevant, packed.candidates, packed.hits, packed.fates, context)
+            trace = explain(scope.searched, relevant, packed.candidates, packed.hits, packed.fates, context)
         query = replace(query, reason=", ".join([query.reason, *notes]))
         relevance = relevant.relevance
         if hit_options is not None and hit_options.least_chunks > 1:
@@ -187,17 +184,18 @@ class Retriever:
             okapi=self._okapi if okapi is None else arm,
         )
 
-    async def _searchable(self, collections: Sequence[str], groups: Groups) -> dict[str, int]:
-        """Tenant -> number of readable chunks, for each collection. Raises if one cannot be searched."""
-        sizes = {}
+    async def _scope(self, collections: Sequence[str], view: View) -> "_Scope":
+        """What to search. Raises if a collection cannot be searched."""
+        sizes, searched = {}, []
         for name in dict.fromkeys(collections):
             row = self._catalog.collection(name)
             await self.check(row)
-            key = row.tenant, groups
+            key = row.tenant, view.groups
             if key not in self._sizes:
-                self._sizes[key] = self._catalog.chunks(name, groups)
+                self._sizes[key] = self._catalog.chunks(name, view.groups)
             sizes[row.tenant] = self._sizes[key]
-        return sizes
+            searched.append(SearchedCollection(row.name, row.generation, row.embedder, row.language))
+        return _Scope(sizes, view, tuple(searched))
 
     async def check(self, row: Collection) -> None:
         """Check once that the index holds a whole collection, embedded by this embedder.
@@ -210,10 +208,6 @@ class Retriever:
         check_same_model(row.name, row.embedder, row.probes, self._probes, label(self._embedder))
         await check_there(self._catalog, self._store, row)
         self._store.verified.add(row.tenant)
-
-    def _described(self, collections: Sequence[str]) -> tuple[SearchedCollection, ...]:
-        rows = [self._catalog.collection(name) for name in dict.fromkeys(collections)]
-        return tuple(SearchedCollection(row.name, row.generation, row.embedder, row.language) for row in rows)
 
     async def _whole(self, scope: "_Scope", *, budget_tokens: int) -> Context | None:
         return await self._expander.whole_collections(scope.sizes, scope.view, budget_tokens=budget_tokens)
@@ -251,11 +245,12 @@ class Retriever:
 
     async def _search(self, query: Query, scope: "_Scope", clock: "_StageClock") -> Mapping[str, Sequence[ScoredId]]:
         """Points found by each arm, for the query and for each question in it."""
-        queries = variants(query)
+        queries = variants(query) if query.parts else [query]
         vectors = await self._vectors(queries)
         clock.lap("embed")
         pairs = zip(queries, vectors, strict=True)
-        arms = interleave(await asyncio.gather(*[self._search_arms(query, vector, scope) for query, vector in pairs]))
+        found = await asyncio.gather(*[self._search_arms(query, vector, scope) for query, vector in pairs])
+        arms = interleave(found) if query.parts else found[0]
         clock.lap("search")
         return arms
 
@@ -263,13 +258,7 @@ class Retriever:
         """Each query's dense query; None if only BM25 searches, or if the embedder knows none of its words."""
         if self._options.arms == "bm25":
             return [None] * len(queries)
-        texts = list(dict.fromkeys(text for query in queries for text, _ in query.vectors))
-        vector_of = dict(zip(texts, await self._questions.vectors(texts), strict=True))
-        mixed = [
-            mix(np.stack([vector_of[text] for text, _ in query.vectors]), [weight for _, weight in query.vectors])
-            for query in queries
-        ]
-        return [vector if vector.any() else None for vector in mixed]
+        return await self._questions.mixed([query.vectors for query in queries])
 
     async def _search_arms(
         self, query: Query, vector: Vector | None, scope: "_Scope"
@@ -421,6 +410,7 @@ class _Scope:
 
     sizes: Mapping[str, int]  # tenant -> readable chunks
     view: View
+    searched: tuple[SearchedCollection, ...]
 
 
 @dataclass(frozen=True, slots=True)

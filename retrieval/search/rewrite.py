@@ -200,8 +200,6 @@ def interleave(searches: Sequence[Mapping[str, Sequence[ScoredId]]]) -> Mapping[
 
     A point found by several searches takes its best place and score.
     """
-    if len(searches) == 1:
-        return searches[0]
     arms: dict[str, Sequence[ScoredId]] = {}
     for arm in dict.fromkeys(arm for search in searches for arm in search):
         places: dict[str, tuple[int, int]] = {}

@@ -30,7 +30,7 @@ from uuid import UUID
 
 from retrieval.errors import RetrievalError
 from retrieval.records.points import Point, Sparse
-from retrieval.records.search import ALL, ScoredId, View
+from retrieval.records.search import ALL, View
 from retrieval.stores import edge_optimise, edge_shard
 from retrieval.stores.edge_shard import engine, tenant_filter
 from retrieval.stores.schema import (
@@ -42,7 +42,6 @@ from retrieval.stores.schema import (
     Vectors,
     checked_points,
     payload_of,
-    with_ties,
 )
 
 if TYPE_CHECKING:
@@ -144,12 +143,14 @@ class EdgeStore(EngineStore):
         await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
         self._writer.shutdown()
 
-    async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], list[ScoredId]]:
+    async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], Sequence[Any]]:
         """All lists in one engine call."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
         queries = []
         view, lengths = question.view, question.lengths
+        readable = replace(view, filter="")
+        exact = {of: self._shard_idf_is_exact(of, readable, question.sparse[of]) for arm, of in lengths if arm == BM25}
         for (arm, tenant), limit in lengths.items():
             if arm != BM25:
                 query = Query.Nearest(question.numbers[arm], using=arm)
@@ -157,13 +158,11 @@ class EdgeStore(EngineStore):
             else:
                 sparse = question.sparse[tenant]
                 words = SparseVector(list(sparse.indices), list(sparse.values))
-                shard_idf = self._shard_idf_is_exact(tenant, replace(view, filter=""), sparse)
-                queries.append(
-                    edge_shard.lexical_query(Query.Nearest(words, using=BM25), tenant, limit, view, shard_idf=shard_idf)
-                )
+                query = Query.Nearest(words, using=BM25)
+                queries.append(edge_shard.lexical_query(query, tenant, limit, view, shard_idf=exact[tenant]))
         with engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
-        lists = {of: with_ties(answer, question.k) for of, answer in zip(lengths, answers, strict=True)}
+        lists: dict[tuple[str, str], Sequence[Any]] = dict(zip(lengths, answers, strict=True))
         cosines = [point.score for (arm, _), points in lists.items() if arm != BM25 for point in points]
         if not all(-_MAX_COSINE <= cosine <= _MAX_COSINE for cosine in cosines):
             raise RetrievalError("a vector in the index is damaged: run `ragway rebuild` for this collection")

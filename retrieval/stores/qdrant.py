@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.records.points import Point
-from retrieval.records.search import ALL, ScoredId, View
+from retrieval.records.search import ALL, View
 from retrieval.stores.schema import (
     BATCH,
     BM25,
@@ -45,7 +45,6 @@ from retrieval.stores.schema import (
     build_filter,
     checked_points,
     payload_of,
-    with_ties,
 )
 
 if TYPE_CHECKING:
@@ -228,7 +227,7 @@ class QdrantStore(EngineStore):
         for client in self._clients:
             await client.close()
 
-    async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], list[ScoredId]]:
+    async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], Sequence[Any]]:
         """All lists in one request."""
         from qdrant_client import models
 
@@ -257,7 +256,7 @@ class QdrantStore(EngineStore):
         answers = await self._request(
             "search", lambda client: client.query_batch_points(self._collection, requests), after_loss=False
         )
-        return {of: with_ties(answer.points, question.k) for of, answer in zip(question.lengths, answers, strict=True)}
+        return {of: answer.points for of, answer in zip(question.lengths, answers, strict=True)}
 
     async def _delete(self, condition: "Filter") -> None:
         from qdrant_client import models

@@ -253,8 +253,8 @@ class EngineStore(ABC):
         """Return existing records, with payloads, or with only the named vectors."""
 
     @abstractmethod
-    async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], list[ScoredId]]:
-        """Return (arm, tenant) -> points, best first, as from `with_ties`."""
+    async def _query_lists(self, question: EngineSearch) -> dict[tuple[str, str], Sequence[Any]]:
+        """Return (arm, tenant) -> the engine's points, best first."""
 
     @abstractmethod
     async def _page(
@@ -279,9 +279,9 @@ class EngineStore(ABC):
         lengths = {(arm, tenant): k + 1 for arm in numbers for tenant in tenants}
         lengths |= {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
         question = EngineSearch(numbers, sparse, view, k, lengths)
-        lists = await self._query_lists(question)
+        lists = {of: with_ties(points, k) for of, points in (await self._query_lists(question)).items()}
         if longer := extended(question, lists):
-            lists |= await self._query_lists(longer)
+            lists |= {of: with_ties(points, k) for of, points in (await self._query_lists(longer)).items()}
         return {arm: best((points for (of, _), points in lists.items() if of == arm), k) for arm in (name, BM25)}
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:

@@ -49,7 +49,7 @@ def test_one_question_is_one_search() -> None:
     query = Query("t", (("q", 1.0),), (("q", 1.0),), "first question")
     assert variants(query) == [query]
     found = {"dense": [ScoredId("a", 0.5)], "bm25": []}
-    assert interleave([found]) is found
+    assert interleave([found]) == found
 
 
 def test_what_each_search_found_first_stands_first() -> None:
