@@ -9,7 +9,7 @@ import asyncio
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from proxy.asgi import Receive, Scope
+from proxy.asgi import Message, Receive, Scope
 from proxy.dialects.content_encoding import content_encoding, most_unpacked, unpacked
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import LARGE_BYTES, JsonBody, by_size
@@ -128,16 +128,15 @@ async def read_body(receive: Receive, *, max_bytes: int = sys.maxsize) -> bytes:
     parts: list[bytes] = []
     left, more = max_bytes, True
     while more:
-        part, more = await received_part(receive)
+        part, more = received_part(await receive())
         if (left := left - len(part)) < 0:
             raise too_large(max_bytes)
         parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def received_part(receive: Receive) -> tuple[bytes, bool]:
-    """Receive a piece, and whether more follows. Raises ClientGone."""
-    message = await receive()
+def received_part(message: Message) -> tuple[bytes, bool]:
+    """A piece of a body, and whether more follows. Raises ClientGone."""
     if message["type"] == "http.disconnect":
         raise ClientGone
     return message.get("body", b""), message.get("more_body", False)

@@ -101,14 +101,14 @@ class Exchange:
 class CallMeter(Protocol):
     """Makes the model calls of one request, one after the other."""
 
-    async def __call__(
+    def __call__(
         self,
         upstream: App,
         scope: Scope,
         receive: Receive,
         send: Send,
         count: Callable[[], Tokens | None] | None = None,
-    ) -> None:
+    ) -> Awaitable[None]:
         """Call the model with `exchange.body`: reserve tokens before, and add what it used to the exchange after.
 
         count: used tokens, for a caller that reads the reply; None: read as the reply passes. Raises ApiError 400, 429,
@@ -116,11 +116,11 @@ class CallMeter(Protocol):
         """
 
 
-async def unmetered(
+def unmetered(
     upstream: App, scope: Scope, receive: Receive, send: Send, count: Callable[[], Tokens | None] | None = None
-) -> None:
+) -> Awaitable[None]:
     """A `CallMeter` that reserves and counts nothing."""
-    await upstream(scope, receive, send)
+    return upstream(scope, receive, send)
 
 
 # A prepared model call, which a route returns: makes the app that calls the model, once or in several rounds.

@@ -6,7 +6,7 @@ several rounds, goes through the request's meter, which reserves tokens before t
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -92,20 +92,25 @@ class RequestMeter:
         self._ledger = ledger
         self._admission = admission
 
-    async def __call__(
+    def __call__(
         self,
         upstream: App,
         scope: Scope,
         receive: Receive,
         send: Send,
         count: Callable[[], Tokens | None] | None = None,
-    ) -> None:
-        exchange, used = self._exchange, self._exchange.tokens
-        _check_ceiling(exchange, exchange.body or b"", exchange.fields or {}, used or _NONE)
+    ) -> Awaitable[None]:
+        exchange = self._exchange
+        if exchange.most_tokens:
+            _check_ceiling(exchange, exchange.body or b"", exchange.fields or {}, exchange.tokens or _NONE)
         if self._ledger is None and count is None:
-            await upstream(scope, receive, send)
-            return
-        tap, body = None, b""
+            return upstream(scope, receive, send)
+        return self._counted(upstream, scope, receive, send, count)
+
+    async def _counted(
+        self, upstream: App, scope: Scope, receive: Receive, send: Send, count: Callable[[], Tokens | None] | None
+    ) -> None:
+        exchange, used, tap, body = self._exchange, self._exchange.tokens, None, b""
         if self._ledger is not None:
             body = await self._reserve(self._ledger, scope["path"], used)
             tap = UsageTap(send, exchange.dialect)
@@ -171,8 +176,6 @@ def _check_ceiling(exchange: Exchange, body: bytes, fields: Mapping[str, Any], u
 
     The largest prompt has a token for every byte, so the ceiling holds with any tokenizer. used: by the calls so far.
     """
-    if not exchange.most_tokens:
-        return
     so_far = used.prompt + used.completion
     longest = _largest(body, fields, LENGTHS) * max(1, _largest(body, fields, _CHOICES))
     needed = so_far * (BYTES_PER_TOKEN if used.estimated else 1) + len(body) + longest

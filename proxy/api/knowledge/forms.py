@@ -76,7 +76,7 @@ async def received(scope: Scope, receive: Receive, options: UploadOptions) -> As
 async def _read(receive: Receive, reading: "_Reading", options: UploadOptions) -> Form:
     left, more = options.max_bytes, True
     while more:
-        part, more = await received_part(receive)
+        part, more = received_part(await receive())
         if (left := left - len(part)) < 0:
             raise too_large(options.max_bytes, _SETTING)
         reading.feed(part)
