@@ -1,9 +1,9 @@
-"""Connections to checked addresses only, and the bodies of their responses.
+"""Connections to checked addresses only, and their response bodies.
 
-The name of a host is resolved once, every address is checked, and the connection goes to a checked address: a second
-resolution could give another address (DNS rebinding). TLS still verifies the name.
+A host name is resolved once, every address is checked, and the connection goes to a checked one: a second resolution
+could give another address (DNS rebinding). TLS still verifies the name.
 
-A body is unpacked within a limit: 300 bytes of gzip can unpack to 200 MB.
+Bodies are unpacked up to a limit: 300 bytes of gzip can unpack to 200 MB.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ from runtime.http_client import (
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # with the IPv4 address of any public host
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # may hold any public host's IPv4 address
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all public IPv6 addresses (RFC 4291 §2.4) but for NAT64
-_ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")  # bytes 8 to 11 of an address that ends with an IPv4 address
-# Addresses of a cloud's machine that give credentials: refused even where their network is allowed.
+_ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")  # bytes 8 to 11, before an IPv4 address
+# Cloud metadata addresses, which give credentials: refused even if their network is allowed.
 _METADATA = frozenset(
     map(
         ipaddress.ip_address,
@@ -45,12 +45,12 @@ _METADATA = frozenset(
 )
 
 
-_LOOKUPS = 4  # of names, at a time for one API
+_LOOKUPS = 4  # name look-ups at a time, for one API
 _CONNECT_S, _KEEPALIVE_S = 10.0, 30.0
-_LONGEST_S = 86_400.0  # of a response: the limits of a call or of a fetch end sooner
-_MOST_OPEN = 1_000  # connections; the calls at a time have a limit of their own
-_MOST_IDLE = 24  # connections of one API, of all keys
-_PIECE_BYTES = 1 << 16  # zlib copies what is left of a piece at each end of a member
+_LONGEST_S = 86_400.0  # for a response: limits of calls and fetches end sooner
+_MOST_OPEN = 1_000  # connections; concurrent calls have their own limit
+_MOST_IDLE = 24  # connections to one API, for all keys
+_PIECE_BYTES = 1 << 16  # zlib copies a piece's remainder at each end of a member
 
 
 class ForbiddenAddress(Exception):
@@ -58,11 +58,11 @@ class ForbiddenAddress(Exception):
 
 
 class UnknownName(ConnectFailed):
-    """The name of a host has no address."""
+    """A host name has no address."""
 
 
 def origin_of(url: str | httpx.URL) -> tuple[str, str, int | None] | None:
-    """The scheme, the host and the port of a URL; None: no valid URL."""
+    """A URL's scheme, host and port; None: not a valid URL."""
     try:
         parts = httpx.URL(url)
         return parts.scheme, parts.host, parts.port
@@ -74,7 +74,7 @@ def redirect_target(response: httpx.Response, url: httpx.URL) -> httpx.URL:
     """The address that a response redirects to. Raises httpx.InvalidURL."""
     try:
         target = url.join(response.headers["location"])
-    except ValueError as error:  # of urllib, which httpx joins with
+    except ValueError as error:  # from urllib, which httpx uses to join
         raise httpx.InvalidURL(str(error)) from error
     if origin_of(target) is None:
         raise httpx.InvalidURL("no request can be sent to the address")
@@ -82,14 +82,14 @@ def redirect_target(response: httpx.Response, url: httpx.URL) -> httpx.URL:
 
 
 def why_failed(error: Exception) -> str:
-    """The kind of failure: the text of a library's error may quote the request with its secrets."""
+    """What kind of failure it was: a library's error text may quote the request with its secrets."""
     if isinstance(error, ForbiddenAddress):
         return str(error)
     if isinstance(error, ConnectFailed | ConnectTimeout):
         return f"no connection{_detail(error)}"
     if isinstance(error, FirstByteTimeout | IdleTimeout):
         return "no answer in time"
-    if isinstance(error, UnicodeError | httpx.LocalProtocolError):  # of a header
+    if isinstance(error, UnicodeError | httpx.LocalProtocolError):  # in a header
         return "the credentials or the address have letters that cannot be sent"
     if isinstance(error, httpx.DecodingError):
         return "the response cannot be unpacked"
@@ -97,7 +97,7 @@ def why_failed(error: Exception) -> str:
 
 
 def _detail(error: UpstreamError) -> str:
-    """Why there is no connection, as far as the kinds of the errors say."""
+    """Why there is no connection, as far as error types tell."""
     if isinstance(error, UnknownName):
         return " (the name of the host has no address)"
     if isinstance(error.__cause__, ssl.SSLCertVerificationError):
@@ -106,19 +106,19 @@ def _detail(error: UpstreamError) -> str:
 
 
 def networks_of(texts: Iterable[str]) -> tuple[IPNetwork, ...]:
-    """The networks of a setting, such as 10.0.0.0/8. Raises ValueError."""
+    """Networks from a setting, such as 10.0.0.0/8. Raises ValueError."""
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
 def check(address: str, allowed: Sequence[IPNetwork] = (), *, api: str = "NAME") -> None:
-    """Raise ForbiddenAddress for an address that is not public and not in an allowed network.
+    """Raise ForbiddenAddress for an address that is neither public nor in an allowed network.
 
     An IPv6 address that contains an IPv4 address (mapped, 6to4, Teredo, NAT64, ISATAP) is checked as both.
-    api: the name of the API, for the message.
+    api: its name, for the message.
     """
     given = ipaddress.ip_address(address.partition("%")[0])
     for ip in (given, *_embedded(given)):
-        if ip in _METADATA or ipaddress.IPv4Address(ip.packed[-4:]) in _METADATA:  # a translator may take any prefix
+        if ip in _METADATA or ipaddress.IPv4Address(ip.packed[-4:]) in _METADATA:  # translators may use any prefix
             raise ForbiddenAddress(f"{given} is the address of a cloud's metadata, which is never called")
         if not (_is_public(ip) or any(ip.version == network.version and ip in network for network in allowed)):
             network = f'"{ip}/128"' if ip.version == 6 else f"{ip}/32"  # YAML refuses a bare :: in a list
@@ -146,7 +146,7 @@ def _embedded(ip: IPAddress) -> Iterator[ipaddress.IPv4Address]:
 
 
 async def why_refused(url: str, allowed: Sequence[IPNetwork], *, api: str, seconds: float = 2.0) -> str:
-    """Why the address of an API is not called; "": the address is called, or the name is not known at present."""
+    """Why an API's address is not called; "": it is called, or its name is unknown at present."""
     origin = origin_of(url)
     if origin is None:
         return "the address is not valid"
@@ -164,7 +164,7 @@ async def why_refused(url: str, allowed: Sequence[IPNetwork], *, api: str, secon
 async def _checked(
     threads: ThreadPoolExecutor | None, allowed: Sequence[IPNetwork], api: str, host: str, port: int
 ) -> list[str]:
-    """The addresses of a name, all of them checked. Raises ForbiddenAddress, UnknownName."""
+    """A name's addresses, all checked. Raises ForbiddenAddress, UnknownName."""
     look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
         rows = await asyncio.get_running_loop().run_in_executor(threads, look_up)
@@ -179,15 +179,15 @@ async def _checked(
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):
-    """The gateway's HTTP client as a transport of httpx: checked addresses, and no proxies of the environment.
+    """The gateway's HTTP client as an httpx transport: checked addresses, and no proxies from the environment.
 
-    Extensions of a request: `lane`, for connections of the same lane only: what an API sends behind a response reaches
-    no request with other credentials; `begun`, called before the first byte of the request.
+    Request extensions: `lane`, for connections of the same lane only, so that bytes sent after a response never reach a
+    request with other credentials; `begun`, called before a request's first byte.
     """
 
     def __init__(self, allowed: Sequence[IPNetwork], *, api: str = "NAME") -> None:
-        """api: the name of the API, for messages."""
-        threads = ThreadPoolExecutor(_LOOKUPS, "names")  # a resolver that hangs blocks no other work
+        """api: its name, for messages."""
+        threads = ThreadPoolExecutor(_LOOKUPS, "names")  # a hanging resolver blocks no other work
         self._client = Client(
             connect_timeout_s=_CONNECT_S,
             first_byte_timeout_s=_LONGEST_S,
@@ -217,12 +217,12 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         return httpx.Response(response.status, headers=response.headers, stream=_Body(response))
 
     async def aclose(self) -> None:
-        """Close the idle connections; a connection in use is closed when it was idle for a while."""
+        """Close idle connections; one in use closes after it has been idle for a while."""
         self._client.close_idle()
 
 
 class _Body(httpx.AsyncByteStream):
-    """The body of a response, for httpx."""
+    """A response body, for httpx."""
 
     def __init__(self, response: Response) -> None:
         self._response = response
@@ -239,13 +239,13 @@ class _Body(httpx.AsyncByteStream):
 # --- the body of a response -------------------------------------------------------------------------------------------
 
 
-_GZIP = b"\x1f\x8b"  # the first bytes of a member
-# Encodings that no request of the gateway asks for. Other names, such as utf-8 or none, are mistakes of servers.
+_GZIP = b"\x1f\x8b"  # first bytes of a member
+# Encodings that the gateway never asks for. Other names, such as utf-8 or none, are server mistakes.
 _OTHERS = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "aes128gcm"})
 
 
 async def read_within(response: httpx.Response, max_bytes: int) -> tuple[bytes, bool]:
-    """The first `max_bytes` of the body, and whether the body is whole. Raises httpx.DecodingError."""
+    """The first `max_bytes` of the body, and whether it is whole. Raises httpx.DecodingError."""
     bits = _window_bits(response.headers.get("content-encoding", ""))
     stream = zlib.decompressobj(bits) if bits else None
     content = bytearray()
@@ -271,7 +271,7 @@ async def read_within(response: httpx.Response, max_bytes: int) -> tuple[bytes, 
 
 
 def _window_bits(encodings: str) -> int:
-    """Of zlib; 0: not packed. Raises httpx.DecodingError for encodings that cannot be unpacked."""
+    """For zlib; 0: not packed. Raises httpx.DecodingError for encodings that cannot be unpacked."""
     names = [one.strip().lower() for one in encodings.split(",")]
     packed = [one for one in names if one.encode() in WINDOW_BITS or one in _OTHERS]
     if len(packed) > 1 or not _OTHERS.isdisjoint(packed):

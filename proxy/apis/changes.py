@@ -1,11 +1,11 @@
-"""What a write changed: two readings of the same thing, before and after, as lines.
+"""What a write changed: readings before and after, compared line by line.
 
     state: open → cancelled
     items[id=7]: added {"id": 7, "count": 2}
     tags: "old" removed
 
-Elements of a list are told apart by their identifiers, else by their places, so that an inserted element is one line.
-Times and versions that any write moves come last. Give whole readings: a cut one hides changes.
+List elements are matched by identifier, else by place, so an inserted element is one line. Times and versions, which
+any write moves, come last. Give whole readings: a cut one hides changes.
 """
 
 import json
@@ -18,7 +18,7 @@ _MOST_CHANGES = 20
 _MOST_CHARS = 120  # of a value
 _MOST_LEVELS = 40
 _KEYS = ("id", "_id", "uuid", "key", "slug", "name", "code", "number", "href")
-_PLAIN = re.compile(r"[^\W_][\w .@/:+-]{0,80}")  # of a text that needs no quotes
+_PLAIN = re.compile(r"[^\W_][\w .@/:+-]{0,80}")  # text that needs no quotes
 _MOVING = re.compile(
     r"(?i)(?:.*[._\]])?(?:updated|modified|changed|last_?(?:updated|modified|changed)|e_?tag|version|revision|rev"
     r"|timestamp|date|time|request_?id)(?:_?(?:at|on|time|date|by))?"
@@ -27,7 +27,7 @@ _SAME = object()
 
 
 def changes(before: str | None, after: str | None, *, most: int = _MOST_CHANGES) -> list[str]:
-    """The changes, at most `most` and a count of the others. A text is a response's body; None: not there (404)."""
+    """Up to `most` changes, then a count of the others. A text is a response body; None: not there (404)."""
     if before is None or after is None:
         if before is after:
             return ["not there before, and not there now"]
@@ -92,7 +92,7 @@ def _elements(path: str, before: list[Any], after: list[Any], level: int) -> Ite
 
 
 def _without(rows: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """The scalars of a list that another list has not, or has fewer times."""
+    """Scalars of a list that another list lacks, or has fewer times."""
     left = [_same_form(one) for one in others]
     kept = []
     for one in rows:
@@ -104,7 +104,7 @@ def _without(rows: Sequence[Any], others: Sequence[Any]) -> list[Any]:
 
 
 def _key_of(before: Sequence[Any], after: Sequence[Any]) -> str:
-    """The member that names the elements of both lists, each once; "": none."""
+    """The member that identifies each element in both lists; "": none."""
     rows = (*before, *after)
     if not all(isinstance(one, Mapping) for one in rows):
         return ""

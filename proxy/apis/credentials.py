@@ -1,8 +1,7 @@
-"""The credentials of an API: added to a request last, so that no other part of the gateway sees a secret.
+"""API credentials: added to a request last, so that no other part of the gateway sees a secret.
 
-Secrets in what an API sends back are replaced by "…": as written, and in the encodings in which servers write texts.
-The content is normalised before, so that a secret has few forms, and masked before any cut: half of a secret would
-match no form.
+Secrets in what an API sends back are replaced by "…": as written, and in encodings that servers use. Content is
+normalised first, so that a secret has few forms, and masked before any cut: half a secret would match no form.
 """
 
 import asyncio
@@ -25,27 +24,27 @@ from proxy.apis.openapi.operation import Parameter, name_parts
 
 Where = Literal["header", "query", "cookie"]
 
-_EARLY_S = 30.0  # a token is renewed before the end
-_MOST_TOKEN_BYTES = 1 << 16  # of the token endpoint's response, and of a response that refuses a token
+_EARLY_S = 30.0  # tokens are renewed before they expire
+_MOST_TOKEN_BYTES = 1 << 16  # of a token response, and of a response that refuses a token
 _MOST_CHALLENGE_CHARS = 4_000
 _HASHES = {"md5": "md5", "sha-256": "sha256", "sha-512-256": "sha512_256"}  # RFC 7616 §6.1
-# [scheme] name=value, where the value may stand in quotes
+# [scheme] name=value; the value may be quoted
 _CHALLENGE_PART = re.compile(r'(?<![\w-])(?:([\w-]+)\s+)?([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 _PROOF = re.compile(r'\b(?:response|cnonce)="([^"]+)"')
 
 
 class NoToken(Exception):
-    """The token endpoint gave no token; the text has no secret."""
+    """The token endpoint gave no token; the message has no secret."""
 
 
 class ApiKey(httpx.Auth):
-    """A key in a header, the query or a cookie; also a token, as `Bearer TOKEN` in the header `authorization`."""
+    """A key in a header, query or cookie; also a token, as `Bearer TOKEN` in the header `authorization`."""
 
     def __init__(self, key: str, where: Where, name: str) -> None:
         self._key, self.where, self.name = key, where, name
 
     def is_written_as(self, parameter: Parameter) -> bool:
-        """Whether a parameter has the place and the name of the key."""
+        """Whether a parameter has the key's place and name."""
         return parameter.place == self.where and name_parts(parameter.name) == name_parts(self.name)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
@@ -55,7 +54,7 @@ class ApiKey(httpx.Auth):
             request.headers[self.name] = self._key
         elif self.where == "query":
             pair = str(httpx.QueryParams({self.name: self._key}))
-            query = request.url.query.decode("ascii")  # as written by style: httpx would encode the values again
+            query = request.url.query.decode("ascii")  # written by style: httpx would encode it again
             request.url = request.url.copy_with(query="&".join([*self._others(query, "&"), pair]).encode("ascii"))
         else:
             cookies = self._others(request.headers.get("cookie", ""), "; ")
@@ -63,23 +62,23 @@ class ApiKey(httpx.Auth):
         yield request
 
     def _others(self, written: str, sign: str) -> list[str]:
-        """The pairs without the key's name, which a member of an object or a redirect may have."""
+        """Pairs without the key's name, which an object member or a redirect may have."""
         own = name_parts(self.name)
         return [one for one in written.split(sign) if one and name_parts(unquote_plus(one.partition("=")[0])) != own]
 
 
 class Digest(httpx.Auth):
-    """HTTP Digest (RFC 7616) with qop=auth. A nonce is used again, with the next count.
+    """HTTP Digest (RFC 7616) with qop=auth. Nonces are used again, with the next count.
 
-    httpx.DigestAuth ignores `stale`, fails on an algorithm that httpx does not know, and starts the count again when
-    two requests get the same nonce.
+    httpx.DigestAuth ignores `stale`, fails on an algorithm that it does not know, and restarts the count when two
+    requests get the same nonce.
     """
 
     def __init__(self, user: str, password: str) -> None:
         self._user, self._password = user, password
         self._challenge: dict[str, str] = {}
-        self._count = 0  # of requests with the nonce
-        self._session_nonce = ""  # of this side, for the challenge
+        self._count = 0  # requests with this nonce
+        self._session_nonce = ""  # our own, for this challenge
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         for attempt in (1, 2, 3):
@@ -91,12 +90,12 @@ class Digest(httpx.Auth):
             if not challenge:
                 return
             if answered and attempt > 1 and challenge.get("stale", "").lower() != "true":
-                return  # the API refuses the user or the password
+                return  # user or password refused
 
     def probed_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """The request once, after a GET without its body that brings the newest challenge.
+        """Sends the request once, after a GET without its body that brings the newest challenge.
 
-        If the API wants no credentials for the GET, the request itself brings the first challenge.
+        If the API wants no credentials for that GET, the request itself brings the first challenge.
         """
         self._learnt((yield httpx.Request("GET", request.url, headers={"user-agent": request.headers["user-agent"]})))
         if not self._challenge:
@@ -106,7 +105,7 @@ class Digest(httpx.Auth):
         yield request
 
     def _learnt(self, response: httpx.Response) -> dict[str, str]:
-        """The challenge of a response, for the next answer; none: {}."""
+        """A response's challenge, kept for the next answer; none: {}."""
         challenge = _digest_challenge(response) if response.status_code == 401 else {}
         if challenge and challenge["nonce"] != self._challenge.get("nonce"):
             self._challenge, self._count, self._session_nonce = challenge, 0, secrets.token_hex(16)
@@ -123,7 +122,7 @@ class Digest(httpx.Auth):
         self._count += 1
         realm, nonce, count, own_nonce = row["realm"], row["nonce"], f"{self._count:08x}", secrets.token_hex(16)
         user = hashed(self._user, realm, self._password)
-        if bare != algorithm.lower():  # a session: some servers read the first cnonce, and some the newest
+        if bare != algorithm.lower():  # a session: some servers read the first cnonce, some the newest
             own_nonce = self._session_nonce
             user = hashed(user, nonce, own_nonce)
         uri = request.url.raw_path.decode("ascii")
@@ -151,7 +150,7 @@ class Digest(httpx.Auth):
 class ClientCredentials(httpx.Auth):
     """OAuth 2.0 client credentials (RFC 6749 §4.4): a cached token, fetched by one request at a time.
 
-    A 401 has the token fetched again, once.
+    After a 401 the token is fetched again, once.
     """
 
     def __init__(
@@ -166,7 +165,7 @@ class ClientCredentials(httpx.Auth):
         self._client = quote_plus(client_id), quote_plus(client_secret)  # RFC 6749 §2.3.1
         self.token, self._until_s = "", 0.0
         self._fetching = asyncio.Lock()
-        self._failures, self._failure = 0, ""  # of the token endpoint: the number, and the last
+        self._failures, self._failure = 0, ""  # token endpoint failures: how many, and the last
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """Raises NoToken."""
@@ -185,7 +184,7 @@ class ClientCredentials(httpx.Auth):
                 return
             if self.token == sent:  # no other request has fetched a new token meanwhile
                 self.token = ""
-            # The request for the token needs a connection, which all waiting requests would keep.
+            # The token request needs a connection, and all might be held by waiting requests.
             await read_within(response, _MOST_TOKEN_BYTES)
             await response.aclose()
 
@@ -209,7 +208,7 @@ class ClientCredentials(httpx.Auth):
 
 
 async def sent_once(auth: httpx.Auth | None, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-    """The requests that send a request once, whatever the API answers: before it, one for a challenge or a token."""
+    """Sends a request once, whatever the API answers; before it, if needed, one for a challenge or token."""
     if isinstance(auth, Digest) and request.method not in ("GET", "HEAD"):
         for_challenge = auth.probed_flow(request)
         with contextlib.suppress(StopIteration):
@@ -232,7 +231,7 @@ async def sent_once(auth: httpx.Auth | None, request: httpx.Request) -> AsyncGen
 
 
 def sent_credentials(request: httpx.Request) -> list[str]:
-    """What the Authorization header of a request has after the scheme, and the digest's proofs in the header."""
+    """What a request's Authorization header has after its scheme, and any digest proofs in it."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     return [value, *(_PROOF.findall(value) if scheme == "Digest" else ())]
 
@@ -242,7 +241,7 @@ def _escaped(text: str) -> str:
 
 
 def _digest_challenge(response: httpx.Response) -> dict[str, str]:
-    """The parts of the first challenge that Digest can answer; none: {}."""
+    """Parts of the first challenge that Digest can answer; none: {}."""
     challenges: list[dict[str, str]] = []
     for scheme, name, quoted, bare in _CHALLENGE_PART.findall(
         ", ".join(response.headers.get_list("www-authenticate"))[:_MOST_CHALLENGE_CHARS]
@@ -264,34 +263,34 @@ def _is_supported(row: dict[str, str]) -> bool:
 
 
 MASK = "…"
-_SHORTEST_MASKED = 3  # characters: a shorter text stands in every result
-_WORDS_OF_JSON = frozenset({"true", "false", "null"})  # hide nothing, and each result has the words
-_WHOLE_WORD_BELOW = 8  # characters: a shorter text, and a number, are masked as a whole word only
+_SHORTEST_MASKED = 3  # characters: shorter texts occur in every result
+_WORDS_OF_JSON = frozenset({"true", "false", "null"})  # hide nothing, and occur in every result
+_WHOLE_WORD_BELOW = 8  # characters: shorter texts, and numbers, are masked only as whole words
 _JSON_ESCAPE = re.compile(rb"\\\\|\\u00([2-7][0-9a-fA-F])|\\/")
 _HTML_REFERENCE = re.compile(rb"&#(?:[xX]([0-9a-fA-F]{1,6})|([0-9]{1,7}));?")
 _DEEP_ESCAPE = re.compile(rb"\\+u00([2-7][0-9a-fA-F])")
 _DEEP_REFERENCE = re.compile(rb"&(?:amp;)*#(?:[xX]([0-9a-fA-F]{1,6})|([0-9]{1,7}));?")
-_LEAST_BROKEN = 16  # letters of an encoded secret that may have line breaks or colons between the letters
+_LEAST_BROKEN = 16  # letters of an encoded secret that may be broken by line ends or colons
 _BREAK = rb"(?:[\s:]|\\{1,8}[rn])"
-_ALIGNMENTS = 3  # of a text within base64: three bytes are four letters
-_PLAIN_RUN = re.compile(r"[A-Za-z0-9._-]+")  # written as they are by nearly all encoders
+_ALIGNMENTS = 3  # within base64, in which three bytes are four letters
+_PLAIN_RUN = re.compile(r"[A-Za-z0-9._-]+")  # nearly all encoders leave these as they are
 _RUN_OR_SIGN = re.compile(rf"{_PLAIN_RUN.pattern}|\\+|(?s:.)")
 _ENTITIES = {"&": "amp|", "<": "lt|", ">": "gt|", '"': "quot|", "'": "apos|"}
 _SHORT = {
     " ": rb"\+",
     **{sign: rb"\\{1,16}" + letter.encode() for sign, letter in zip("\b\f\n\r\t", "bfnrt", strict=True)},
 }
-_MOST_SPELLED_BYTES = 24  # of one byte of a sign
-_MOST_ESCAPED = 3  # times as long is a form with line breaks, or whose letters are escapes
+_MOST_SPELLED_BYTES = 24  # for one byte of a sign
+_MOST_ESCAPED = 3  # times as long: a form with line breaks, or with its letters escaped
 
 
 def masked(content: bytes, secrets: Iterable[str]) -> bytes:
-    """The content without the secrets. The longest is first: a secret may contain another, as a token the client."""
+    """Content without secrets. The longest goes first: one may contain another, as a token may hold its client id."""
     wanted = sorted(filter(_is_masked, secrets), key=len, reverse=True)
     for secret in wanted:
         content = _masked(content, secret)
     plain = _plain(content)
-    if plain != content:  # letters of a secret may be escapes: only then the escapes go
+    if plain != content:  # unescape only if a secret has escaped letters
         found = plain
         for secret in wanted:
             found = _masked(found, secret)
@@ -300,7 +299,7 @@ def masked(content: bytes, secrets: Iterable[str]) -> bytes:
 
 
 def _plain(content: bytes) -> bytes:
-    """The content without escapes of printable ASCII at any level: HTML within JSON, JSON within JSON or HTML."""
+    """Content without escapes of printable ASCII at any level: HTML within JSON, JSON within JSON or HTML."""
     if b"u00" in content:
         content = _DEEP_ESCAPE.sub(_deep_character, content)
     return _DEEP_REFERENCE.sub(_character, content) if b"#" in content else content
@@ -312,7 +311,7 @@ def _deep_character(found: re.Match[bytes]) -> bytes:
 
 
 def longest_form_bytes(secrets: Iterable[str]) -> int:
-    """The length of the longest form of the secrets; 0: no secret."""
+    """Length of the secrets' longest form, in bytes; 0: no secret."""
     lengths = [0]
     for secret in filter(_is_masked, secrets):
         signs = len(_PLAIN_RUN.sub("", secret).encode("utf-8", "replace"))
@@ -321,9 +320,9 @@ def longest_form_bytes(secrets: Iterable[str]) -> int:
 
 
 def masked_ends(text: str, secrets: Collection[str], max_chars: int) -> str:
-    """The text without the secrets, where a long text keeps its ends alone: only what is kept is searched.
+    """Text without secrets. A long text keeps only its ends, and only these are searched.
 
-    Both ends are cut with a margin before the search, and without it afterwards: half of a secret matches no form.
+    Both ends are cut with a margin before the search and without it afterwards, because half a secret matches no form.
     """
     half, margin = max_chars // 2, longest_form_bytes(secrets)
     if len(text) <= max_chars + 2 * margin:
@@ -350,7 +349,7 @@ def plain_json(content: bytes) -> bytes:
 
 
 def plain_html(content: bytes) -> bytes:
-    """HTML or XML with numeric references of ASCII as characters, or in the form of `html.escape`."""
+    """HTML or XML with numeric ASCII references as characters, or as `html.escape` writes them."""
     return _HTML_REFERENCE.sub(_character, content) if b"&#" in content else content
 
 
@@ -366,7 +365,7 @@ def _character(found: re.Match[bytes]) -> bytes:
 
 
 def _masked(content: bytes, secret: str) -> bytes:
-    if secret.isdecimal():  # a number of JSON becomes a text, and the JSON stays JSON
+    if secret.isdecimal():  # a JSON number becomes a string, so JSON stays valid
         number = re.escape(secret.encode())
         content = re.sub(rb"([\[:,]\s*)" + number + rb"(?=\s*[,\]}])", f'\\1"{MASK}"'.encode(), content)
     whole_word = len(secret) < _WHOLE_WORD_BELOW or secret.isdecimal()
@@ -384,7 +383,7 @@ def _masked(content: bytes, secret: str) -> bytes:
 
 
 def _masked_broken(content: bytes, secret: str) -> bytes:
-    """The content without the secret in base64, base32 or hexadecimal digits with line breaks or colons: MIME, Ruby."""
+    """Content without the secret in base64, base32 or hex with line breaks or colons: MIME, Ruby."""
     joined = content.lower().replace(rb"\n", b"").replace(rb"\r", b"").translate(None, b" \t\r\n\f\v:\\")
     for form in {one for one in _packed(secret) if len(one) >= _LEAST_BROKEN and one.lower().encode() in joined}:
         pattern = (_BREAK + rb"*+").join(re.escape(letter.encode()) for letter in form)
@@ -393,7 +392,7 @@ def _masked_broken(content: bytes, secret: str) -> bytes:
 
 
 def _masked_signs(content: bytes, secret: str, *, whole_word: bool) -> bytes:
-    """The content without the secret, where each sign may be written in another way than the other signs.
+    """Content without the secret, even if each of its signs is escaped in another way.
 
     encodeURIComponent leaves ! and * as they are, XML leaves quotes, and Java writes ~ as %7E.
     """
@@ -408,7 +407,7 @@ def _masked_signs(content: bytes, secret: str, *, whole_word: bool) -> bytes:
 
 
 def _spellings(part: str) -> bytes:
-    """A pattern for a run of plain characters, for backslashes, or for one other sign."""
+    """A pattern for a run of plain characters, backslashes, or one other sign."""
     if _PLAIN_RUN.fullmatch(part):
         return re.escape(part.encode())
     sign = part[0]
@@ -430,7 +429,7 @@ def _utf16(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _forms(secret: str) -> set[bytes]:
-    """The secret as written, with each byte percent-encoded, in UTF-16, and packed; `_masked_signs` knows the rest."""
+    """The secret as written, percent-encoded byte by byte, in UTF-16, and packed; `_masked_signs` knows the rest."""
     raw = secret.encode("utf-8", "replace")
     texts = {raw, "".join(f"%{one:02X}" for one in raw).encode()}
     wide = {secret.encode(codec, "replace") for codec in ("utf-16-le", "utf-16-be")}
@@ -438,7 +437,7 @@ def _forms(secret: str) -> set[bytes]:
 
 
 def _packed(secret: str) -> set[str]:
-    """The secret in base64, also of URLs, in base32 and in hexadecimal digits."""
+    """The secret in base64, also for URLs, in base32 and in hex."""
     raw = secret.encode("utf-8", "replace")
     packed = set(_in_base64(raw))
     packed |= {letters.replace("+", "-").replace("/", "_") for letters in packed}
@@ -446,7 +445,7 @@ def _packed(secret: str) -> set[str]:
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
-    """The base64 of the bytes, and the letters that stand for the bytes alone within a longer base64 text."""
+    """The bytes in base64, and the letters that encode only them within longer base64."""
     yield b64encode(raw).decode().rstrip("=")
     for before in range(_ALIGNMENTS):
         letters = b64encode(bytes(before) + raw).decode()[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]

@@ -1,4 +1,4 @@
-"""HTML to text: results of APIs, and descriptions in OpenAPI documents."""
+"""HTML to text: API results, and descriptions in OpenAPI documents."""
 
 import html
 import re
@@ -8,7 +8,7 @@ _HIDDEN = ("script", "style", "head", "noscript", "template")
 
 
 def html_text(page: str) -> str:
-    """The text of an HTML page, in linear time: html.parser needs a minute for 200 KB of "<!--"."""
+    """An HTML page's text, in linear time: html.parser needs a minute for 200 KB of "<!--"."""
     before, *after = page.split("<!--")
     first, *parts = "".join([before, *(one.partition("-->")[2] for one in after)]).split("<")
     texts, hidden = [first], ""

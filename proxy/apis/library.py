@@ -1,9 +1,8 @@
-"""Action sets: written from OpenAPI documents, and searched by questions of people.
+"""Action sets: written from OpenAPI documents, and searched by people's questions.
 
-The texts of all sets are documents of one collection, each with the set as an attribute. The key of an operation's text
-is SET/OPERATION, of the description apart SET/OPERATION/description, and of the text about the API SET/. With a
-collection for each set, a search of 1,474 sets took 746 ms, and a search of one collection takes 1 ms. A word also
-counts as rare by the operations of all APIs, not of one.
+All sets share one collection, and each text has its set as an attribute. An operation's text has the key SET/OPERATION,
+its description SET/OPERATION/description, and a text about the API SET/. With one collection per set, searching 1,474
+sets took 746 ms; searching one collection takes 1 ms. How rare a word is also depends on all APIs, not one.
 """
 
 import asyncio
@@ -25,25 +24,25 @@ from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
 
 _BATCH = 100  # documents written at a time
-_HITS_PER_OPERATION = 5  # chunks of an operation
-_CANDIDATES = 100  # of each arm: an operation has two to four chunks
-# Lower than the gate of passages, which would find no operation for 5 of 100 questions of RestBench: a question without
-# a good document may still name an operation.
+_HITS_PER_OPERATION = 5  # chunks per operation
+_CANDIDATES = 100  # per arm: an operation has two to four chunks
+# Lower than for passages, whose gate would find no operation for 5 of 100 RestBench questions: a question without a
+# good document may still name an operation.
 MIN_RELEVANCE = 0.02
-# One small set alone has some thirty chunks, in which any word is rare: every second question about another subject was
-# relevant, and the same question was not beside other sets.
+# One small set alone has some thirty chunks, in which any word is rare: every second question about another subject
+# passed as relevant, but not once other sets were there.
 _LEAST_CHUNKS = 150
-_FILTER_VALUES = 100  # in one condition of a filter
-# The weight of the mean score of a set's first _BEST_OF_SET operations. A question of several steps needs operations of
-# one API, and several hits in one API are evidence for each of them. Among 10,000 operations of other APIs, recall@10
-# of RestBench rises by .013, of ToolBench by .007; with .5 hit@5 of ToolBench falls by .007.
+_FILTER_VALUES = 100  # in one filter condition
+# Weight of the mean score of a set's first _BEST_OF_SET operations. A question in several steps needs several
+# operations from one API, and hits in one API support each other. Among 10,000 operations of other APIs, recall@10
+# rises by .013 on RestBench and .007 on ToolBench; with .5, ToolBench's hit@5 falls by .007.
 _SET_WEIGHT = 0.25
 _BEST_OF_SET = 3
-_API_WEIGHT = 0.3  # of the score of the text about the API
+_API_WEIGHT = 0.3  # for the score of the text about an API
 
-# Among 10,008 operations of other APIs, the second search raises the share of RestBench's questions with a right
-# operation among the first five from .68 to .73, and leaves ToolBench's at .892. Of longer questions, in which names
-# are fewer than a tenth of the words, ToolBench's share falls to .886.
+# Among 10,008 operations of other APIs, a second search raises RestBench's share of questions with a right operation in
+# the first five from .68 to .73, and leaves ToolBench's at .892. With longer questions, in which names are fewer than a
+# tenth of all words, ToolBench's share would fall to .886.
 _LEAST_NAMES_SHARE = 0.1
 # German writes every noun with a capital letter. No such word is an English word.
 _GERMAN = frozenset({"der", "das", "dem", "ein", "eine", "einen", "und", "ist", "sind", "ich", "mir", "mich", "wie",
@@ -73,7 +72,7 @@ class AddReport:
 class FoundAction:
     set: str
     operation: Operation
-    hit: Hit | None = None  # the best text of the operation; None: found as a producer only
+    hit: Hit | None = None  # its best text; None: found only as a producer
 
     @property
     def label(self) -> str:
@@ -82,8 +81,8 @@ class FoundAction:
 
 @dataclass(frozen=True, slots=True)
 class FoundActions:
-    actions: Sequence[FoundAction] = field(default_factory=list)  # the best first, each before the producers
-    texts: Retrieved | None = None  # of the search of texts; None: no set has documents
+    actions: Sequence[FoundAction] = field(default_factory=list)  # best first, each before its producers
+    texts: Retrieved | None = None  # text search results; None: no set has documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ class ActionLibrary:
 
     store: ActionStore
     knowledge: Knowledge
-    reader: SpecReader | None = None  # for `add`; None for a library that is searched alone
+    reader: SpecReader | None = None  # for `add`; None if the library is only searched
 
     async def add(
         self,
@@ -107,24 +106,24 @@ class ActionLibrary:
     ) -> AddReport:
         """Bring a set up to date with a document.
 
-        base_url, source, limits: as in `Spec`. owner: whoever shares the processes with others, such as a key.
+        base_url, source, limits: as in `Spec`. owner: shares the reading processes with others, such as a key.
 
-        An unreadable document changes no set. After an interruption, the operations are the old operations, and the
-        next `add` of any document completes the texts. Raises UnreadableSpec, RetrievalError.
+        An unreadable document changes nothing. After an interruption, operations are the old ones, and the next `add`
+        of any document completes the texts. Raises UnreadableSpec, RetrievalError.
         """
         assert self.reader is not None, "a library without a reader adds nothing"
         rows = await self.reader.run(Spec(name, raw, base_url, source, limits), owner=owner)
         return await self.write(name, rows, source=source, progress=progress)
 
     async def write(self, name: str, rows: SetRows, *, source: str = "", progress: Progress | None = None) -> AddReport:
-        """Bring a set up to date with the rows of a document.
+        """Bring a set up to date with a document's rows.
 
-        All texts are written, because an earlier writing may have been interrupted; the index keeps unchanged texts.
+        All texts are written, because an earlier write may have been interrupted; the index keeps unchanged ones.
         Raises RetrievalError.
         """
         now = {one.name: one.revision for one in rows.operations}
         row = ActionSet(name, rows.title, rows.base_url, 0.0, rows.uncallable, source=source)
-        async with self.store.turn(name):  # two writings at the same time would remove each other's texts
+        async with self.store.turn(name):  # two concurrent writes would remove each other's texts
             before = await asyncio.to_thread(self.store.revisions, name)
             await asyncio.to_thread(self.store.note_document, name, "")
             await self._write_texts(rows.texts, progress)
@@ -139,13 +138,13 @@ class ActionLibrary:
         )
 
     async def remove(self, name: str) -> bool:
-        """Delete a set; returns whether the set existed. Raises RetrievalError."""
+        """Delete a set; returns whether it existed. Raises RetrievalError."""
         async with self.store.turn(name):
             existed = await asyncio.to_thread(self.store.remove, name)
             return await self._remove_texts(name, ()) > 0 or existed
 
     async def find(self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC) -> FoundActions:
-        """At most k operations for the latest question, of the sets with documents. Raises RetrievalError."""
+        """At most k operations for the latest question, from sets with documents. Raises RetrievalError."""
         if not sets:
             return FoundActions()
         view = replace(view, filter=_filter(tuple(sets)))
@@ -175,9 +174,9 @@ class ActionLibrary:
         )
 
     def _read_with_producers(self, names: Sequence[tuple[str, str]], k: int) -> list[tuple[str, Operation]]:
-        """The sets and at most k operations that exist, each once, and each before the producers.
+        """At most k existing operations with their sets, each once and before its producers.
 
-        names: (set, name), also of texts without an operation: a writing may go on, or was interrupted.
+        names: (set, name), also of texts without an operation: a write may be under way or interrupted.
         """
         read: dict[tuple[str, str], Operation] = {}
         for at in range(0, len(names), k):
@@ -201,7 +200,7 @@ class ActionLibrary:
                 progress(min(at + _BATCH, len(texts)), len(texts), 0, "")
 
     async def _remove_texts(self, name: str, kept: Collection[str]) -> int:
-        """Delete the set's texts with other keys, also texts that an interrupted writing left; returns the number."""
+        """Delete a set's texts with other keys, also those that an interrupted write left; returns how many."""
         writing, removed = self.knowledge.writing, 0
         with contextlib.suppress(UnknownCollection):
             keys = await self.knowledge.library.keys_under(COLLECTION, f"{name}/")
@@ -212,8 +211,9 @@ class ActionLibrary:
 
 
 def whole_groups(groups: Iterable[Sequence[_T]], k: int) -> list[_T]:
-    """At most k members of the groups, each once. A group that does not fit is left out: an operation without the
-    producer needs values that nobody has."""
+    """At most k members of these groups, each once. A group that does not fit is left out: an operation without its
+    producer needs values that nobody has.
+    """
     taken: dict[_T, None] = {}
     for group in groups:
         added = dict.fromkeys(one for one in group if one not in taken)
@@ -223,13 +223,13 @@ def whole_groups(groups: Iterable[Sequence[_T]], k: int) -> list[_T]:
 
 
 def _name_of(source: str) -> tuple[str, str]:
-    """The set and the name of an operation; "" for the text about the API."""
+    """An operation's set and name; "" for the text about an API."""
     name, _, operation = source.partition("/")
     return name, operation
 
 
 def _by_set(hits: Sequence[Hit]) -> list[tuple[str, str]]:
-    """The operations (set, name) of the hits, by the score of the best chunk and by the scores of the set."""
+    """The hits' operations (set, name), ordered by their best chunk's score and by their set's scores."""
     lowest = min((hit.score for hit in hits), default=0.0)
     scores: dict[tuple[str, str], float] = {}
     for hit in hits:
@@ -245,9 +245,9 @@ def _by_set(hits: Sequence[Hit]) -> list[tuple[str, str]]:
     return sorted(scores, key=lambda one: -(scores[one] + worth[one[0]]))
 
 
-@lru_cache(maxsize=16)  # the check of 2,000 sets takes 1 ms
+@lru_cache(maxsize=16)  # checking 2,000 sets takes 1 ms
 def _filter(sets: tuple[str, ...]) -> str:
-    """The condition on documents: of one of the sets."""
+    """The filter for documents of these sets."""
     parts: list[object] = [
         {"type": "in", "key": SET_ATTRIBUTE, "value": list(sets[at : at + _FILTER_VALUES])}
         for at in range(0, len(sets), _FILTER_VALUES)
@@ -256,10 +256,10 @@ def _filter(sets: tuple[str, ...]) -> str:
 
 
 def without_names(question: str) -> str:
-    """The question without words with a capital letter within a sentence, and without quotations, for a second search.
+    """The question without quotations and capitalised words inside a sentence, for a second search.
 
-    The words of a name find APIs of other subjects: "House of Cards" finds cards, "Star Wars" finds stars.
-    "" for a question with few or no names, for a question in German, and for a question of names only.
+    Words in names find APIs about other subjects: "House of Cards" finds cards, "Star Wars" finds stars.
+    "" for a question with few or no names, in German, or of names only.
     """
     words = question.split()
     if _GERMAN & {word.strip(_AROUND).lower() for word in words}:
@@ -274,7 +274,7 @@ def without_names(question: str) -> str:
 
 
 class BakedInFault(NamedTuple):
-    """A baked-in operation that no chat is offered."""
+    """A baked-in operation that no chat can be offered."""
 
     set: str
     operation: str
@@ -288,7 +288,7 @@ class BakedInFault(NamedTuple):
 def baked_in(
     store: ActionStore, sets: Mapping[str, ActionsApi]
 ) -> tuple[dict[str, list[Operation]], list[BakedInFault]]:
-    """The baked-in operations of each set, in the order of the setting, and the names that cannot be offered.
+    """Each set's baked-in operations, in configured order, and names that cannot be offered.
 
     Raises RetrievalError.
     """

@@ -1,4 +1,4 @@
-"""What the settings of an API say about its operations: which calls change something, and how they are made."""
+"""What an API's settings say about its operations: which calls change something, and how they are made."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Granted(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """The settings of an API for calls that change something. Operations are named as documents name them."""
+    """An API's settings for calls that change something. Operations have the names that documents give them."""
 
     writes: Mode = "refuse"
     confirm: Collection[str] = ()  # operations that a person confirms, also if they only read

@@ -1,7 +1,7 @@
 """An operation and arguments to the bytes of an HTTP request, as OpenAPI 3.1 describes (RFC 6570 for the styles).
 
-The base URL, the method, the names of headers and the media types come from the configuration and the document; only
-values come from the model. A value of a path is percent-encoded whole: no value leaves its segment.
+Base URL, method, header names and media types come from settings and document; only values come from the model. Path
+values are percent-encoded whole, so none leaves its segment.
 """
 
 import base64
@@ -33,19 +33,19 @@ from proxy.apis.openapi.operation import (
 )
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
-_RESERVED_IN_VALUES = ":/?@!$'()*,="  # the others would end the value, be read as a space, or start a fragment
+_RESERVED_IN_VALUES = ":/?@!$'()*,="  # others would end a value, be read as a space, or start a fragment
 _UNRESERVED = "-._~"
 _DOTS = re.compile(r"\.+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _MOST_LEVELS = 100  # of a value
-_DECODED = 4  # forms of a value: as sent, as the model wrote the value, and decoded twice
+_DECODED = 4  # forms of a value: as sent, as the model wrote it, and decoded twice
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ONE_SEGMENT = 'must not be "." or "..", have these between slashes, or have a line break: another path would be called'
 _SEPARATORS: Mapping[Style, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
 class BadArgument(ValueError):
-    """A value that cannot be written into the request; the text is for the model."""
+    """A value that cannot be written into a request; the message is for the model."""
 
 
 class ApiRequest(msgspec.Struct, frozen=True):
@@ -65,9 +65,9 @@ def build_request(
     fixed: Collection[str] = (),
     key: tuple[str, str] | None = None,
 ) -> ApiRequest:
-    """The request for a call. arguments: as the operation's schema has them. Raises BadArgument.
+    """A call's request. arguments: as the operation's schema has them. Raises BadArgument.
 
-    fixed: the arguments that no model gives. key: the place and the name of a key that is added later.
+    fixed: arguments that no model gives. key: place and name of a key that is added later.
     """
     parts = _Parts()
     for parameter in operation.parameters:
@@ -108,7 +108,7 @@ def build_request(
 
 
 class _Parts:
-    """What the parameters of a request write, and the names in each."""
+    """What a request's parameters write, and the names in each."""
 
     def __init__(self) -> None:
         self.path: dict[str, str] = {}
@@ -140,12 +140,12 @@ class _Parts:
 
 
 class _Taken(NamedTuple):
-    """A name that an argument of the model must not write."""
+    """A name that a model's argument must not write."""
 
     place: str
     name: str
-    owner: str = ""  # the argument that writes the name; "": the address, or a key
-    hard: bool = True  # fixed, or a key; else another parameter, which only the members of an object must not write
+    owner: str = ""  # argument that writes the name; "": the address, or a key
+    hard: bool = True  # fixed, or a key; else another parameter, which only object members must not write
 
     @property
     def parts(self) -> Sequence[str]:
@@ -159,10 +159,10 @@ def _check_names(
     fixed: Collection[str],
     taken: list[_Taken],
 ) -> None:
-    """Raise BadArgument where the model's arguments write a name that servers may read as a name of others.
+    """Raise BadArgument if the model's arguments write a name that servers may read as another's.
 
-    A server may take the first value or the last, and many read several spellings as one name. written: the names in
-    the request, of each parameter. fields: the names of a form. taken: by the address and by a key.
+    A server may take the first value or the last, and many read several spellings as one name. written: each
+    parameter's names in the request. fields: names in a form. taken: by the address and a key.
     """
     taken = taken + [_Taken(one.place, one.name, one.argument, hard=False) for one in operation.parameters]
     for parameter, names in written:
@@ -198,7 +198,7 @@ def _names_of(pairs: Iterable[str]) -> list[str]:
 
 
 def _fields_of(body: Body, value: Any, content: bytes) -> list[str]:
-    """The names of a form, which some servers put with the names of the query."""
+    """A form's names, which some servers mix with those of the query."""
     if not isinstance(value, dict) or bare_type(body.media_type) not in (FORM, MULTIPART):
         return []
     return _names_of(content.decode("ascii").split("&")) if bare_type(body.media_type) == FORM else list(value)
@@ -208,7 +208,7 @@ def _fields_of(body: Body, value: Any, content: bytes) -> list[str]:
 
 
 def _plain(value: Any) -> str:
-    """A primitive value as text, as JSON writes the value; a text is itself."""
+    """A primitive value as JSON writes it; a text is itself."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
@@ -222,7 +222,7 @@ def _dumps(value: Any) -> str:
     """A value as JSON. Raises BadArgument."""
     try:
         return orjson.dumps(value).decode()
-    except orjson.JSONEncodeError as error:  # half of a surrogate pair, a whole number beyond 64 bits, too many levels
+    except orjson.JSONEncodeError as error:  # half a surrogate pair, an integer beyond 64 bits, too many levels
         raise BadArgument(f"a value cannot be written as JSON ({error})") from error
 
 
@@ -238,7 +238,7 @@ def _utf8(text: str) -> bytes:
 
 
 def _flat(value: Any, written: Callable[[Any], str], *, explode: bool) -> list[str]:
-    """The value, or the parts of a list or an object (RFC 6570). explode: each member is name=value."""
+    """The value, or parts of a list or object (RFC 6570). explode: each member is name=value."""
     if isinstance(value, list):
         return [written(one) for one in value]
     if not isinstance(value, dict):
@@ -251,7 +251,7 @@ def _flat(value: Any, written: Callable[[Any], str], *, explode: bool) -> list[s
 
 
 def _path(template: str, values: Mapping[str, str]) -> str:
-    """The path with the values. Raises BadArgument where values that share a segment leave the segment together."""
+    """The path with its values. Raises BadArgument if values that share a segment leave it together."""
     path = _TEMPLATE.sub(lambda match: values[match[1]], template)
     plain = _TEMPLATE.sub("{}", template)  # a name may have a slash, and a value has none
     for written, segment in zip(*(one.partition("?")[0].split("/") for one in (plain, path)), strict=True):
@@ -261,11 +261,11 @@ def _path(template: str, values: Mapping[str, str]) -> str:
 
 
 def _path_value(parameter: Parameter, value: Any) -> str:
-    """A value of a path. An empty value and a dot segment would name another path."""
+    """A path value. An empty value or a dot segment would name another path."""
     if not parameter.media_type and (value in ("", [], {}) or value is None):
         raise BadArgument(f"{parameter.argument} must not be empty")
     text = _encoded(_dumps(value)) if parameter.media_type else _styled_path(parameter, value)
-    if not text:  # of a list with one empty text
+    if not text:  # a list with one empty text
         raise BadArgument(f"{parameter.argument} must not be empty")
     if any(map(_leaves_segment, (text, *_values(value)))):
         raise BadArgument(f"{parameter.argument} {_ONE_SEGMENT}")
@@ -282,14 +282,14 @@ def _styled_path(parameter: Parameter, value: Any) -> str:
 
 
 def _values(value: Any) -> Iterable[Any]:
-    """The elements of a list, the names and members of an object, or the value."""
+    """A list's elements, an object's names and members, or the value."""
     if isinstance(value, dict):
         return [*value, *value.values()]
     return value if isinstance(value, list) else [value]
 
 
 def _leaves_segment(value: Any) -> bool:
-    """Whether a server that decodes before the server splits the path could read another path.
+    """Whether a server that decodes before it splits the path could read another path.
 
     Some servers decode twice, leave out what follows a ";", or replace full-width signs.
     """
@@ -304,7 +304,7 @@ def _leaves_segment(value: Any) -> bool:
 
 
 def _without_blanks(text: str) -> str:
-    """The text without spaces and invisible characters, which some servers trim around dots."""
+    """Text without spaces and invisible characters, which some servers trim around dots."""
     return text if text.isalnum() else "".join(one for one in text if unicodedata.category(one)[0] not in "CZ")
 
 
@@ -312,7 +312,7 @@ def _without_blanks(text: str) -> str:
 
 
 def _styled(name: str, value: Any, how: Parameter | Encoding) -> Iterator[str]:
-    """The pairs name=value of a query or a form, without null: a server would read the text "null"."""
+    """name=value pairs of a query or form, without null: a server would read the text "null"."""
     if value is None:
         return
     explode, reserved = how.explode, how.allow_reserved
@@ -330,7 +330,7 @@ def _styled(name: str, value: Any, how: Parameter | Encoding) -> Iterator[str]:
 
 
 def _exploded(name: str, value: Any, reserved: bool) -> Iterator[str]:
-    """The pairs of a member: a list repeats the name, and an object has a.b, as Spring reads a Pageable."""
+    """A member's pairs: a list repeats its name, and an object has a.b, as Spring reads a Pageable."""
     if isinstance(value, dict):
         for inner, one in value.items():
             yield from _exploded(f"{name}.{inner}", one, reserved)
@@ -350,7 +350,7 @@ def _without_null(value: Any, level: int = 0) -> Any:
 
 
 def _deep(name: str, value: Mapping[str, Any] | list[Any], reserved: bool) -> Iterator[str]:
-    """name[member]=value; members of members as name[member][member], and the elements of a list as name[]."""
+    """name[member]=value; members of members as name[member][member], list elements as name[]."""
     members: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else value.items()
     for inner, one in members:
         if isinstance(one, dict | list):
@@ -365,19 +365,19 @@ def _header_value(parameter: Parameter, value: Any) -> str:
         text = json.dumps(orjson.loads(_dumps(value)), separators=(",", ":"))  # in ASCII
     else:
         text = ",".join(_flat(value, _plain, explode=parameter.explode))
-    _utf8(text)  # no half of a surrogate pair
+    _utf8(text)  # not half a surrogate pair
     if _CONTROL.search(text):
         raise BadArgument(
             f"{parameter.argument} must not have line breaks or control characters: it is sent in a header"
         )
-    return text.strip(" ")  # no part of a header's value (RFC 9110 §5.5): h11 refuses spaces at the ends
+    return text.strip(" ")  # not part of a header value (RFC 9110 §5.5): h11 refuses spaces at its ends
 
 
 # --- the body --------------------------------------------------------------------------------------------------------
 
 
 def _body(body: Body, value: Any) -> tuple[str, bytes]:
-    """The Content-Type and the bytes."""
+    """Content-Type and bytes."""
     bare = bare_type(body.media_type)
     if body.base64:
         return body.media_type, _bytes_of(value, body.argument)
@@ -409,7 +409,7 @@ def _form_pairs(body: Body, value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _multipart(body: Body, value: Mapping[str, Any]) -> tuple[str, bytes]:
-    """A part for each field, and for each element of a list (RFC 7578)."""
+    """A part for each field, and for each list element (RFC 7578)."""
     parts: list[bytes] = []
     for name, one in _without_null(value).items():
         encoding = body.encodings.get(name, Encoding())

@@ -1,4 +1,4 @@
-"""The result of a call as a text for a model: JSON cut by structure, HTML as text, binary as type and size."""
+"""A call's result as text for a model: JSON cut by structure, HTML as text, binary as type and size."""
 
 import codecs
 import contextlib
@@ -16,27 +16,27 @@ from proxy.apis.credentials import plain_html, plain_json
 from proxy.apis.html_text import html_text
 from proxy.apis.openapi.operation import bare_type, is_json
 
-# (elements of a list, characters of a text), from generous to narrow; the first that fits is used.
+# (list elements, text characters), from generous to narrow; the first that fits is used.
 _CUTS = ((100, 4000), (50, 1000), (30, 500), (20, 300), (12, 200), (8, 120), (5, 80), (3, 60), (2, 40), (1, 30))
-_MEMBERS = 4  # members of an object that stay for each element of a list that stays: most objects are small
+_MEMBERS = 4  # object members kept for each list element kept: most objects are small
 _MOST_DEPTH = 12
 _MOST_HTML_CHARS = 200_000  # 30 ms
 _CHARSET = re.compile(
     r"(?i)(?:charset|encoding)\s*=\s*[\"']?"
     r"((?:utf-?(?:8|16|32)|iso[-_]?8859|latin|windows-|cp|koi8|shift|euc|gb|big5)[\w-]*)"
 )
-_MOST_HEAD_BYTES = 1024  # of XML or HTML, with the name of the encoding
+_MOST_HEAD_BYTES = 1024  # of XML or HTML, with its encoding's name
 _FLOAT_DIGITS = 17  # that no float loses
-_LONG_NUMBER = re.compile(r"[0-9][0-9.]{17}")  # has perhaps more digits than a float
+_LONG_NUMBER = re.compile(r"[0-9][0-9.]{17}")  # may have more digits than a float
 
 
 class ResultText(NamedTuple):
     text: str
-    whole: str = ""  # without cuts, where the text is cut
+    whole: str = ""  # without cuts, if the text is cut
 
 
 def result_text(content: bytes, media_type: str, *, max_chars: int) -> ResultText:
-    """The text of a response's body, at most `max_chars` long but for a note of what is cut."""
+    """A response body as text, at most `max_chars` long, plus a note on what is cut."""
     if not content:
         return ResultText("(empty)")
     bare, in_json, text = _kind(content, media_type)
@@ -54,7 +54,7 @@ def result_text(content: bytes, media_type: str, *, max_chars: int) -> ResultTex
 
 
 def normalised(content: bytes, media_type: str) -> tuple[bytes, str]:
-    """Text in UTF-8 and without needless escapes, and the media type without the charset; other content as given."""
+    """Text in UTF-8 without needless escapes, and its media type without a charset; other content as given."""
     bare, in_json, text = _kind(content, media_type)
     if not in_json and not text:
         return content, media_type
@@ -67,7 +67,7 @@ def normalised(content: bytes, media_type: str) -> tuple[bytes, str]:
 
 
 def _kind(content: bytes, media_type: str) -> tuple[str, bool, bool]:
-    """The media type without parameters, and whether the content is JSON, and whether other text."""
+    """The media type without parameters, whether the content is JSON, and whether it is other text."""
     bare = bare_type(media_type)
     ends = ("xml", "/x-www-form-urlencoded", "yaml", "javascript", "graphql", "csv", "json-seq")
     return (
@@ -81,7 +81,7 @@ def _decoded(content: bytes, media_type: str) -> str:
     charset = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
     named = _CHARSET.search(media_type)
     if named is None and charset == "utf-8" and content.lstrip()[:1] == b"<" and not _is_utf8(content):
-        named = _CHARSET.search(content[:_MOST_HEAD_BYTES].decode("latin-1"))  # encoding="ISO-8859-1" of XML
+        named = _CHARSET.search(content[:_MOST_HEAD_BYTES].decode("latin-1"))  # XML's encoding="ISO-8859-1"
     try:
         text = content.decode(named[1] if named else charset, "replace")
     except LookupError:
@@ -97,7 +97,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def json_value(text: str) -> Any:
-    """The value of a JSON text; a number whose digits orjson would lose is a text. Raises orjson.JSONDecodeError."""
+    """A JSON text's value; a number whose digits orjson would lose is a text. Raises orjson.JSONDecodeError."""
     value = orjson.loads(text)
     if not _LONG_NUMBER.search(text):
         return value
@@ -120,16 +120,16 @@ def _number(written: str) -> Any:
 
 
 def json_text(value: Any, *, max_chars: int) -> str:
-    """A JSON value as JSON, cut by structure: the shape stays, lists, objects and texts lose their ends or middles.
+    """A JSON value as JSON, cut by structure: its shape stays; lists, objects and texts lose their ends or middles.
 
-    A cut list has "… 180 more" in place of the elements left out, a cut object the member "…": "180 more". Where a
-    value is cut, null members go.
+    A cut list has "… 180 more" in place of left-out elements, a cut object the member "…": "180 more". If a value is
+    cut, null members go.
     """
     return _json_text(value, max_chars)[0]
 
 
 def _json_text(value: Any, max_chars: int) -> tuple[str, bool]:
-    """The text, and whether the text has the whole value."""
+    """The text, and whether it has the whole value."""
     with contextlib.suppress(orjson.JSONEncodeError):  # more than 254 levels
         whole = _dumped(value)
         if len(whole) <= max_chars:
@@ -143,7 +143,7 @@ def _json_text(value: Any, max_chars: int) -> tuple[str, bool]:
 
 
 def cut_middle(text: str, max_chars: int) -> str:
-    """The beginning and the end of a long text."""
+    """A long text's beginning and end."""
     if len(text) <= max_chars:
         return text
     half = max_chars // 2

@@ -1,9 +1,8 @@
-"""A value by a JSON Schema, with sentences that a small model can act on.
+"""Checks a value by a JSON Schema, in sentences that a small model can act on.
 
-The schemas come from documents of any quality, and the values from a model. So a check never raises an error, never
-runs a regular expression of the document and ends after a fixed number of steps; jsonschema does none of the three,
-and needs 150 ms to import. The check leaves `pattern`, `not`, `if` and rare words to the API, and reads `oneOf` as
-`anyOf`.
+Schemas come from documents of any quality, and values from a model. So a check never raises, never runs a document's
+regular expressions, and ends after a fixed number of steps; jsonschema ensures none of these, and needs 150 ms to
+import. The check leaves `pattern`, `not`, `if` and rare words to the API, and reads `oneOf` as `anyOf`.
 """
 
 import difflib
@@ -20,10 +19,10 @@ _MOST_STEPS = 20_000
 _MOST_LEVELS = 60  # of a value
 _MOST_REFERENCES = 20  # from reference to reference
 _MOST_PROBLEMS = 5
-_MOST_LIKENED = 200  # names that an unknown name is likened to
-_COMPARED = 10  # values of an enum that a step compares
-_MOST_SHOWN = 12  # values of an enum, names of arguments
-_MOST_DIGITS = 18  # of a number in a text: a float keeps all of them, nearly
+_MOST_LIKENED = 200  # names that an unknown one is likened to
+_COMPARED = 10  # enum values that a step compares
+_MOST_SHOWN = 12  # enum values, argument names
+_MOST_DIGITS = 18  # of a number in a text: a float keeps nearly all of them
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|true|false")
 
 
@@ -42,7 +41,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-# word of a schema -> (the type whose length is measured; None: a number, whether it fits the bound, the sentence)
+# schema word -> (type whose length is measured; None: a number, whether it fits the bound, sentence)
 _BOUNDS: dict[str, tuple[type | None, Callable[[Any, Any], bool], str]] = {
     "minimum": (None, operator.ge, "at least {}"),
     "maximum": (None, operator.le, "at most {}"),
@@ -58,7 +57,7 @@ _BOUNDS: dict[str, tuple[type | None, Callable[[Any, Any], bool], str]] = {
 
 
 def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
-    """What is wrong with a value, at most 5 sentences; none: nothing was found."""
+    """What is wrong with a value, in at most 5 sentences; none: nothing was found."""
     try:
         return _Check(schema).problems(schema, value, "", 0)[:_MOST_PROBLEMS]
     except _TooLarge:
@@ -66,7 +65,7 @@ def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
 
 
 def resolved(root: Mapping[str, Any], schema: Any) -> Any:
-    """The schema that a chain of references leads to; {} where the chain has no end or leads to no schema."""
+    """The schema that a reference chain leads to; {} if it has no end or leads to no schema."""
     for _ in range(_MOST_REFERENCES):
         if not isinstance(schema, dict) or not isinstance(reference := schema.get("$ref"), str):
             return schema
@@ -77,9 +76,9 @@ def resolved(root: Mapping[str, Any], schema: Any) -> Any:
 
 
 def turned(schema: Mapping[str, Any], value: Any) -> Any:
-    """The arguments with the values that small models write in the wrong type: "17" for 17, "true" for true, a value
-    for a list of one, null for an optional argument. Only a value that the schema refuses is turned, and only where the
-    schema takes the turned value. Other values stay.
+    """Arguments with values corrected that small models write in the wrong type: "17" for 17, "true" for true, a value
+    for a list of one, null for an optional argument. A value is turned only if the schema refuses it and takes the
+    turned one. Other values stay.
     """
     try:
         return _turned(_Check(schema), schema, value, 0)
@@ -115,7 +114,7 @@ def _turned(check: "_Check", schema: Any, value: Any, level: int) -> Any:
 
 
 def _scalar(value: Any) -> Any:
-    """The number or the truth value that a text names; other values stay."""
+    """The number or boolean that a text names; other values stay."""
     if isinstance(value, str) and len(value) <= _MOST_DIGITS and _SCALAR.fullmatch(value):
         return orjson.loads(value)
     return value
@@ -129,7 +128,7 @@ class _Check:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
         self._steps = 0
-        self._under_check: set[tuple[int, int]] = set()  # ids of schemas and of values
+        self._under_check: set[tuple[int, int]] = set()  # ids of schemas and values
 
     def problems(self, schema: Any, value: Any, where: str, level: int) -> list[str]:
         """Raises _TooLarge."""
@@ -249,7 +248,7 @@ def _at(where: str, name: object) -> str:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are the same in JSON, where 1 is 1.0 and not true."""
+    """Whether two values are the same in JSON: 1 is 1.0, but not true."""
     if _is_number(one) and _is_number(other):
         return bool(one == other)
     return type(one) is type(other) and bool(one == other)

@@ -1,17 +1,17 @@
-"""The texts by which an operation is found: the API and the summary as title, the call, the description, the
-parameters; the description once more, apart; and a text about the API.
+"""Texts by which an operation is found: API and summary as title, call, description, parameters; its description once
+more, apart; and a text about the API.
 
-The API's title says the subject where many APIs have an operation "Search". Among 10,000 operations of other APIs, the
-title raises nDCG@10 of ToolBench from .627 to .721, of RestBench from .359 to .402.
+An API's title tells its subject, since many APIs have an operation "Search". Among 10,000 operations of other APIs,
+titles raise nDCG@10 on ToolBench from .627 to .721, on RestBench from .359 to .402.
 
-A text about each API, with the description, the tags and the first summaries, says what all operations of the API
-are about, and the description stands once more in a document of its own. Among 10,000 operations of other APIs, both
-raise nDCG@10 of ToolBench from .722 to .750, of RestBench from .479 to .495, and the share of questions with a right
-operation among the first five from .876 to .892 and from .66 to .68.
+A text about each API, with its description, tags and first summaries, says what all its operations are about, and each
+description is stored once more in its own document. Among 10,000 operations of other APIs, both raise nDCG@10 on
+ToolBench from .722 to .750, on RestBench from .479 to .495, and the share of questions with a right operation in the
+first five from .876 to .892 and from .66 to .68.
 
-The parameters stand in a list of their own, which becomes a chunk apart: the names of parameters are much the same for
-all operations, and hide the description in a shared chunk (docs/use/chunking.md). Words of the path, tags and names of
-the response were tried, and found no more operations of RestBench.
+Parameters have their own list, which becomes a separate chunk: their names are much the same for all operations, and
+would hide the description in a shared chunk (docs/use/chunking.md). Path words, tags and response names were tried, and
+found no more operations on RestBench.
 """
 
 import re
@@ -23,8 +23,8 @@ from proxy.apis.openapi.operation import Operation
 
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _MOST_DESCRIPTION_CHARS = 2_000
-# Each chunk begins with the title, and a title that fills the chunk makes the document unreadable. A byte of UTF-8 is
-# at most one token; a chunk has 180 tokens.
+# Each chunk begins with its title, and a title that fills it makes the document unreadable. A UTF-8 byte is at most one
+# token; a chunk has 180 tokens.
 _MOST_TITLE_BYTES = 150
 _MOST_API_BYTES = 60
 _MOST_API_DESCRIPTION_CHARS = 600
@@ -36,12 +36,12 @@ _MOST_ENUM = 12
 
 
 def words_of(name: str) -> str:
-    """The words of a name: "listOrgUsers_v2" -> "list org users v 2"."""
+    """Words in a name: "listOrgUsers_v2" -> "list org users v 2"."""
     return " ".join(word.lower() for word in _WORDS.findall(name))
 
 
 def title_of(operation: Operation, api: str) -> str:
-    """The API's title, and the summary or the words of the operation's name; long texts are cut."""
+    """The API's title, and the operation's summary or the words of its name; long texts are cut."""
     return _cut(" / ".join(text for text in (api_title(api), _summary(operation)) if text), _MOST_TITLE_BYTES)
 
 
@@ -54,7 +54,7 @@ def description_of(operation: Operation) -> str:
 
 
 def search_text(operation: Operation) -> str:
-    """The text, in lines: the call, a summary too long for a title, the description, the parameters."""
+    """Text in lines: call, a summary too long for a title, description, parameters."""
     summary = _summary(operation)
     lines = [f"{operation.method} {operation.path}"]
     if len(summary.encode()) > _MOST_TITLE_BYTES - _MOST_API_BYTES - len(" / "):
@@ -66,7 +66,7 @@ def search_text(operation: Operation) -> str:
 
 
 def api_text(document: Mapping[str, Any], operations: Sequence[Operation]) -> str:
-    """The text about an API: the description, then the tags and the summaries of the first operations."""
+    """Text about an API: its description, tags, and summaries of its first operations."""
     info = document.get("info")
     description = info.get("description") if isinstance(info, dict) else None
     text = " ".join(html_text(description).split()) if isinstance(description, str) else ""
@@ -89,7 +89,7 @@ def _summary(operation: Operation) -> str:
 
 
 def _cut(text: str, most_bytes: int) -> str:
-    """The text in one line, cut to a number of bytes in UTF-8."""
+    """Text in one line, cut to a number of UTF-8 bytes."""
     line = " ".join(text.split())
     return line.encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore").strip()
 
@@ -111,7 +111,7 @@ def _parameters(operation: Operation) -> list[str]:
 
 
 def values_of(schema: Any, defs: Mapping[str, Any], levels: int = 5) -> list[Any]:
-    """The values that a parameter can have, also by a reference, in a list, or as one of several schemas."""
+    """Values that a parameter can have, also by reference, in a list, or as one of several schemas."""
     if not isinstance(schema, dict) or not levels:
         return []
     if isinstance(values := schema.get("enum"), list):

@@ -1,4 +1,4 @@
-"""The bytes of an OpenAPI document, from a file or from a URL of an allowed host."""
+"""An OpenAPI document's bytes, from a file or from a URL on an allowed host."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ def is_url(source: str) -> bool:
 
 
 def shown_source(source: str) -> str:
-    """A source for a message: a URL without the query, which may have a key."""
+    """A source for a message: a URL without its query, which may have a key."""
     return source.partition("?")[0] if is_url(source) else source
 
 
@@ -46,9 +46,9 @@ async def read_source(
     api: str = "NAME",
     seconds: float = _FETCH_S,
 ) -> bytes:
-    """The document. hosts: allowed in a URL. networks: of the API, that are not public, and allowed.
+    """The document. hosts: allowed in a URL. networks: the API's, allowed although not public.
 
-    Raises UnreadableSpec; the text has no query of a URL.
+    Raises UnreadableSpec; its message has no URL query.
     """
     if is_url(source):
         return await _fetched(source, hosts, CheckedTransport(networks, api=api), seconds)
@@ -82,7 +82,7 @@ async def _fetched(source: str, hosts: Sequence[str], connections: CheckedTransp
 
 
 async def _followed(transport: CheckedTransport, url: httpx.URL) -> bytes:
-    """The document of a URL, after redirects within the origin."""
+    """A URL's document, after redirects within its origin."""
     for _ in range(_MOST_REDIRECTS + 1):
         asked = httpx.Request("GET", url, headers=_HEADERS)
         async with contextlib.aclosing(await transport.handle_async_request(asked)) as response:

@@ -1,7 +1,7 @@
-"""An OpenAPI document to the rows and texts of an action set, read in a process of its own.
+"""An OpenAPI document to an action set's rows and texts, read in its own process.
 
-A document comes from anywhere: the process has limits of time and memory, and ends with a caller that leaves. The
-answer has bytes and texts only. A gateway would stand still while it unpickles the schemas of thousands of operations.
+Documents come from anywhere: the process has time and memory limits, and ends if its caller leaves. It answers only
+with bytes and texts, because unpickling thousands of operation schemas would stall the gateway.
 """
 
 import re
@@ -24,8 +24,8 @@ from runtime.sandbox import Sandbox, SandboxJob
 
 SET_ATTRIBUTE = "action_set"  # of a text
 _GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
-_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufeff]")  # a document with such characters counts as binary
-_PROCESSES = 4  # one key has half of them
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufeff]")  # documents with such characters count as binary
+_PROCESSES = 4  # one key may use half of them
 _NICE = 10  # chats come first
 _SMALLER = (
     "leave out operations, or raise the limit, which holds for the documents of collections too (ingest.max_read_{})"
@@ -35,11 +35,11 @@ _SMALLER = (
 @dataclass(frozen=True, slots=True)
 class SpecLimits:
     yaml_bytes: int  # YAML takes fifty times as long to read as JSON
-    operations: int  # each is embedded, which takes some 50 ms
+    operations: int  # embedding each takes some 50 ms
 
 
-# The largest public document has 22,357 operations, the second largest 11,422, all others fewer than 3,000.
-OF_OWNER = SpecLimits(MAX_BYTES, 25_000)  # of a file, or of a URL that the settings allow
+# The largest public document has 22,357 operations, the second 11,422, all others fewer than 3,000.
+OF_OWNER = SpecLimits(MAX_BYTES, 25_000)  # for a file, or a URL that the settings allow
 OF_CLIENT = SpecLimits(4 * 2**20, 5_000)
 
 
@@ -48,7 +48,7 @@ class Spec:
     name: str  # of the set
     raw: bytes
     base_url: str = ""  # "" takes the document's first server
-    source: str = ""  # file or URL of the document; "" = sent by a client
+    source: str = ""  # document's file or URL; "" = sent by a client
     limits: SpecLimits = OF_OWNER
 
 
@@ -67,13 +67,13 @@ class SetRows:
     base_url: str
     operations: Sequence[StoredOperation]
     uncallable: Sequence[Uncallable]
-    texts: Sequence[DocumentInput]  # with the name of the set and of the operation as source
+    texts: Sequence[DocumentInput]  # with set and operation name as source
     hash: str
-    credentials: Mapping[str, str]  # members of the set's row that the document asks for
+    credentials: Mapping[str, str]  # set row members that the document asks for
 
 
 class SpecReader(Sandbox[Spec, SetRows]):
-    """Reads documents in processes of their own. A process ends with its document, and gives the memory back."""
+    """Reads each document in its own process, which then ends and gives its memory back."""
 
     def __init__(self, limits: IngestSettings) -> None:
         job = SandboxJob(
@@ -98,7 +98,7 @@ def _read(spec: Spec) -> SetRows:
 
 
 def read_document(raw: bytes, limits: SpecLimits = OF_OWNER) -> ReadDocument:
-    """The operations of a document, at least one. Raises UnreadableSpec."""
+    """A document's operations, at least one. Raises UnreadableSpec."""
     document = read_spec(raw, yaml_bytes=limits.yaml_bytes)
     try:
         operations, uncallable = operations_of(document, most=limits.operations)
@@ -113,7 +113,7 @@ def read_document(raw: bytes, limits: SpecLimits = OF_OWNER) -> ReadDocument:
 
 
 def rows_of(name: str, read: ReadDocument, base_url: str) -> SetRows:
-    """What a set stores of a document."""
+    """What a set stores from a document."""
     operations = [stored(one, read.title) for one in read.operations]
     asked = credentials_of(read.document, name)
     return SetRows(read.title, base_url, operations, read.uncallable, _texts(name, read), read.hash, asked)
@@ -147,16 +147,16 @@ def _text(name: str, key: str, source: str, title: str, text: str) -> DocumentIn
 
 
 def address_of(document: Mapping[str, object], source: str) -> str:
-    """The address of the API, by the document's first server.
+    """The API's address, by the document's first server.
 
-    A relative server counts from the document's URL. A document from a URL names no other origin than the URL's:
-    credentials go to the address. Raises UnreadableSpec.
+    A relative server counts from the document's URL. A document from a URL may not name another origin, because
+    credentials go to this address. Raises UnreadableSpec.
     """
     base = source.partition("?")[0] if is_url(source) else ""
     try:
         url = server_of(document.get("servers"), ReadBudget())
         parts = urlsplit(urljoin(base or "https://", url or "/") if base or url.startswith("//") else url)
-    except ValueError as error:  # a server without an address, or not a URL
+    except ValueError as error:  # no address, or not a URL
         raise UnreadableSpec(f"{error}: {_GIVE_ADDRESS}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or origin_of(parts.geturl()) is None:
         raise UnreadableSpec(f"the document names no server with an address: {_GIVE_ADDRESS}")

@@ -1,7 +1,7 @@
-"""The stored operations of all action sets, in SQL.
+"""All action sets' operations, in SQL.
 
-The text for the search is a document of the collection `COLLECTION`; the definition, by which an operation is called,
-is a row here. So a worker reads the rows of the operations that a search found, and no more.
+The text for search is a document in the collection `COLLECTION`; the definition, by which an operation is called, is a
+row here. So a worker reads only rows of operations that a search found.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ class ActionSet:
     base_url: str
     updated_s: float
     uncallable: Sequence[Uncallable]
-    source: str = ""  # file or URL of the document; "" = sent by a client
-    document: str = ""  # `document_hash` of the document; "" = the writing was interrupted
+    source: str = ""  # document's file or URL; "" = sent by a client
+    document: str = ""  # its `document_hash`; "" = a write was interrupted
     count: int = 0
 
 
@@ -43,25 +43,25 @@ class StoredOperation(NamedTuple):
 
 
 def stored(operation: Operation, title: str) -> StoredOperation:
-    """An operation as stored. title: of the API."""
+    """An operation as stored. title: the API's."""
     return StoredOperation(operation.name, revision_of(operation, title), _encode(operation))
 
 
 def revision_of(operation: Operation, title: str) -> str:
-    """A hash of the definition and of the API's title, by which the operation is found."""
+    """A hash of definition and API title, by which the operation is found."""
     return hashlib.sha256(_encode((operation, title))).hexdigest()[:32]
 
 
 def document_hash(raw: bytes) -> str:
-    """A hash of a document and of the version that reads the document: another version may read other operations."""
+    """A hash of a document and of the version that reads it: another may read other operations."""
     return hashlib.sha256(version("ragway").encode() + raw).hexdigest()[:32]
 
 
 class ActionStore(Database):
-    """The action sets of a data folder or of a server. The first set creates the file."""
+    """Action sets in a data folder or on a server. The first set creates the file."""
 
     def __init__(self, data: Path, url: str = "", *, now_s: Callable[[], float] = time) -> None:
-        """url: of a PostgreSQL database; "" = the data folder."""
+        """url: a PostgreSQL database; "" = the data folder."""
         super().__init__(data / _FILE, url, what="the actions", tables="proxy.apis.tables")
         self._now_s = now_s
 
@@ -77,7 +77,7 @@ class ActionStore(Database):
         return [replace(ActionSet(*row), uncallable=decode(row.uncallable)) for row in rows]
 
     def revisions(self, name: str) -> dict[str, str]:
-        """Name of each operation of a set -> revision. Raises RetrievalError."""
+        """A set's operation names -> revisions. Raises RetrievalError."""
         from sqlalchemy import select
 
         from proxy.apis.tables import actions
@@ -86,7 +86,7 @@ class ActionStore(Database):
         return {row.name: row.revision for row in self.rows(query)}
 
     def operations(self, name: str, *, after: str = "", limit: int | None = None) -> list[Operation]:
-        """At most `limit` operations of a set, by name, after the name `after`. Raises RetrievalError."""
+        """At most `limit` of a set's operations, by name, after the name `after`. Raises RetrievalError."""
         from sqlalchemy import select
 
         from proxy.apis.tables import actions
@@ -96,7 +96,7 @@ class ActionStore(Database):
         return [msgspec.json.decode(row.definition, type=Operation) for row in rows]
 
     def found(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Operation]:
-        """(set, name) -> operation, of the operations that exist. Raises RetrievalError."""
+        """(set, name) -> operation, for those that exist. Raises RetrievalError."""
         by_set: dict[str, list[str]] = {}
         for each, name in names:
             by_set.setdefault(each, []).append(name)
@@ -114,7 +114,7 @@ class ActionStore(Database):
         return next((one for one in self.sets() if one.name == name), None)
 
     def note_document(self, name: str, document: str) -> None:
-        """Note the hash of the document that a set was written from; "": the writing begins. Raises RetrievalError."""
+        """Note the hash of the document that a set was written from; "": a write begins. Raises RetrievalError."""
         if self.empty():
             return
         from proxy.apis.tables import action_sets
@@ -123,7 +123,7 @@ class ActionStore(Database):
             sql.execute(action_sets.update().where(action_sets.c.name == name).values(document=document))
 
     def put(self, row: ActionSet, operations: Sequence[StoredOperation]) -> None:
-        """Replace a set, completely or not at all; the document is noted afterwards. Raises RetrievalError."""
+        """Replace a set, completely or not at all; its document is noted afterwards. Raises RetrievalError."""
         from proxy.apis.tables import action_sets, actions
 
         rows = [
@@ -140,7 +140,7 @@ class ActionStore(Database):
                 sql.execute(actions.insert(), rows[at : at + _ROWS])
 
     def remove(self, name: str) -> bool:
-        """Delete a set; returns whether the set existed. Raises RetrievalError."""
+        """Delete a set; returns whether it existed. Raises RetrievalError."""
         if self.empty():
             return False
         from proxy.apis.tables import action_sets, actions

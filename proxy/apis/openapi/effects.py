@@ -1,4 +1,4 @@
-"""Effects: for an operation that changes something, the read that would show the change, and the call that undoes it.
+"""Effects: for an operation that changes something, a read that shows the change, and a call that undoes it.
 
 A document says neither, but its paths and names do:
 
@@ -8,9 +8,8 @@ A document says neither, but its paths and names do:
     deleteOrder, order.archive        getOrder, order.info: the same words with a reading verb
     start, stop; star, unstar …       each undoes the other
 
-A read is proposed only if its required arguments follow from the arguments of the write (or from the result, for what
-was created), and only operations whose effect is "reads" are proposed. An undo is an offer: the call is shown and
-confirmed as every other write.
+A read is proposed only if its effect is "reads" and its required arguments follow from those of the write (or, for what
+was created, from its result). An undo is an offer: the call is shown and confirmed like every other write.
 """
 
 import re
@@ -39,7 +38,7 @@ Words = tuple[str, ...]
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _CUSTOM_METHOD = re.compile(r"(.*\}):(\w+)")  # /v1/{name}:cancel
 _VERSION = re.compile(r"|v?\d[\w.]*|api|rest", re.IGNORECASE)
-_MOST_UP = 2  # segments from a write to the read of what is around
+_MOST_UP = 2  # segments from a write up to a read of what is around it
 _GETTING = (
     "get",
     "show",
@@ -83,7 +82,7 @@ _UNDOING: Mapping[str, Sequence[str]] = {
 }
 _VERBS = frozenset({*_GETTING, *_LISTING, *_CREATING, *_DELETING, *_CHANGING, *_UNDOING})
 _NO_NOUN = re.compile(r"by|id|the|a|an|of|for|to|v|\d+|api|controller|using|post|put|patch|method|action|request|new")
-# Of an answer: what it has and how it is written.
+# What an answer contains and how it is written.
 _SHAPING = re.compile(
     r"fields?|callback|alt|include\w*|expand\w*|format|pretty\w*|embed|select|view|limit|page\w*|offset|sort\w*|force"
 )
@@ -107,7 +106,7 @@ _AROUND = ("data", "result", "results", "item", "response", "object", "attribute
 
 
 def with_effects(operations: Sequence[Operation]) -> list[Operation]:
-    """The operations of a document, those that change something with their effects."""
+    """A document's operations; those that change something with their effects."""
     document = _Document(operations)
     return [
         msgspec.structs.replace(one, effects=found)
@@ -120,10 +119,10 @@ def with_effects(operations: Sequence[Operation]) -> list[Operation]:
 def read_arguments(
     link: LinkedCall, arguments: Mapping[str, Any], result: Any = None, location: str = ""
 ) -> dict[str, Any] | None:
-    """The arguments of a read, or of the call that undoes; None: a value is not known (yet).
+    """Arguments for a read, or for the call that undoes; None: a value is not known (yet).
 
-    arguments: of the write, as the model gave them. result: the JSON of the write's response. location: its header.
-    A fixed argument of the write is none of the arguments, and is left out: the set fixes it in the read, too.
+    arguments: the write's, as the model gave them. result: its response as JSON. location: that response's header. A
+    fixed argument of the write is not among them and is left out: the set fixes it in the read, too.
     """
     made = dict[str, Any]()
     for name, source in link.arguments.items():
@@ -148,9 +147,9 @@ def undo_arguments(
     result: Any = None,
     location: str = "",
 ) -> dict[str, Any] | None:
-    """The arguments of the call that undoes a write; None: it cannot be undone so.
+    """Arguments for the call that undoes a write; None: it cannot be undone so.
 
-    before: the JSON that `Effects.read` gave before the write, whole. operation: that of the link.
+    before: the whole JSON that `Effects.read` gave before the write. operation: the link's.
     """
     made = read_arguments(link, arguments, result, location)
     source = next(((name, one) for name, one in link.arguments.items() if one.origin == "before"), None)
@@ -163,13 +162,13 @@ def undo_arguments(
     if link.how == "restore" and operation.method != "PUT":
         wanted = list(given) if isinstance(given, Mapping) else []
         if not all(one in state for one in wanted):
-            return None  # a member that was not there cannot be taken away by naming it
+            return None  # a member that did not exist cannot be removed by naming it
     values = {one: state[one] for one in wanted if one in state}
     return {**made, name: values} if values else None
 
 
 class _Document:
-    """The operations of a document, by path and by the words of their names."""
+    """A document's operations, by path and by words in their names."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         self._by_path: dict[tuple[str, ...], dict[str, Operation]] = defaultdict(dict)
@@ -191,7 +190,7 @@ class _Document:
         return Effects(read, created, self._undo(write, read))
 
     def _reads(self, write: Operation) -> Iterator[LinkedCall]:
-        """Reads by the path, the best first."""
+        """Reads found by path, best first."""
         path = _plain(write)
         same = self._by_path[path].get("GET") if path in self._by_path else None
         if same is not None and (found := _link(same, write, "same")):
@@ -202,7 +201,7 @@ class _Document:
         elif path and path[-2:-1] == ("actions",):
             path = (*path[:-2], path[-1])
         elif write.method == "POST" and path[-1] != "{}" and not _is_action(path):
-            return  # what a new element is added to says nothing of the element, most often
+            return  # a list that an element is added to rarely shows it
         for up in range(0 if custom else 1, _MOST_UP + 1):
             around = path[: len(path) - up]
             if not around or all(_VERSION.fullmatch(one) for one in around):
@@ -226,7 +225,7 @@ class _Document:
                     yield found
 
     def _items(self, write: Operation, method: str) -> list[Operation]:
-        """The operations on an element of the list to which a POST adds."""
+        """Operations on an element of the list that a POST adds to."""
         if write.method != "POST":
             return []
         found = (
@@ -237,7 +236,7 @@ class _Document:
     def _created(
         self, write: Operation, items: Sequence[Operation], verbs: Iterable[str], how: Any
     ) -> LinkedCall | None:
-        """An operation on what the write made, with the identifier from the result."""
+        """An operation on what the write created, with its identifier from the result."""
         spoken = _spoken(write)
         candidates = list(items)
         if not candidates and spoken and spoken[0] in _CREATING:
@@ -276,12 +275,12 @@ class _Document:
         adding = self._by_path[path[:-1]].get("POST") if path[:-1] in self._by_path else None
         putting = here.get("PUT")
         if putting is not None and (_changes_only(putting) or _ends_with_identifier(putting)):
-            putting = None  # where the API gives identifiers, PUT changes what is there
+            putting = None  # if the API assigns identifiers, PUT changes what exists
         other = adding or putting
         return _restoring(other, write, "recreate") if other is not None else None
 
     def _opposite(self, write: Operation) -> LinkedCall | None:
-        """The operation with the opposite verb, in the last segment of the path or in the name."""
+        """The operation with the opposite verb, in its path's last segment or its name."""
         path = _plain(write)
         words = tuple(words_of(path[-1]).split()) if path and "{}" not in path[-1] else ()
         for at, word in enumerate(words):
@@ -314,13 +313,13 @@ class _Document:
 
 
 def _plain(operation: Operation) -> tuple[str, ...]:
-    """The path without the names of its parameters, after the server: /orders/{id} as ("orders", "{}")."""
+    """The path without parameter names, after its server: /orders/{id} as ("orders", "{}")."""
     segments = _PLACEHOLDER.sub("{}", operation.path.strip("/")).split("/")
     return (operation.server, *segments) if operation.server else tuple(segments)
 
 
 def _is_action(path: tuple[str, ...]) -> bool:
-    """Whether the last segment of a POST is what is done to the thing before, and not a list of things."""
+    """Whether a POST's last segment is an action on the thing before it, not a list of things."""
     words = words_of(path[-1]).split()
     if not words or words[-1] in _GETTING:
         return False
@@ -328,7 +327,7 @@ def _is_action(path: tuple[str, ...]) -> bool:
 
 
 def _spoken(operation: Operation) -> tuple[str, Words] | None:
-    """The verb and the other words of an operation's name, such as ("delete", ("order",)); None: no verb."""
+    """The verb and other words in an operation's name, such as ("delete", ("order",)); None: no verb."""
     name = operation.operation_id or operation.path.rpartition("/")[2]
     words = words_of(name).split()
     verbs = [word for word in words if word in _VERBS]
@@ -352,7 +351,7 @@ def _ends_with_identifier(operation: Operation) -> bool:
 
 
 def _names_what_is_made(parameter: Parameter, target: Operation) -> bool:
-    """Whether a parameter identifies what a write made: the end of the path, or as /user.info?user=."""
+    """Whether a parameter identifies what a write created: at the path's end, or as in /user.info?user=."""
     if parameter.place == "path":
         return _plain(target)[-1] == "{}"
     words, spoken = words_of(parameter.name).split(), _spoken(target)
@@ -368,9 +367,9 @@ def _only_creates(operation: Operation) -> bool:
 
 
 def _link(target: Operation, write: Operation, how: Any, *, created: bool = False) -> LinkedCall | None:
-    """The link to an operation; None: a required argument follows from nothing.
+    """A link to an operation; None: nothing gives a required argument.
 
-    created: the last identifier of the target is that of what the write made.
+    created: the target's last identifier is that of what the write created.
     """
     if how in ("same", "list", "parent", "created", "name") and target.effect != "reads":
         return None
@@ -390,7 +389,7 @@ def _link(target: Operation, write: Operation, how: Any, *, created: bool = Fals
 
 
 def _restoring(target: Operation, write: Operation, how: Any) -> LinkedCall | None:
-    """The link to an operation whose body is the state before."""
+    """A link to an operation that takes the earlier state as its body."""
     body = target.body
     if body is None or not (is_json(body.media_type) or bare_type(body.media_type) == FORM):
         return None
@@ -401,14 +400,14 @@ def _restoring(target: Operation, write: Operation, how: Any) -> LinkedCall | No
 
 
 def _sources(target: Operation, write: Operation) -> tuple[dict[str, ValueSource], list[Parameter]]:
-    """Where the arguments of an operation come from, and the required parameters that follow from nothing."""
+    """Where an operation's arguments come from, and required parameters that nothing gives."""
     by_place = _shared(target, write)
     sources, missing = dict[str, ValueSource](), list[Parameter]()
     for one in target.parameters:
         required = one.required or one.place == "path"
         source = by_place.get(one.name) if one.place == "path" else None
         if one.name not in by_place and (required or one.place == "query"):
-            source = _by_name(one.name, one.place, write, body=required)  # a value to set is not a value to search by
+            source = _by_name(one.name, one.place, write, body=required)  # a value to set is not one to search by
         if source is not None:
             sources[one.argument] = source
         elif required:
@@ -417,7 +416,7 @@ def _sources(target: Operation, write: Operation) -> tuple[dict[str, ValueSource
 
 
 def _shared(target: Operation, write: Operation) -> dict[str, ValueSource]:
-    """The parameters of the beginning of the path that both share."""
+    """Parameters in the beginning of the path, as far as both share it."""
     found = dict[str, ValueSource]()
     arguments = {one.name: one.argument for one in write.parameters if one.place == "path"}
     pairs = zip(target.path.strip("/").split("/"), write.path.strip("/").split("/"), strict=False)
@@ -434,7 +433,7 @@ def _shared(target: Operation, write: Operation) -> dict[str, ValueSource]:
 
 
 def _by_name(name: str, place: str, write: Operation, *, body: bool = True) -> ValueSource | None:
-    """An argument or a member of the body of the write with the same name."""
+    """The write's argument or body member with the same name."""
     for one in write.parameters:
         if (
             one.name == name
@@ -442,7 +441,7 @@ def _by_name(name: str, place: str, write: Operation, *, body: bool = True) -> V
             and (place == "header" or not _SHAPING.fullmatch(name))
         ):
             if one.place == place == "path" and name in _IDENTIFYING:
-                continue  # `id` of another path may be that of another thing
+                continue  # another path's `id` may identify another thing
             return ValueSource("arguments", (one.argument,))
     if body and write.body is not None and place != "header":
         members = {_key(one): one for one in _members_of(write, write.body.argument)}
@@ -456,7 +455,7 @@ def _key(name: str) -> str:
 
 
 def _schema_of(operation: Operation, argument: str) -> list[Mapping[str, Any]]:
-    """The parts of an argument's schema, with references and allOf followed."""
+    """Parts of an argument's schema, with references and combined schemas followed."""
     defs = operation.schema.get("$defs", {})
     parts, waiting = list[Mapping[str, Any]](), [operation.schema.get("properties", {}).get(argument)]
     for _ in range(50):
@@ -485,9 +484,9 @@ def _required_of(operation: Operation, argument: str) -> set[str]:
 
 
 def _identifiers(name: str, target: Operation) -> tuple[str, ...]:
-    """The names under which a result may have the value of a parameter: its own, then those of identifiers.
+    """Names under which a result may hold a parameter's value: its own, then those of identifiers.
 
-    /disputes/{dispute} and /orders/{orderId} mean any identifier of the new element, /users/{userEmail} does not.
+    /disputes/{dispute} and /orders/{orderId} accept any identifier of the new element, /users/{userEmail} does not.
     """
     words = words_of(name).split()
     last = words[-1] if words else ""
@@ -499,12 +498,12 @@ def _identifiers(name: str, target: Operation) -> tuple[str, ...]:
 
 
 def _identifier(result: Any, names: Sequence[str], location: str) -> Any:
-    """The identifier of what was made: in the result, or in what the result has around it, or at the Location's end."""
+    """The new thing's identifier: in the result, in a wrapper such as `data`, or at the end of Location."""
     inner = result if isinstance(result, Mapping) else {}
     levels = [inner, *(one for word in _AROUND if isinstance(one := inner.get(word), Mapping))]
     if len(inner) == 1:
         levels += [one for one in inner.values() if isinstance(one, Mapping)]
-    for name in names[:2]:  # the own name anywhere comes before another identifier
+    for name in names[:2]:  # its own name, anywhere, comes before other identifiers
         for level in levels:
             if (value := _scalar(level, name)) is not None:
                 return value
@@ -528,7 +527,7 @@ def _within(value: Any, path: Sequence[str]) -> Any:
 
 
 def _item(before: Any) -> Mapping[str, Any]:
-    """The item in a state that was read: within `data` or the only member, as many APIs answer."""
+    """The item in a state as read: many APIs wrap it in `data` or in a single member."""
     if not isinstance(before, Mapping):
         return {}
     for name in ("data", "result", "item", *([next(iter(before))] if len(before) == 1 else [])):

@@ -1,7 +1,7 @@
-"""Keywords of a schema, with values that the keywords can have.
+"""Schema keywords, with values that they can have.
 
-Providers check the schemas of a request, and refuse the whole request for one fault. So a keyword with a value that the
-keyword cannot have (`minimum: "5"`, `type: list`, an empty `enum`) gets the value that was meant, or goes.
+Providers check a request's schemas and refuse it for a single fault. So a keyword with a value that it cannot have
+(`minimum: "5"`, `type: list`, an empty `enum`) gets the value that was meant, or goes.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ from proxy.apis.schema_check import problems
 
 LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _AS_WRITTEN = ("default", "const")
-_LATER = ("type", "enum", "required")  # mended by the other members
+_LATER = ("type", "enum", "required")  # mended later, by other members
 _TEXTS = ("title", "format", "contentEncoding", "contentMediaType")
 _SIZES = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains",
           "maxContains")  # fmt: skip
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _WHETHER = ("uniqueItems", "deprecated")
-_TYPES = {  # names of other languages, in small letters -> the types of JSON Schema
+_TYPES = {  # names in other languages, in small letters -> JSON Schema types
     **{one: one for one in ("array", "boolean", "integer", "null", "number", "object", "string")},
     **dict.fromkeys(("int", "int32", "int64", "long", "short", "byte", "bigint", "uint", "whole"), "integer"),
     **dict.fromkeys(("float", "double", "decimal", "numeric", "real"), "number"),
@@ -37,7 +37,7 @@ Values = dict[str, Any]
 
 
 def kept(name: str, value: Any) -> list[Any]:
-    """The value of a keyword without schemas as the keyword can have it, in a list; an empty list: the keyword goes."""
+    """The value as this keyword (one without schemas) can have it, in a list; empty: the keyword goes."""
     made: Any = None
     if name in _AS_WRITTEN:
         return [value]
@@ -63,8 +63,8 @@ def kept(name: str, value: Any) -> list[Any]:
 
 
 def compiles(pattern: str) -> bool:
-    """Whether a pattern is one for Python, in which providers check patterns, too."""
-    with warnings.catch_warnings(action="error", category=FutureWarning):  # `[[`, which may get another meaning
+    """Whether Python, in which providers check patterns too, can compile a pattern."""
+    with warnings.catch_warnings(action="error", category=FutureWarning):  # such as `[[`, whose meaning may change
         try:
             re.compile(pattern)
         except (re.error, RecursionError, OverflowError, FutureWarning):
@@ -73,12 +73,12 @@ def compiles(pattern: str) -> bool:
 
 
 def names_in(value: Any) -> list[str]:
-    """The texts of a list, each once."""
+    """A list's texts, each once."""
     return list(dict.fromkeys(one for one in value if isinstance(one, str))) if isinstance(value, list) else []
 
 
 def mend(made: Values) -> None:
-    """Mend the keywords that depend on each other: bounds, the type, the values, the items, the required properties."""
+    """Mend keywords that depend on each other: bounds, type, values, items, required properties."""
     _bounds(made)
     _type(made)
     _enum(made)
@@ -89,7 +89,7 @@ def mend(made: Values) -> None:
 
 
 def _number(value: Any) -> int | float | None:
-    """A number, also of a text with a number; a float without a fraction as a whole number."""
+    """A number, also from text; a float without a fraction as a whole number."""
     if isinstance(value, str):
         with contextlib.suppress(orjson.JSONDecodeError):
             value = orjson.loads(value)
@@ -108,7 +108,7 @@ def _bounds(made: Values) -> None:
 
 
 def _type(made: Values) -> None:
-    """The types by the names of JSON Schema. A name that is unknown allows any value."""
+    """Types under their JSON Schema names. An unknown name allows any value."""
     if "type" not in made:
         return
     kind = made.pop("type")
@@ -120,7 +120,7 @@ def _type(made: Values) -> None:
 
 
 def _enum(made: Values) -> None:
-    """Different values, at least one, of the type: `type: string` beside [1, 2] allows nothing."""
+    """Different values that fit the type, at least one: `type: string` beside [1, 2] allows nothing."""
     if "enum" not in made:
         return
     listed = made["enum"] if isinstance(made["enum"], list) else []
@@ -133,7 +133,7 @@ def _enum(made: Values) -> None:
     fits = [not problems({"type": kind}, one) for one in listed]
     if all(fits):
         return
-    if kind == "array" and not any(fits):  # of values of the enum
+    if kind == "array" and not any(fits):  # an array of enum values
         items = made["items"] if isinstance(made.get("items"), dict) else {}
         made["items"] = {**items, "enum": made.pop("enum")}
         return
@@ -145,7 +145,7 @@ def _enum(made: Values) -> None:
 
 
 def _of_kind(kind: str, value: Any) -> Any:
-    """The text of a value, or the value of a text."""
+    """A value's text, or a text's value."""
     if kind == "string" and value is not None:
         return value if isinstance(value, str) else orjson.dumps(value).decode()
     with contextlib.suppress(orjson.JSONDecodeError):
@@ -154,7 +154,7 @@ def _of_kind(kind: str, value: Any) -> Any:
 
 
 def _required(made: Values) -> None:
-    """Properties that exist, each once. `required: true` of a property is a slip from version 2.0."""
+    """Properties that exist, each once. A property's `required: true` is a slip from version 2.0."""
     if "required" not in made:
         return
     alone = "properties" in made and not any(name in made for name in (*LISTS, "$ref"))
@@ -164,11 +164,11 @@ def _required(made: Values) -> None:
 
 
 def without_circles(defs: Values) -> None:
-    """Take out references in a circle that ends at no value: A is B, and B is A. A circle through properties stays."""
-    walked: dict[str, bool] = {}  # name -> whether the walk through the schema is over
+    """Take out references in a circle without a value: A is B, and B is A. A circle through properties stays."""
+    walked: dict[str, bool] = {}  # name -> whether the walk through it is over
 
     def within(name: str) -> bool:
-        """Walk through a schema, once; returns whether the walk is within the schema: a circle."""
+        """Walk through a schema, once; returns whether the walk is still inside it: a circle."""
         if name not in walked:
             walked[name] = False
             take_out(defs.get(name))
@@ -176,7 +176,7 @@ def without_circles(defs: Values) -> None:
         return not walked[name]
 
     def take_out(schema: Any) -> bool:
-        """Take the references in a circle out of a schema; returns whether the schema itself was one."""
+        """Take circular references out of a schema; returns whether it was one itself."""
         if not isinstance(schema, dict):
             return False
         itself = "$ref" in schema and within(schema["$ref"].removeprefix("#/$defs/"))
@@ -184,7 +184,7 @@ def without_circles(defs: Values) -> None:
             del schema["$ref"]
         for name in ("allOf", "anyOf", "oneOf"):
             gone = [take_out(one) for one in schema.get(name, ())]
-            if any(gone) and (name != "allOf" or all(gone)):  # without one choice, the others would be wrong
+            if any(gone) and (name != "allOf" or all(gone)):  # without one choice, the rest would be wrong
                 del schema[name]
             elif any(gone):
                 schema[name] = [one for one, left in zip(schema[name], gone, strict=True) if not left]

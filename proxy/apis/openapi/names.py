@@ -1,4 +1,4 @@
-"""Names in Latin letters that occur once."""
+"""Unique names in Latin letters."""
 
 import unicodedata
 
@@ -9,24 +9,24 @@ _LIGATURES = str.maketrans({
 
 
 def in_latin(name: str) -> str:
-    """The name without accents: "Übersicht" -> "Ubersicht". Letters of other scripts stay."""
+    """A name without accents: "Übersicht" -> "Ubersicht". Letters in other scripts stay."""
     parts = unicodedata.normalize("NFKD", name.translate(_LIGATURES))
     return "".join(one for one in parts if not unicodedata.combining(one))
 
 
 class FreeNames:
-    """Gives out names of at most `most` characters; a name that is taken gets a number: `list_2`.
+    """Gives out names of at most `most` characters; a taken name gets a number: `list_2`.
 
-    The next number is kept, so that many equal names take no time that grows with the square of their number.
+    It remembers the next number, so that many equal names do not take quadratic time.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._taken: set[str] = set()
-        self._next: dict[tuple[str, int], int] = {}  # the text before the number, the digits -> the next number
+        self._next: dict[tuple[str, int], int] = {}  # text before the number, digits -> next number
 
     def take(self, base: str) -> str:
-        """The name itself, or the name with the lowest free number."""
+        """The name itself, or with its lowest free number."""
         name, digits = base[: self._most], 1
         while name in self._taken:
             start = base[: self._most - digits - 1]

@@ -1,6 +1,6 @@
-"""An OpenAPI document to operations, and to reasons for uncallable operations.
+"""An OpenAPI document to operations, and reasons for those that cannot be called.
 
-A fault in an operation makes only the operation uncallable.
+A fault in an operation makes only that operation uncallable.
 """
 
 import contextlib
@@ -36,19 +36,19 @@ from proxy.apis.openapi.size import MOST_BYTES, fitted
 from proxy.dialects.quoting import quoted
 
 _METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
-_STYLES = {  # place -> the styles, the default first
+_STYLES = {  # place -> styles, default first
     "path": ("simple", "label", "matrix"),
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
     "cookie": ("form",),
 }
-# Headers of the connection and of credentials, which only the gateway writes, and headers that name another call.
+# Headers for the connection and credentials, which only the gateway writes, and headers that name another call.
 _OWN_HEADERS = frozenset({
     "accept", "content-type", "authorization", "host", "cookie", "content-length", "connection", "transfer-encoding",
     "upgrade", "te", "trailer", "expect", "proxy-authorization", "forwarded",
     "accept-encoding", "user-agent", "keep-alive", "proxy-connection", "x-original-url", "x-rewrite-url",
 })  # fmt: skip
-# Headers by which a proxy tells a server who calls, as whom, and what: servers trust them.
+# Headers in which proxies tell servers who calls, as whom, and what: servers trust them.
 _OF_PROXIES = re.compile(
     r"x-forwarded.*|x-original-.*|x-rewrite-.*|(?:x-)?impersonate-.*|x-remote-.*|remote-(?:user|groups?|name|email)"
     r"|x-http-.*|(?:.*-)?(?:client-ip|connecting-ip|real-ip|cluster-ip)|x-(?:proxy|auth-request|ssl|client-cert)-.*"
@@ -56,25 +56,25 @@ _OF_PROXIES = re.compile(
 _UNSAFE_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
-# A parameter as other tools write parameters: /:id, /<id>, /<int:id>, /[id]; and half of a pair of braces.
+# Parameters as other tools write them: /:id, /<id>, /<int:id>, /[id]; and an unpaired brace.
 _UNFILLED = re.compile(r"/(:[a-zA-Z_]\w*|<[^/<>]+>|\[[^/\[\]]+\])(?=/|$)|[{}]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+( *;[ -+\--~]*)?", re.ASCII)
 _ASK = "x-ragway-ask"
 _MOST_NAME_CHARS = 64
-_VALUES_OF_OPERATION = 20  # in the budget: the smallest operation takes as much time and memory
+_VALUES_OF_OPERATION = 20  # budget for even the smallest operation, by time and memory
 _BINARY = ("image/", "audio/", "video/", "application/zip", "application/pdf")
 OCTETS = "application/octet-stream"
 
-_LEVELS_AROUND = 20  # of a request, around the schema of an operation
+_LEVELS_AROUND = 20  # of a request, around an operation's schema
 
 Values = dict[str, Any]
 
 
 def operations_of(document: Mapping[str, Any], *, most: int = sys.maxsize) -> tuple[list[Operation], list[Uncallable]]:
-    """The callable operations in the order of the document, and the uncallable operations.
+    """Callable operations in document order, and uncallable ones.
 
-    Raises DocumentTooLarge, also for more operations than `most`.
+    Raises DocumentTooLarge, also for more than `most` operations.
     """
     callable_, uncallable, budget = list[Operation](), list[Uncallable](), ReadBudget()
     names = FreeNames(_MOST_NAME_CHARS)
@@ -89,7 +89,7 @@ def operations_of(document: Mapping[str, Any], *, most: int = sys.maxsize) -> tu
             made = _operation(document, path, item, method, operation, names, budget)
         except (BadReference, BadServer, SchemaTooLarge, _Unsupported) as error:
             uncallable.append(Uncallable(method.upper(), path, str(error)))
-        except (TypeError, AttributeError, KeyError, RecursionError) as error:  # values of another type than expected
+        except (TypeError, AttributeError, KeyError, RecursionError) as error:  # a value has an unexpected type
             uncallable.append(Uncallable(method.upper(), path, f"the operation is not written as OpenAPI ({error})"))
         else:
             callable_.append(made)
@@ -97,15 +97,15 @@ def operations_of(document: Mapping[str, Any], *, most: int = sys.maxsize) -> tu
 
 
 class BadServer(ValueError):
-    """A server whose address the document does not say."""
+    """A server whose address the document does not tell."""
 
 
 class _Unsupported(ValueError):
-    """A part of an operation that the gateway cannot build a request for."""
+    """Part of an operation that the gateway cannot build a request for."""
 
 
 class _Arguments(SchemaReader):
-    """The arguments of one operation, as far as they are read."""
+    """One operation's arguments, as far as they are read."""
 
     def __init__(self, document: Mapping[str, Any], budget: ReadBudget) -> None:
         super().__init__(document, budget)
@@ -121,7 +121,7 @@ class _Arguments(SchemaReader):
         return name
 
     def schema(self) -> Values:
-        """The schema of all arguments. Raises SchemaTooLarge if no request can hold it: orjson writes 254 levels."""
+        """All arguments' schema. Raises SchemaTooLarge if no request can hold it: orjson writes 254 levels."""
         schema: Values = {"type": "object", "properties": self._schemas, "required": self._required}
         schema["additionalProperties"] = False
         if self.defs:
@@ -140,7 +140,7 @@ class _Arguments(SchemaReader):
 def _items(
     document: Mapping[str, Any], uncallable: list[Uncallable], budget: ReadBudget
 ) -> Iterator[tuple[str, Values, str, Any]]:
-    """The path, the path item, the method and the operation of each operation; path items with a fault are noted."""
+    """Each operation's path, path item, method and definition; notes path items with a fault."""
     for path, given in document.get("paths", {}).items():
         item, reason = path_item(document, given)
         budget.take(1 + len(item))
@@ -196,18 +196,18 @@ def _operation(
         accept=_accept(made, given),
         server=server_of(given.get("servers"), budget) or server_of(item.get("servers"), budget),
         confirm=given.get("x-ragway-confirm") is True,
-        name=names.take(_name(given, method, path)),  # the last, because an operation with a fault takes no name
+        name=names.take(_name(given, method, path)),  # comes last, so that a faulty operation takes no name
     )
 
 
 def _name(given: Values, method: str, path: str) -> str:
-    """A name for the model: the operationId in Latin letters, else the method and the path."""
+    """A name for the model: operationId in Latin letters, else method and path."""
     words = map(in_latin, (_text(given.get("operationId")), f"{method} {path}"))
     return next(filter(None, (_UNSAFE_NAME.sub("_", one).strip("_") for one in words)))[:_MOST_NAME_CHARS]
 
 
 def _parameters(made: _Arguments, listed: Iterable[Any], templates: Container[str]) -> Iterator[Parameter]:
-    """The parameters, each an argument. A parameter of the path that stands in no template is left out."""
+    """Parameters, each added as an argument. A path parameter that is not in the path is left out."""
     merged: dict[tuple[str, str], Values] = {}
     for one in listed:
         parameter = resolved(made.document, one)
@@ -248,7 +248,7 @@ def _parameters(made: _Arguments, listed: Iterable[Any], templates: Container[st
 
 
 def _is_own_header(name: str) -> bool:
-    """Whether only the gateway writes a header. Some servers read _ as -."""
+    """Whether only the gateway may write a header. Some servers read _ as -."""
     dashed = name.lower().replace("_", "-")
     return dashed in _OWN_HEADERS or bool(_OF_PROXIES.fullmatch(dashed)) or names_method(name)
 
@@ -262,7 +262,7 @@ def _described(schema: Any, description: object) -> Any:
 
 
 def _named(schema: Any, name: str) -> Any:
-    """The schema with the name in the description, if the argument has no letter of the name's script."""
+    """The schema with its name in the description, if that is not ASCII."""
     if name.isascii():
         return schema
     given = schema if isinstance(schema, dict) else {}
@@ -271,7 +271,7 @@ def _named(schema: Any, name: str) -> Any:
 
 
 def _body(made: _Arguments, given: Values, method: str) -> Body | None:
-    """The body that is easiest to write: JSON, else a form, text, bytes."""
+    """The body that is easiest to write: JSON, else a form, text or bytes."""
     if given.get("requestBody") is None:
         return None
     row = resolved(made.document, given["requestBody"])
@@ -303,7 +303,7 @@ def _body(made: _Arguments, given: Values, method: str) -> Body | None:
 
 
 def _has_no_members(schema: Any, *, bare: bool) -> bool:
-    """Whether a schema allows an empty object alone. bare: an object without a list of members has none, either."""
+    """Whether a schema allows only an empty object. bare: so does an object that lists no members."""
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         return False
     lists = "properties" in schema or (bare and "type" in schema)
@@ -312,7 +312,7 @@ def _has_no_members(schema: Any, *, bare: bool) -> bool:
 
 
 def _best(content: Mapping[str, Any]) -> str:
-    """The media type to write; "" where the gateway can write none."""
+    """The media type to write; "" if the gateway can write none."""
     kinds = (
         lambda one: one == "application/json",
         is_json,
@@ -330,7 +330,7 @@ def _best(content: Mapping[str, Any]) -> str:
 
 
 def _sent(media_range: str, schema: Any) -> str:
-    """The media type to send for a range of media types, as `application/*+json`."""
+    """The media type to send for a range, such as `application/*+json`."""
     if is_json(media_range) or (isinstance(schema, dict) and schema.get("type") in ("object", "array")):
         return "application/json"
     return "text/plain" if media_range.startswith("text/") else OCTETS
@@ -353,7 +353,7 @@ def _encodings(row: Any, budget: ReadBudget) -> dict[str, Encoding]:
 
 
 def _binary(made: _Arguments, form: Any, levels: int = 5) -> Iterator[str]:
-    """The files among the properties of a form, also of a form that combines others (`allOf`)."""
+    """File properties of a form, also of one that combines others (`allOf`)."""
     schema = resolved(made.document, form)
     if not levels or not isinstance(schema, dict):
         return
@@ -369,9 +369,9 @@ def _binary(made: _Arguments, form: Any, levels: int = 5) -> Iterator[str]:
 
 
 def _successes(made: _Arguments, given: Values) -> Iterator[Values]:
-    """The content of the successful responses, the lowest status first.
+    """Content of successful responses, lowest status first.
 
-    The default response counts only without a status of success: beside a success, the default is an error.
+    The default response counts only if no success is listed: beside a success, it is an error.
     """
     responses = given["responses"] if isinstance(given.get("responses"), dict) else {}
     made.budget.take_size(responses)
@@ -385,7 +385,7 @@ def _successes(made: _Arguments, given: Values) -> Iterator[Values]:
 
 
 def _accept(made: _Arguments, given: Values) -> str:
-    """JSON, of versions of JSON the last, if a successful response can be JSON; else the media types."""
+    """JSON, in its newest version, if a successful response can be JSON; else up to five media types."""
 
     def numbered(text: str) -> str:  # v10 comes after v9
         return re.sub("[0-9]+", lambda number: number[0].zfill(12), text)
@@ -398,9 +398,9 @@ def _accept(made: _Arguments, given: Values) -> str:
 
 
 def server_of(servers: Any, budget: ReadBudget) -> str:
-    """The first server's URL, with the defaults of the variables; "" without a server.
+    """The first server's URL, with its variables' defaults; "" without a server.
 
-    Raises BadServer for a variable without a default, or with a default that the document does not list.
+    Raises BadServer for a variable without a default, or with one that the document does not list.
     """
     first = servers[0] if isinstance(servers, list) and servers else None
     if not isinstance(first, dict) or not isinstance(url := first.get("url"), str):

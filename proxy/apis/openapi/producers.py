@@ -1,10 +1,9 @@
-"""Producers: the operations whose results have the identifiers of another operation.
+"""Producers: operations whose results have the identifiers that another operation needs.
 
-A person writes names ("Sofia Coppola"); an operation needs an identifier (`/person/{person_id}/movie_credits`). The
-search finds the operation with the answer, and rarely the operation from name to identifier (`/search/person`). So each
-operation has producers: for the resource of each identifier, the reading operation without a path parameter that
-searches for the resource, or lists the resource. One search may serve many resources, and name the resources as values
-of a parameter (`/search?type=album`).
+People write names ("Sofia Coppola"); operations need identifiers (`/person/{person_id}/movie_credits`). A search finds
+the operation with the answer, but rarely the one from name to identifier (`/search/person`). So each operation has
+producers: for each identifier's resource, a GET operation without path parameters that searches for it or lists it. One
+search may serve many resources, named as values of a parameter (`/search?type=album`).
 """
 
 import re
@@ -25,7 +24,7 @@ _IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "w
 
 
 def with_producers(operations: Sequence[Operation]) -> list[Operation]:
-    """The operations of a document, each with the names of the producers."""
+    """A document's operations, each with its producers' names."""
     by_word: dict[str, list[tuple[Operation, Words]]] = defaultdict(list)
     for one in operations:
         if one.method == "GET" and not any(parameter.place == "path" for parameter in one.parameters):
@@ -51,7 +50,7 @@ def searches_by(name: str) -> bool:
 
 
 def _needed(operation: Operation) -> Iterator[Words]:
-    """The resource of each parameter of the path: by the parameter's name, else by the segment before."""
+    """The resource of each path parameter: by its name, else by the segment before it."""
     for parameter in operation.parameters:
         if parameter.place != "path":
             continue
@@ -65,7 +64,7 @@ def _needed(operation: Operation) -> Iterator[Words]:
 
 
 def _best(resource: Words, by_word: Mapping[str, Iterable[tuple[Operation, Words]]]) -> str:
-    """The name of the operation that searches for the resource, or lists the resource; "" without such an operation."""
+    """The name of the operation that searches for the resource or lists it; "": none."""
     best, name = (False, False, 0), ""
     for operation, words in by_word.get(resource[-1], ()):
         named = set(resource) <= set(words)
@@ -84,7 +83,7 @@ def _has_search(operation: Operation) -> bool:
 
 
 def _searched(operation: Operation, words: Words) -> set[Words]:
-    """The resources that a search for several resources names as values of a parameter."""
+    """Resources that a shared search names as parameter values."""
     if words[-1:] != ("search",) or not _has_search(operation):
         return set()
     defs = operation.schema.get("$defs", {})

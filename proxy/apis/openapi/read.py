@@ -1,8 +1,8 @@
-"""The bytes of an OpenAPI document to a document of version 3.0 or 3.1, as plain values.
+"""An OpenAPI document's bytes to a version 3.0 or 3.1 document, as plain values.
 
-YAML is read as YAML 1.2's core schema (in YAML 1.1 the country code `NO` is false, and 12:30 is a number), with the
-merge key `<<`, which most tools read. Aliases are kept as shared values: a few lines of YAML can stand for billions of
-values, which `ReadBudget` counts.
+YAML is read by YAML 1.2's core schema (in YAML 1.1 the country code `NO` is false, and 12:30 is a number), plus the
+merge key `<<`, which most tools read. Aliases stay shared values: a few lines of YAML can stand for billions of values,
+which `ReadBudget` counts.
 """
 
 import math
@@ -17,23 +17,23 @@ from proxy.apis.openapi.references import BadReference, DocumentTooLarge, ReadBu
 from proxy.apis.openapi.swagger import upgraded
 
 MAX_BYTES = 64 * 2**20
-_MOST_LEVELS = 200  # of values in YAML: the construction takes up to four frames of Python for each level
-# Reading takes some 20 µs and half a kilobyte for each event. The largest public documents take 3,170,000 and 1,590,000
+_MOST_LEVELS = 200  # of YAML values: each level takes up to four Python frames to construct
+# Each event takes some 20 µs and half a kilobyte to read. The largest public documents take 3,170,000 and 1,590,000
 # events, GitHub's 510,000.
 _MOST_EVENTS = 750_000
 _VERSIONS = re.compile(r"3\.[01](\.\d+)?(-[\w.]+)?")
 
 
 class UnreadableSpec(ValueError):
-    """A document that is not an OpenAPI document; the text says where and why."""
+    """Not an OpenAPI document; the message says where and why."""
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML 1.2's core schema, and the merge key `<<` of YAML 1.1; a name that occurs twice is an error."""
+    """YAML 1.2's core schema, plus YAML 1.1's merge key `<<`; a repeated name is an error."""
 
     def __init__(self, text: bytes) -> None:
         super().__init__(text)
-        self._budget = ReadBudget()  # of merged members, which are not shared
+        self._budget = ReadBudget()  # for merged members, which are not shared
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):
@@ -53,7 +53,7 @@ class _Loader(yaml.CSafeLoader):
         return made | {name: value for name, value in merged.items() if name not in made}
 
     def _merged(self, node: Any) -> dict[Any, Any]:
-        """The members of an object, or of a list of objects; the first objects come before the others."""
+        """Members of an object, or of a list of objects; earlier objects take precedence."""
         given = self.construct_object(node, deep=True)
         made: dict[Any, Any] = {}
         for one in given if isinstance(given, list) else [given]:
@@ -70,7 +70,7 @@ def _at(problem: str, mark: Any) -> yaml.MarkedYAMLError:
 
 
 def _name_of(node: Any, value: object) -> str | None:
-    """A name as written: status codes (200) are numbers in YAML, and 1.10 is another name than 1.1."""
+    """A name as written: status codes (200) are numbers in YAML, and 1.10 is not the same name as 1.1."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -79,13 +79,13 @@ def _name_of(node: Any, value: object) -> str | None:
 
 
 def _whole(text: str) -> int | float:
-    """A whole number as JSON is read: beyond 64 bits, a float."""
+    """A whole number, read as in JSON: beyond 64 bits, a float."""
     number = int(text)
     return number if -(2**63) <= number < 2**64 else float(number)
 
 
 def _add_scalar(kind: str, pattern: str, first: list[str], make: Callable[[str], Any]) -> None:
-    """Read the texts of a pattern, and values with the tag, as a kind of value."""
+    """Read texts that fit a pattern, and values with this tag, as a kind of value."""
     fits = re.compile(rf"^(?:{pattern})$")
 
     def made(_: Any, node: Any) -> Any:
@@ -118,9 +118,9 @@ _add_scalar("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?
 
 
 def read_spec(raw: bytes, *, yaml_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """The document, in the form of version 3.0 or 3.1. Raises UnreadableSpec with the line where one is known.
+    """The document, in version 3.0 or 3.1 form. Raises UnreadableSpec, with a line if one is known.
 
-    yaml_bytes: the most for a document in YAML.
+    yaml_bytes: the most for YAML.
     """
     if len(raw) > MAX_BYTES:
         raise UnreadableSpec(f"the document is larger than {MAX_BYTES >> 20} MB")
@@ -174,7 +174,7 @@ def _parsed(raw: bytes, yaml_bytes: int) -> Any:
 
 
 def _check_utf8(text: bytes) -> None:
-    """Raise UnreadableSpec with the line, which orjson does not know."""
+    """Raise UnreadableSpec with a line, which orjson does not tell."""
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -187,9 +187,10 @@ def _line(text: bytes, at: int) -> str:
 
 
 def _check_events(text: bytes) -> None:
-    """Raise YAMLError where the values are nested too deeply, or are too many.
+    """Raise YAMLError if values are nested too deeply, or too many.
 
-    The parser of C composes values by recursion, and ends the process beyond the stack; the events need no recursion.
+    The C parser composes values recursively and kills the process when its stack overflows; reading events needs no
+    recursion.
     """
     levels = 0
     for number, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):

@@ -1,14 +1,14 @@
 """`$ref` within a document, as a JSON pointer (RFC 6901). Other documents are never fetched.
 
-By references and aliases, a few bytes can stand for billions of values: a budget counts the values that are read.
+With references and aliases, a few bytes can stand for billions of values: a budget counts those that are read.
 """
 
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-_MOST_VALUES = 20_000_000  # the largest public documents known take 12.3, 4.0 and 1.1 million
-_CHARS = 40  # of a text, that count as one value
+_MOST_VALUES = 20_000_000  # the largest known public documents take 12.3, 4.0 and 1.1 million
+_CHARS = 40  # of text that count as one value
 _MOST_HOPS = 50
 _MOST_CHARS = 4_000
 _NO_END = "a chain of $ref has no end"
@@ -19,7 +19,7 @@ class DocumentTooLarge(ValueError):
 
 
 class ReadBudget:
-    """The values that may still be read of a document."""
+    """How many values may still be read from a document."""
 
     def __init__(self) -> None:
         self._left = _MOST_VALUES
@@ -33,7 +33,7 @@ class ReadBudget:
             )
 
     def take_size(self, *values: Any) -> None:
-        """Take the characters of texts, and the elements of lists and objects. Raises DocumentTooLarge."""
+        """Count texts by characters, lists and objects by elements. Raises DocumentTooLarge."""
         for value in values:
             if isinstance(value, str):
                 self.take(len(value) // _CHARS)
@@ -46,7 +46,7 @@ class BadReference(ValueError):
 
 
 def resolved(document: Mapping[str, Any], value: Any) -> Any:
-    """The value, or the end of the value's chain of references. Raises BadReference."""
+    """The value, or the end of its reference chain. Raises BadReference."""
     for _ in range(_MOST_HOPS):
         if not isinstance(value, dict) or not isinstance(reference := value.get("$ref"), str):
             return value
@@ -55,9 +55,9 @@ def resolved(document: Mapping[str, Any], value: Any) -> Any:
 
 
 def path_item(document: Mapping[str, Any], given: Any) -> tuple[dict[str, Any], str]:
-    """The members of a path item, and the reason why members are missing; "" without a reason.
+    """A path item's members, and why some are missing; "": none are.
 
-    Members beside a `$ref` count, and come before the members at the reference.
+    Members beside a `$ref` count, and take precedence over those at the reference.
     """
     members: dict[str, Any] = {}
     value = {} if given is None else given
@@ -80,7 +80,7 @@ def found(document: Mapping[str, Any], reference: str) -> Any:
         raise BadReference(f"the reference {reference!r} leads to another document: bundle the documents into one")
     if reference != "#" and not reference.startswith("#/"):
         raise BadReference(f"the reference {reference!r} is an anchor: only references by a path (#/…) are read")
-    if len(reference) > _MOST_CHARS:  # each use of the reference takes time for each character
+    if len(reference) > _MOST_CHARS:  # each use takes time for each character
         raise BadReference(f"the reference {reference[:60]!r}… is longer than {_MOST_CHARS:,} characters")
     value: Any = document
     for step in reference[1:].split("/")[1:]:

@@ -1,8 +1,8 @@
-"""A schema of an OpenAPI document to a JSON Schema (2020-12) for the arguments of a call.
+"""An OpenAPI document's schema to a JSON Schema (2020-12) for call arguments.
 
-References stay references, to `$defs` of the new schema, so a schema may be recursive. Keywords of version 3.0
-(`nullable`, `exclusiveMinimum: true`, `type: file`) become keywords of JSON Schema. Read-only properties, which a
-request must not have, are left out, and so are keywords without a use for a model.
+References stay references, into the new schema's `$defs`, so schemas may be recursive. Version 3.0 keywords
+(`nullable`, `exclusiveMinimum: true`, `type: file`) become JSON Schema keywords. Read-only properties, which a request
+must not have, are left out, and so are keywords of no use to a model.
 """
 
 import re
@@ -19,10 +19,10 @@ _ONES = (
     "unevaluatedItems",
 )  # fmt: skip
 _MAPS = ("properties", "patternProperties", "dependentSchemas")
-_MOST_VALUES = 20_000  # of an operation: a model cannot read a larger schema
+_MOST_VALUES = 20_000  # per operation: a model cannot read a larger schema
 _TOO_LARGE = "the argument schema is too large for a model"
 _MOST_DESCRIPTION_CHARS = 600
-_MOST_NAME_CHARS, _MOST_BASE_CHARS = 64, 50  # of a name in `$defs`; without a number
+_MOST_NAME_CHARS, _MOST_BASE_CHARS = 64, 50  # of a name in `$defs`; without its number
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]+")
 
 Values = dict[str, Any]
@@ -33,7 +33,7 @@ class SchemaTooLarge(ValueError):
 
 
 class SchemaReader:
-    """Reads the schemas of one operation; the new schemas share `defs`."""
+    """Reads one operation's schemas; the new ones share `defs`."""
 
     def __init__(self, document: Mapping[str, Any], budget: ReadBudget) -> None:
         self.defs: Values = {}
@@ -55,7 +55,7 @@ class SchemaReader:
         return self._object(schema)
 
     def is_read_only(self, schema: Any) -> bool:
-        """Whether a property's schema, or the schema that the property refers to, is read-only."""
+        """Whether a property's schema, or one that it refers to, is read-only."""
         self.budget.take(1)
         for _ in range(10):
             if not isinstance(schema, dict):
@@ -73,7 +73,7 @@ class SchemaReader:
             if not isinstance(target, dict | bool):
                 raise BadReference(f"the reference {reference!r} leads to no schema")
             name = self._names[reference] = self._free_names.take(_base_of(reference))
-            self.defs[name] = {}  # the place of a recursive schema
+            self.defs[name] = {}  # holds the place of a recursive schema
             self.defs[name] = self.read(target)
         self.budget.take_size(schema)
         made: Values = {"$ref": f"#/$defs/{self._names[reference]}"}
@@ -127,7 +127,7 @@ class SchemaReader:
         return _with_null(made) if schema.get("nullable") is True else made
 
     def _properties(self, given: Any, *, patterns: bool) -> Values:
-        """The schemas of properties that a request may have."""
+        """Schemas of properties that a request may have."""
         made = {}
         for name, one in given.items() if isinstance(given, dict) else ():
             if self.is_read_only(one) or (patterns and not compiles(str(name))):
@@ -143,7 +143,7 @@ def _base_of(reference: str) -> str:
 
 
 def _with_null(made: Values) -> Values:
-    """The schema that allows null, too. An enum needs null among the values."""
+    """The schema that allows null, too. An enum needs null among its values."""
     kind = made.get("type")
     if isinstance(kind, str):
         made["type"] = [kind, "null"]

@@ -1,4 +1,4 @@
-"""The credentials that a document asks for, as members of a row in the setting `actions`."""
+"""Credentials that a document asks for, as members of a row in the setting `actions`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,9 +11,9 @@ Values = dict[str, Any]
 
 
 def credentials_of(document: Mapping[str, Any], name: str) -> dict[str, str]:
-    """The members of the row, for the first scheme that the document requires, else names; empty without a scheme.
+    """Row members for the first scheme that the document requires, else names; empty without a scheme.
 
-    name: of the set, for the names of the variables.
+    name: the set's, for environment variable names.
     """
     components = document.get("components")
     found = components.get("securitySchemes") if isinstance(components, dict) else None
@@ -32,7 +32,7 @@ def credentials_of(document: Mapping[str, Any], name: str) -> dict[str, str]:
 
 
 def _required(document: Mapping[str, Any]) -> Iterator[str]:
-    """The names of the schemes that the document requires: of all operations, then of one operation."""
+    """Names of required schemes: first for all operations, then for single ones."""
     paths = document.get("paths")
     items = [item for item in (paths.values() if isinstance(paths, dict) else ()) if isinstance(item, dict)]
     for place in (document, *(one for item in items for one in item.values() if isinstance(one, dict))):

@@ -1,4 +1,4 @@
-"""The schema of a tool, within a number of bytes: a chat has the tools in each request."""
+"""A tool's schema, within a size in bytes: every request of a chat repeats it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import orjson
 
 MOST_BYTES = 16_000  # some 4,000 tokens
-_DESCRIPTIONS = (300, 150, 80, 40, 0)  # characters, tried one after the other
-_SPARE = ("title", "examples", "default", "format", "pattern")  # left out with the last letter of the descriptions
+_DESCRIPTIONS = (300, 150, 80, 40, 0)  # characters, tried in turn
+_SPARE = ("title", "examples", "default", "format", "pattern")  # left out once descriptions are gone
 
 Values = dict[str, Any]
 
 
 def fitted(schema: Values, most_bytes: int = MOST_BYTES) -> Values | None:
-    """The schema of the arguments, smaller if the schema is too large: shorter descriptions, fewer optional arguments.
+    """The argument schema, made smaller if it is too large: shorter descriptions, fewer optional arguments.
 
     None: the required arguments alone are too large.
     """
@@ -73,7 +73,7 @@ def _with_used_defs(schema: Values) -> Values:
 
 
 def _references(value: Any) -> Iterator[str]:
-    """The names of the definitions that a schema refers to."""
+    """Names of definitions that a schema refers to."""
     if isinstance(value, Mapping):
         if isinstance(reference := value.get("$ref"), str):
             yield reference.removeprefix("#/$defs/")

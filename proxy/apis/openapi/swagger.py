@@ -1,4 +1,4 @@
-"""A Swagger 2.0 document in the form of OpenAPI 3.0."""
+"""A Swagger 2.0 document in OpenAPI 3.0 form."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,17 +14,17 @@ _STYLES = {  # collectionFormat -> style, explode; tsv has no style in version 3
     "pipes": ("pipeDelimited", False),
     "multi": ("form", True),
 }
-_VALUES_OF_PARAMETER = 6  # the members of a parameter of version 3.0
+_VALUES_OF_PARAMETER = 6  # members of a version 3.0 parameter
 
 Values = dict[str, Any]
 
 
 class _Unsupported(ValueError):
-    """A part of an operation for which version 3.0 has no form."""
+    """Part of an operation that version 3.0 cannot express."""
 
 
 def upgraded(document: Mapping[str, Any]) -> Values:
-    """The document in the form of version 3.0. Raises DocumentTooLarge."""
+    """The document in version 3.0 form. Raises DocumentTooLarge."""
     paths, budget = document.get("paths"), ReadBudget()
     return {
         **document,
@@ -48,7 +48,7 @@ def _servers(document: Mapping[str, Any]) -> list[Values]:
 
 
 def _item(document: Mapping[str, Any], given: Any, budget: ReadBudget) -> Any:
-    """The path item, with the members at a reference; a path item with a fault keeps the fault."""
+    """The path item, with members from references; a faulty one keeps its fault."""
     item, fault = path_item(document, given)
     budget.take(1 + len(item))
     if fault and not item:
@@ -61,12 +61,12 @@ def _item(document: Mapping[str, Any], given: Any, budget: ReadBudget) -> Any:
             except _Unsupported as error:
                 made[method] = str(error)
             except (BadReference, TypeError, AttributeError, KeyError) as error:
-                made[method] = f"not written as Swagger 2.0 ({error})"  # a fault costs one operation alone
+                made[method] = f"not written as Swagger 2.0 ({error})"  # a fault costs only one operation
     return made
 
 
 def _operation(document: Mapping[str, Any], operation: Values, shared: list[Any], budget: ReadBudget) -> Values:
-    """The operation, with the path's parameters as its own: bodies are not parameters in version 3."""
+    """The operation, with its path's parameters as its own: in version 3, bodies are not parameters."""
     budget.take_size(operation, shared, operation.get("parameters"))
     given: dict[tuple[Any, Any], Values] = {}
     for one in [*shared, *(operation.get("parameters") or [])]:
@@ -97,7 +97,7 @@ def _operation(document: Mapping[str, Any], operation: Values, shared: list[Any]
 
 
 def _schema(parameter: Values) -> Values:
-    """The schema of a parameter that is not a body: the members beside name and place."""
+    """The schema of a parameter that is not a body: members beside name and place."""
     schema = {name: value for name, value in parameter.items() if name not in _OF_PARAMETER}
     if parameter.get("type") == "file":
         return {**schema, "type": "string", "format": "binary"}
@@ -119,7 +119,7 @@ def _parameter(parameter: Values) -> Values:
 
 
 def _style(parameter: Values) -> tuple[str, bool]:
-    """The style of a list, and whether each element is written apart. Raises _Unsupported."""
+    """A list's style, and whether each element is written apart. Raises _Unsupported."""
     written, place = parameter.get("collectionFormat", "csv"), parameter.get("in")
     one_style = place in ("path", "header")
     if written == "tsv" or (one_style and written in ("ssv", "pipes")):
