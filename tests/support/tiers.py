@@ -10,6 +10,7 @@ TIERS = {
     "cli/test_eval.py": "system",
     "cli/test_reindex.py": "system",
     "cli/test_replay.py": "system",
+    "proxy/agent/writes/test_killed_gateways.py": "system",  # a hundred processes that are killed
     "proxy/apis/test_library.py": "system",  # indexes, and processes that are killed
     "proxy/server/test_index_process.py": "system",  # index processes that hang, die and start again
     "retrieval/stores/test_edge.py": "system",  # kill -9, optimisation in a process; contracts/ checks the store
