@@ -50,7 +50,8 @@ _LINK = re.compile(
     r"|(?<![\w.])\+\d[\d ()/.-]{6,18}\d"  # a telephone number
 )
 _WORD_OF_NAME = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-_NUMBER = re.compile(r"\d+(?:[.,'\u00a0\u202f]\d+)*")
+_NUMBER = re.compile(r"\d+(?:[.,'\u00a0\u202f]\d+)*(?: ?%)?")
+_LIST = re.compile(r"(?!\d{1,3}(?:,\d{3})+$)\d+(?:,\d+){2,}")
 _AMOUNT = re.compile(r"-?(?:0|[1-9]\d{0,30})(?:\.\d{1,30})?", re.ASCII)
 _SCHEME = re.compile(r"(?i)^(?:[a-z][a-z0-9+.-]{1,20}://|mailto:|tel:)(?:www\.)?|^www\.")
 _COMMON = frozenset({"0", "1", "-1"})  # which stand in most texts
@@ -269,7 +270,7 @@ class _Source:
         plain = unicodedata.normalize("NFC", _SCHEME.sub("", text)).casefold().rstrip("/")
         if not plain:
             return False
-        whole = re.compile(rf"(?<![\w.@%+-]){re.escape(plain)}/?(?![\w@%/?#&=+-]|[.:](?=\w))")
+        whole = re.compile(rf"(?<![\w.@%+-]){re.escape(plain)}/?(?![\w@%&=+-]|[/.:?#!]+(?=[^\s\"'<>)\]}},;/.:?#!]))")
         return any(plain in one and _found_whole(whole, one) for one in self._plain)
 
     @property
@@ -294,7 +295,13 @@ def _found_whole(whole: re.Pattern[str], text: str) -> bool:
 
 
 def _read(number: str) -> Iterator[Decimal]:
-    """What a written number can mean: 1.000 is 1 or 1000, 1,000.50 is 1000.50."""
+    """What a written number can mean: 1.000 is 1 or 1000, 1,000.50 is 1000.50, 10% is 10 or 0.1; 22,3,44 is three."""
+    if number.endswith("%"):
+        number = number.rstrip("% ")
+        yield from (one / 100 for one in _read(number))
+    if _LIST.fullmatch(number):
+        yield from map(Decimal, number.split(","))
+        return
     digits = re.sub(r"[^\d.,]", "", number)
     signs = re.findall(r"[.,]", digits)
     readings = {re.sub(r"[.,]", "", digits)} if not signs or len(digits) - digits.rfind(signs[-1]) == 4 else set()

@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import quote, unquote, unquote_plus
 
 from proxy.agent.writes.sentences import Denied, Sentences, confirm_word, sentences
 from proxy.agent.writes.visible import visible, visible_name
@@ -158,12 +158,23 @@ def _url(write: ShownWrite) -> str:
         raise CannotShow("The address of the call does not have the path of the operation.")
     labels = {one.name: one.argument for one in write.operation.parameters if one.place == "path"}
     for at, part in enumerate(reversed(template), 1):
-        names = [labels[name] for name in _PLACEHOLDER.findall(part) if labels.get(name) in write.fixed]
-        if names:
-            whole = _PLACEHOLDER.fullmatch(part)
-            segments[-at] = "".join(f"«{name}»" for name in names) if whole or len(names) > 1 else f"…«{names[0]}»…"
+        names = [labels.get(name, "") for name in _PLACEHOLDER.findall(part)]
+        if len(names) == 1 and names[0] in write.fixed:
+            segments[-at] = _PLACEHOLDER.sub(f"«{names[0]}»", part)
+        else:
+            segments[-at] = _masked_within(segments[-at], [name for name in names if name in write.fixed], write)
     pairs = [_masked_pair(one, write) for one in query.split("&")] if mark else []
     return "/".join(segments) + mark + "&".join(pairs)
+
+
+def _masked_within(segment: str, names: Sequence[str], write: ShownWrite) -> str:
+    """A segment with several values, of which the fixed ones are not shown."""
+    for name in names:
+        value = quote(str(write.fixed[name]), safe="-._~")
+        if segment.count(value) != 1:
+            raise CannotShow("The address of the call has a fixed value and other values that cannot be told apart.")
+        segment = segment.replace(value, f"«{name}»")
+    return segment
 
 
 def _masked_pair(pair: str, write: ShownWrite) -> str:

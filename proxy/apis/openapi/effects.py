@@ -38,6 +38,7 @@ Words = tuple[str, ...]
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _CUSTOM_METHOD = re.compile(r"(.*\}):(\w+)")  # /v1/{name}:cancel
 _VERSION = re.compile(r"|v?\d[\w.]*|api|rest", re.IGNORECASE)
+_MOST_ALIKE = 50  # operations with the same nouns, or below the same path: each is compared with each
 _MOST_UP = 2  # segments from a write up to a read of what is around it
 _GETTING = (
     "get",
@@ -177,9 +178,9 @@ class _Document:
         for one in operations:
             path = _plain(one)
             self._by_path[path].setdefault(one.method, one)
-            if path and path[-1] == "{}":
+            if path and path[-1] == "{}" and len(self._below[path[:-1]]) < _MOST_ALIKE:
                 self._below[path[:-1]].append(one)
-            if spoken := _spoken(one):
+            if (spoken := _spoken(one)) and len(self._by_noun[spoken[1]]) < _MOST_ALIKE:
                 self._by_noun[spoken[1]].append((spoken[0], one))
 
     def effects_of(self, write: Operation) -> Effects:

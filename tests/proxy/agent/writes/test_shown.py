@@ -92,6 +92,16 @@ def test_no_fixed_value_is_shown_in_any_place() -> None:
     assert "POST https://shop.example/api/t/«tenant»/o?key=«key»&a=«f»\n" in text
 
 
+def test_a_value_beside_a_fixed_value_is_shown() -> None:
+    of = operation(
+        "/t/{tenant}-{name}.json", "application/json", parameter("tenant", "path"), parameter("name", "path")
+    )
+    text = confirmation([shown({"name": "north"}, of, {"tenant": "t-4711"})], CODE, 600)
+    assert "/t/«tenant»-north.json\n" in text
+    with pytest.raises(CannotShow, match="told apart"):
+        confirmation([shown({"name": "t-4711"}, of, {"tenant": "t-4711"})], CODE, 600)
+
+
 def test_values_of_the_address_are_shown_as_the_server_reads_them() -> None:
     of = operation("/n/{name}", "application/json", parameter("name", "path"), parameter("q", "query"))
     text = confirmation([shown({"name": "a b", "q": "Müller & Co"}, of)], CODE, 600)
