@@ -36,6 +36,7 @@ class Exchange:
     path: str = ""
     dialect: Dialect = CHAT  # set by `Observe`
     key: str = ""  # its id; "" while the gateway has no keys
+    key_name: str = ""  # for people; "" while the gateway has no keys
     owner: str = ""  # of uploads: the key's team, else its id; "" while the gateway has no keys
     rights: Rights = NOTHING  # set by `Guard`
     limits: Limits = UNLIMITED  # set by `Guard`

@@ -12,13 +12,16 @@ import httpx
 from cli.assembly.stores import record_store
 from cli.common import knowledge as opened_knowledge
 from config.sections import ActionsApi, Settings
-from config.settings import SettingsError
+from config.settings import MASTER_KEY, SettingsError
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import FIXED, KeyCredentials
 from proxy.agent.actions import Actions
 from proxy.agent.conversation import HiddenRounds
 from proxy.agent.toolbox import ActionLimits
 from proxy.agent.tools.result_store import StoredResults
+from proxy.agent.writes.confirming import Writes
+from proxy.agent.writes.pending import PendingStore
+from proxy.agent.writes.sealer import Sealer
 from proxy.apis.addresses import networks_of, why_refused
 from proxy.apis.call import Api, CallLimits, arguments_named
 from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
@@ -30,6 +33,7 @@ from proxy.apis.store import ActionSet, ActionStore
 from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.observe.metrics import Metrics
 from retrieval.knowledge import Knowledge
+from runtime.sealing import MasterKey
 
 _SEARCH_SHARE = 0.7  # of the time for an offer: a slow search still leaves the conversation's operations
 _WITH_USER = ("basic", "digest", "oauth2")
@@ -63,7 +67,18 @@ def chat_actions(
         memory if keeps else None,
         UnsupportedFeatures(settings.upstream.relearn_after_s),
         results if keeps else None,
+        _writes(settings, environ),
     )
+
+
+def _writes(settings: Settings, environ: Mapping[str, str]) -> Writes | None:
+    """The calls that change something; None: no set allows such calls."""
+    if all(api.writes == "refuse" for api in settings.actions.values()):
+        return None
+    row, master = settings.action_calls, environ.get(MASTER_KEY, "")
+    sealer = Sealer(MasterKey(master, MASTER_KEY) if master else None)
+    store = PendingStore(Path(settings.data), settings.catalog.url, sealer=sealer)
+    return Writes(store, call_limits(settings), row.confirm_s, row.again_s, row.calls)
 
 
 @contextlib.asynccontextmanager

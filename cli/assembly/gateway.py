@@ -88,7 +88,8 @@ def gateway(
     if actions is not None:
         from proxy.answer.offers import Offers  # as in `_actions`
 
-        chat = replace(chat, action_sets=True, offered=Offers(ways.app, actions, passages).call_of)
+        offers = Offers(ways.app, actions, passages)
+        chat = replace(chat, action_sets=True, confirms=actions.writes is not None, offered=offers.call_of)
     parts = Parts(
         chat=chat,
         count=_count(chat, with_passages=settings.inject.augment_count),

@@ -61,6 +61,7 @@ class Guard:
         exchange = exchange_of(scope)
         exchange.owner = f"team:{key.team}" if key.team else key.id
         exchange.key, exchange.rights, exchange.limits = key.id, key.rights, key.limits
+        exchange.key_name = key.name
         scope["headers"] = [
             (name, value) for name, value in scope["headers"] if name != b"authorization" and _OWN_KEY not in value
         ]

@@ -16,10 +16,11 @@ from proxy.steps import Step
 # set": no document of this chat's sets was read, or the key lacks credentials of its own.
 OfferResult = Literal["offered", "nothing found", "no usable set", "not suited", "model refuses tools", "search failed"]
 # "api_error": a status other than 2xx. "failed": no whole response came, or the client left.
+# "waits": a call that changes something waits for a person. "unknown": such a call was sent, and its answer was lost.
 CallOutcome = Literal[
     "ok", "api_error", "timeout", "failed",
     "invalid_arguments", "invented_value", "limit", "unknown_tool", "could_change", "no_credentials",
-    "private_data",
+    "private_data", "waits", "unknown",
 ]  # fmt: skip
 # "surplus": more than a question gets. "irrelevant": the search is not sure enough for a model that is not asked by
 # tools. "other_server": at an address that is not called.

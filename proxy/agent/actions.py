@@ -21,6 +21,7 @@ from proxy.agent.toolbox import ActionLimits, Tool, Toolbox
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
 from proxy.agent.tools.read_result import ReadResult
 from proxy.agent.tools.result_store import ResultStore, StoredResults
+from proxy.agent.writes.confirming import CodeAnswer, Writes
 from proxy.apis.call import Api
 from proxy.apis.library import ActionLibrary, BakedInFault, FoundAction, baked_in, whole_groups
 from proxy.apis.openapi.operation import Operation
@@ -71,6 +72,7 @@ class Actions:
     hidden_rounds: HiddenRounds | None  # None keeps no round
     unsupported: UnsupportedFeatures  # by upstreams, for chats of other dialects
     stored: StoredResults | None = None  # None keeps no result for later questions
+    writes: Writes | None = None  # None: no set allows calls that change something
     tool_protocols: ToolProtocols = field(init=False)
     _keeping: list[asyncio.Task[None]] = field(default_factory=list, init=False)
     _sets: Mapping[str, ActionSet] = field(default_factory=dict, init=False)
@@ -94,6 +96,8 @@ class Actions:
         for queue in self._queues:
             queue.stop()
         await asyncio.gather(*self._keeping)
+        if self.writes is not None:
+            await self.writes.close()
         await self.apis.close()
         self.library.store.close()
 
@@ -136,10 +140,11 @@ class Actions:
         exchange: Exchange,
         target: Target,
         own: Sequence[Tool] = (),
+        answer: CodeAnswer | None = None,
     ) -> Toolbox | None:
         """The tools for the latest question, after the conversation's own; None: no tool.
 
-        own: further tools, which the chat has in any case.
+        own: further tools, which the chat has in any case. answer: a code line in place of a question.
 
         A round of the client's own tools is offered operations only where the round's reply was. Raises RetrievalError.
         """
@@ -165,7 +170,9 @@ class Actions:
 
         protocol = self.tool_protocols.of(target, request.fields)
         structured_output = wants_structured_output(request.fields)
-        toolbox = Toolbox(taken, others=others, tool_protocol=protocol, structured_output=structured_output)
+        toolbox = Toolbox(
+            taken, others=others, tool_protocol=protocol, structured_output=structured_output, writes=self.writes
+        )
         toolbox.refuses = partial(self.tool_protocols.refuses, target)
         toolbox.result_store = ResultStore(self.stored, exchange.key)
         own = [*self.limits.tools, *own]
@@ -175,12 +182,14 @@ class Actions:
             by_name = {tool.name: tool for tool in (*find, *own, ReadResult(toolbox.result_store))}
             await self._restore(toolbox, apis, by_name, exchange.rights)
         toolbox.add(self._always_offered(apis, exchange.rights))
-        if sets and len(toolbox.operations) < self.limits.settings.k * _MOST_TIMES:
+        if answer is not None:
+            await self._take(answer, toolbox, apis, exchange.rights)
+        elif sets and len(toolbox.operations) < self.limits.settings.k * _MOST_TIMES:
             toolbox.add(await self._found(search, turns, exchange, needed=not toolbox.operations))
         if trace.searches:
             toolbox.changing = trace.searches[0].changing
             toolbox.sure = (trace.searches[0].relevance or 0.0) >= _SURE_RELEVANCE
-        offered = bool(own or toolbox.operations)
+        offered = bool(own or toolbox.operations or answer)
         trace.offer = "offered" if offered else "nothing found" if apis else "no usable set"
         trace.tools = toolbox.tools
         if not offered:
@@ -251,6 +260,18 @@ class Actions:
             elif one is not None and not apis[in_set].why_not_called(one, rights):
                 for again in toolbox.taking([OperationTool(one, apis[in_set])]):
                     toolbox.tools[name] = again
+
+    async def _take(self, answer: CodeAnswer, toolbox: Toolbox, apis: Mapping[str, Api], rights: Rights) -> None:
+        """Offer the operations that a code line is about, as they are now, if they may still be called."""
+        wanted = {(one.set, one.operation) for one in answer.writes if one.set in apis}
+        known = await asyncio.to_thread(self.library.store.found, wanted)
+        toolbox.answer = answer
+        toolbox.answered = {
+            place: OperationTool(one, apis[place[0]])
+            for place, one in known.items()
+            if not apis[place[0]].why_not_called(one, rights)
+        }
+        toolbox.add([*toolbox.answered.values()])
 
     async def _search(
         self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights, trace: ActionTrace, least: float

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any
 
 from proxy.agent.action_trace import ActionCall, ActionTrace
@@ -21,6 +21,7 @@ from proxy.agent.toolbox import (
     CallShare,
     ChatState,
     Done,
+    NeedsConfirmation,
     NeedsPerson,
     Refused,
     ResultBudget,
@@ -28,6 +29,7 @@ from proxy.agent.toolbox import (
     Toolbox,
     ToolResult,
 )
+from proxy.agent.writes.confirming import Proposed
 from proxy.apis.call import Api, CallLimits, CallResult, call
 from proxy.apis.credentials import masked_ends
 from proxy.apis.openapi.operation import Operation
@@ -81,6 +83,7 @@ class Execution:
         self._trace.private = sorted(private)
         self._done: set[tuple[str, str]] = set()  # name and arguments of calls that bring nothing new if made again
         self.question = ""  # of the gateway to the person; "": none
+        self.waiting: dict[int, Proposed] = {}  # place in the newest round -> a call that a person has to confirm
 
     def has_read(self, one: ToolCall) -> bool:
         """Whether a call stands word for word in the conversation, a passage or a result."""
@@ -107,10 +110,12 @@ class Execution:
         made = calls[: 0 if chat.over else chat.calls_left]
         share = chat.budget.share(max(1, len(made)), chat.limits.call)
         chat.round += 1
+        self.waiting = {}
         chat.private_before = sorted(chat.private)
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(self._result(one, share)) for one in made]
+            running = [group.create_task(self._result(one, share, at)) for at, one in enumerate(made)]
         texts = [task.result() for task in running]
+        self.waiting = dict(sorted(self.waiting.items()))
         if beyond := calls[len(made) :]:
             text = _LIMIT if len(beyond) == 1 else f"({len(beyond):,} calls) {_LIMIT}"
             refused = self._trace.begin_call(self._exchange.elapsed_ms())
@@ -120,7 +125,7 @@ class Execution:
             chat.budget.spend(text)
         return texts
 
-    async def _result(self, one: ToolCall, share: CallShare) -> str:
+    async def _result(self, one: ToolCall, share: CallShare, at: int) -> str:
         tool = self._toolbox.named(one.name)  # a waiting call may outlive the operation
         traced = self._trace.begin_call(self._exchange.elapsed_ms())
         if tool is not None:
@@ -130,6 +135,8 @@ class Execution:
             text = result.text
             if isinstance(result, NeedsPerson):
                 self.question = result.question
+            elif isinstance(result, NeedsConfirmation):
+                self.waiting[at] = result.proposed
             elif isinstance(result, Done) and not result.fits:
                 text = share.fitted(text)
                 self.chat.known += [without_marks(text)] if result.known else []
@@ -142,7 +149,7 @@ class Execution:
         refused = traced.outcome in _REFUSALS and traced.operation not in self.chat.incomplete
         if traced.sent or refused or traced.outcome == "ok":
             self._done.add((one.name, _canonical(one.arguments)))
-        traced.arguments, traced.result = self._kept(one.arguments), self._kept(text)
+        traced.arguments, traced.result = self.kept(one.arguments), self.kept(text)
         return text
 
     async def _called(self, one: ToolCall, tool: Tool | None, traced: ActionCall, share: CallShare) -> ToolResult:
@@ -156,7 +163,7 @@ class Execution:
         if not isinstance(arguments, dict):
             return Refused("Nothing was sent: the arguments are not a JSON object.", "invalid_arguments")
         label = tool.label if tool is not None else self._writing_operation(one.name)
-        if label and (tool is None or tool.effect == "changes"):
+        if label and (tool is None or (tool.effect == "changes" and not tool.confirms)):
             (traced.set, _, name), traced.operation = label.rpartition("/"), label
             return Refused(f"Nothing was sent: {name} could change something. This gateway only reads.", "could_change")
         if tool is None:
@@ -166,7 +173,7 @@ class Execution:
         checked = tool.checked(arguments)
         return checked if isinstance(checked, Refused) else await tool.call(checked, Calling(self.chat, traced, share))
 
-    def _kept(self, text: str) -> str:
+    def kept(self, text: str) -> str:
         """The text for a receipt: without the secrets of all offered tools, and cut."""
         secrets = {one for tool in self._toolbox.tools.values() for one in tool.secrets}
         return masked_ends(text, secrets, _MOST_KEPT_CHARS)
@@ -197,17 +204,28 @@ async def traced_call(
     traced: ActionCall,
 ) -> CallResult:
     """`call`, noted in the exchange and in the trace. Only cancellation raises: a fault is in the log."""
-    began, label = time.perf_counter(), f"{api.name}/{operation.name}"
+    label = f"{api.name}/{operation.name}"
     if api.why_not_called(operation, exchange.rights) == "not_granted":
         traced.outcome = "no_credentials"
         return CallResult(f"Nothing was sent: this key may not call {label}.", word="no_credentials")
+    return await traced_work(call(api, operation, arguments, limits, owner=exchange.key), label, exchange, traced)
+
+
+async def traced_work(
+    work: Awaitable[CallResult], label: str, exchange: Exchange, traced: ActionCall, *, changes: bool = False
+) -> CallResult:
+    """The outcome of a call, noted in the exchange and in the trace. Only cancellation raises.
+
+    changes: the call changes something, so after a fault it is not known whether it took effect.
+    """
+    began = time.perf_counter()
     traced.sent = True  # a call that is ended may be sent
     try:
-        outcome = await call(api, operation, arguments, limits, owner=exchange.key)
+        outcome = await work
         traced.sent = outcome.sent
     except Exception:  # of what an API sends, too
         log.exception("%s: a call of %s failed", exchange.id, label)
-        outcome = CallResult(_FAULT, sent=True, word="failed")
+        outcome = CallResult(_FAULT, sent=True, word="unknown" if changes else "failed")
     finally:
         exchange.ended_step("action", began, label, traced)
         if traced.sent:

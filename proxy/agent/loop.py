@@ -4,6 +4,8 @@ The loop is an ASGI app in front of the upstream, and stands only in chats with 
 rounds with gateway calls alone stay hidden. A client that leaves ends the call under way.
 """
 
+import logging
+
 from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Actions
 from proxy.agent.ask.model import ChatModel, ModelApi
@@ -12,10 +14,16 @@ from proxy.agent.client_reply import ClientReply
 from proxy.agent.execution import Execution
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.transcript import Transcript
+from proxy.agent.writes.confirming import Asker, CodeAnswer
+from proxy.agent.writes.sending import confirmed
+from proxy.agent.writes.shown import CannotShow
 from proxy.asgi import Receive, Scope, Send
 from proxy.dialects.base import ModelRequest
 from proxy.exchange import Exchange
+from retrieval.errors import RetrievalError
 
+log = logging.getLogger("ragway")
+_NOT_STORED = "Calls that change something cannot be made at present."
 _NO_ANSWER = "The limit of calls for one answer is reached, and the model gave no answer."
 _IN_VAIN = "The model called tools that do not exist, and gave no answer."
 _LEAKED = "Nothing was sent: a call in the text of an answer is not made. Call the tool, or answer without a call."
@@ -64,6 +72,8 @@ class ActionLoop:
         client = ClientReply(send, self._request, self._exchange.id, self._limits.settings.keepalive_s)
         if self._transcript.waiting and await self._resume(client):
             return
+        if self._toolbox.answer is not None and await self._answer(client, self._toolbox.answer):
+            return
         shown = _wants_progress(scope) and not self._toolbox.structured_output
         for number in range(self._limits.settings.rounds + 2):
             last = number >= self._limits.settings.rounds or self._execution.chat.over or self._must_answer
@@ -93,6 +103,8 @@ class ActionLoop:
         results = await client.kept_alive(self._results(turn))
         if self._execution.question:
             await self._question(client)
+            return True
+        if self._execution.waiting and await self._confirmation(turn, results, client):
             return True
         made = self._trace.calls[before:]
         if turn.leaked or all(call.outcome == "unknown_tool" for call in made):
@@ -127,9 +139,51 @@ class ActionLoop:
 
     async def _question(self, client: ClientReply) -> None:
         """Ask the person in place of the model."""
+        await self._say(client, self._execution.question)
+
+    async def _say(self, client: ClientReply, text: str) -> None:
+        """End the reply with a text of the gateway."""
         self._trace.answered_by = "gateway"
-        self._transcript.remember(client.text + self._execution.question)
-        await client.say(self._execution.question)
+        self._transcript.remember(client.text + text)
+        await client.say(text)
+
+    @property
+    def _asker(self) -> Asker:
+        return Asker(self._exchange, self._toolbox.person, self._execution.chat.said)
+
+    async def _confirmation(self, turn: ModelTurn, results: list[str], client: ClientReply) -> bool:
+        """Show the calls of a round that wait for a person; returns whether the chat is answered.
+
+        If the calls cannot be shown or stored, `results` say so to the model.
+        """
+        waiting, writes = self._execution.waiting, self._toolbox.writes
+        assert writes is not None, "no call waits otherwise"
+        try:
+            asked = writes.ask([*waiting.values()], self._asker, self._request.fields["messages"], client.text)
+            text = await client.kept_alive(asked)
+        except (CannotShow, RetrievalError) as error:
+            log.info("%s no call is shown: %s", self._exchange.id, error)
+            why = str(error) if isinstance(error, CannotShow) else _NOT_STORED
+            for at in waiting:
+                results[at] = f"Nothing was sent. {why}"
+            return False
+        self._transcript.add(turn, results)
+        await self._say(client, text)
+        return True
+
+    async def _answer(self, client: ClientReply, answer: CodeAnswer) -> bool:
+        """Send what the person has confirmed; returns whether the gateway has answered by itself: nothing was sent."""
+        writes = self._toolbox.writes
+        assert writes is not None, "there is no answer otherwise"
+        sent = await client.kept_alive(writes.kept(confirmed(self._execution, writes, answer, self._asker)))
+        if isinstance(sent, str):
+            await self._say(client, sent)
+            return True
+        self._transcript.add_calls([one.call for one in sent], [one.text for one in sent])
+        self._model.instead = "\n\n".join(one.report for one in sent)
+        if not self._toolbox.structured_output:  # the model might say otherwise
+            client.keep("\n\n".join(one.report for one in sent if one.unknown))
+        return False
 
     async def _stop(self, turn: ModelTurn, client: ClientReply) -> None:
         """End the reply without an answer: at the client's limit, or at the last round.

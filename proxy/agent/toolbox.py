@@ -17,6 +17,7 @@ from proxy.agent.action_trace import ActionCall, ActionTrace, CallOutcome
 from proxy.agent.conversation import NEW, Conversation
 from proxy.agent.text_calls.spelled_calls import typed
 from proxy.agent.tools.result_store import ResultStore
+from proxy.agent.writes.confirming import CodeAnswer, Proposed, Writes
 from proxy.apis.call import CallLimits
 from proxy.apis.openapi.operation import Effect
 from proxy.apis.results import cut_middle
@@ -62,7 +63,16 @@ class NeedsPerson:
     outcome: CallOutcome
 
 
-ToolResult = Done | Refused | NeedsPerson
+@dataclass(frozen=True, slots=True)
+class NeedsConfirmation:
+    """A call that changes something, which a person has to confirm: the chat ends with the gateway's question."""
+
+    proposed: Proposed
+    text: str = "Waits for the person's confirmation; nothing was sent."  # for the model
+    outcome: CallOutcome = "waits"
+
+
+ToolResult = Done | Refused | NeedsPerson | NeedsConfirmation
 
 
 class Tool(Protocol):
@@ -71,7 +81,8 @@ class Tool(Protocol):
     name: str  # of the tool, unless the client has a tool of this name
     description: str
     schema: Mapping[str, Any]  # of the arguments
-    effect: Effect = "reads"  # the gateway calls no tool that changes something
+    effect: Effect = "reads"
+    confirms: bool = False  # whether a call that changes something can be confirmed by a person; else no call is made
 
     async def call(self, arguments: dict[str, Any], calling: "Calling") -> ToolResult:
         """Make a call. An exception is a gateway fault, and a text for the model."""
@@ -135,6 +146,10 @@ class Toolbox:
     go_on: str = ""  # how the model goes on after the person's answer to a question of the gateway
     changing: str = ""  # what the best operation for the question would change, which no chat is offered
     structured_output: bool = False  # structured output was requested: send only the last round's text
+    writes: Writes | None = None  # the calls that change something; None: no set allows such calls
+    person: str = ""  # as the client names the person; "": unknown
+    answer: CodeAnswer | None = None  # the code line with which the conversation ends
+    answered: Mapping[tuple[str, str], Tool] = field(default_factory=dict)  # by set and operation, of the answer
 
     def owner(self, name: str) -> Owner:
         """Who answers a call. A client's tool without a name may have any name."""
@@ -283,6 +298,7 @@ class ChatState:
     calls_left: int
     private_before: Sequence[str] = ()  # private sets of which the model has read results
     round: int = 0
+    proposed: set[str] = field(default_factory=set)  # digests of the calls of this question that change something
     failures: dict[str, set[int]] = field(default_factory=dict)  # tool -> rounds with wrong arguments
     incomplete: set[str] = field(default_factory=set)  # tools that were called without a value
     wanted: dict[str, str] = field(

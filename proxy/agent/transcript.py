@@ -62,6 +62,17 @@ class Transcript:
         self.may_flatten = False
         self._mark()
 
+    def add_calls(self, calls: Sequence[ToolCall], results: Sequence[str]) -> None:
+        """Add calls that the gateway made by itself, and their results."""
+        functions = [{"name": one.name, "arguments": one.arguments} for one in calls]
+        rows = [
+            {"id": one.id, "type": "function", "function": each} for one, each in zip(calls, functions, strict=True)
+        ]
+        message = {"role": "assistant", "content": None, "tool_calls": rows}
+        self.hidden += [json_bytes(self._sendable(message)), *result_messages(calls, results).values()]
+        self.may_flatten = False
+        self._mark()
+
     def resume(self, results: Sequence[str]) -> None:
         """Add the results of the calls that waited for the client's results."""
         conversation = self._toolbox.conversation

@@ -11,16 +11,19 @@ from proxy.agent.actions import Actions, unsuited
 from proxy.agent.ask.tool_protocols import suits
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.tools.document_search import SearchDocuments
+from proxy.agent.writes.confirming import CodeAnswer
 from proxy.answer.bridged import ClientChat, app_of, client_chat
 from proxy.asgi import App
 from proxy.augment.gate import HOUSEKEEPING, Chat, turns_of
 from proxy.augment.passages import Passages
 from proxy.dialects.base import ModelRequest
+from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit
 from proxy.exchange import ModelCall
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
+_RETRY_AFTER_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Offers:
         if why:
             log.info("%s no operation is offered: %s", exchange.id, why)
             return None
+        answer = await self._answer(chat, request)
         protocol = actions.tool_protocols.of(chat.target, request.fields)
         if protocol == "none":
             trace.offer = "model refuses tools"
@@ -83,10 +87,32 @@ class Offers:
         await passages.begun()
         try:
             async with asyncio.timeout(deadline_s):
-                return await actions.offer(request, turns, sets, exchange, chat.target, own)
+                toolbox = await actions.offer(request, turns, sets, exchange, chat.target, own, answer)
+                if toolbox is not None:
+                    toolbox.person = chat.request.person(chat.headers)
+                return toolbox
         except (RetrievalError, TimeoutError) as error:
+            if answer is not None:  # without the operations, the model would answer the code line
+                raise _unavailable() from error
             trace.offer = "search failed"
             log.warning("%s no operation is offered: %s", exchange.id, str(error) or "the search takes too long")
             return None
         finally:
             exchange.ended_step("action_search", began)
+
+    async def _answer(self, chat: Chat, request: ModelRequest) -> CodeAnswer | None:
+        """The code line with which the chat ends; None: another chat. Raises ApiError 503."""
+        writes = self.actions.writes
+        if writes is None:
+            return None
+        try:
+            return await writes.answer_in(chat.exchange.key, request.fields["messages"])
+        except RetrievalError as error:
+            log.warning("%s what waits for a confirmation is not read: %s", chat.exchange.id, error)
+            raise _unavailable() from error
+
+
+def _unavailable() -> ApiError:
+    message = "What waits for a confirmation cannot be read at present. Nothing was sent: try again later."
+    again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
+    return ApiError(503, message, code="confirmation_unavailable", type="server_error", headers=again)

@@ -12,8 +12,9 @@ for all model calls together.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from proxy.agent.writes.codes import code_line
 from proxy.asgi import Scope
 from proxy.augment.skipped import SmallTalk, UtilityPrompts
 from proxy.caller import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
@@ -32,6 +33,7 @@ _CONTROLS = (b"x-rag", b"x-rag-collection", b"x-rag-actions", b"x-rag-max-tokens
 _MOST_DIGITS = 15
 HOUSEKEEPING = "housekeeping call"
 SMALL_TALK = "small talk"
+CONFIRMATION = "confirmation"
 
 
 @dataclass(slots=True)  # not frozen, as `Step`: made for each request
@@ -64,6 +66,7 @@ class Chat:
     budget_tokens: int = 0  # for passages
     found: Retrieved | None = None  # None: no search result
     injected: str = ""  # passages, and the text around them
+    headers: Headers = field(default_factory=list)  # of the client's request
 
     @property
     def searched(self) -> bool:
@@ -209,6 +212,13 @@ def with_history(decision: Decision, history: Sequence[Turn]) -> Decision:
     if not turns:
         return decision
     return replace(decision, status="augmented", reason="", turns=tuple(turns[-_MAX_TURNS:]))
+
+
+def without_code_line(decision: Decision) -> Decision:
+    """Skip the search if the message only confirms a call that changes something."""
+    if decision.status != "augmented" or code_line(decision.turns[-1].text) is None:
+        return decision
+    return replace(decision, status="skipped", reason=CONFIRMATION)
 
 
 def without_small_talk(decision: Decision, small_talk: SmallTalk) -> Decision:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from proxy.asgi import App, Receive, Scope, Send
-from proxy.augment.gate import Chat, decide, with_history, without_small_talk
+from proxy.augment.gate import Chat, decide, with_history, without_code_line, without_small_talk
 from proxy.augment.history import Histories
 from proxy.augment.passages import NOT_THERE, Passages
 from proxy.augment.skipped import NO_LISTS, SmallTalk, UtilityPrompts
@@ -41,6 +41,7 @@ class Augment:
     utility_prompts: UtilityPrompts  # requests with one get no passages
     small_talk: SmallTalk = NO_LISTS  # gets no passages
     action_sets: bool = False  # chats may name action sets
+    confirms: bool = False  # a person may confirm calls that change something
     histories: Histories | None = None  # of stored conversations; None: none are stored
     offered: Callable[[Chat], Awaitable[ModelCall | None]] | None = None  # how to call the model with operations
     keep_receipt: Callable[[Chat], object] | None = None  # None: no receipts
@@ -63,6 +64,8 @@ class Augment:
             await self._read_history(chat, self.histories)
             deadline_s -= time.perf_counter() - began
         chat.decision = without_small_talk(chat.decision, self.small_talk)
+        if self.confirms:
+            chat.decision = without_code_line(chat.decision)
         if chat.decision.status == "augmented":
             await self.passages.find(chat, scope["headers"], deadline_s)
             chat.decision = replace(chat.decision, collections=exchange.searched or chat.decision.collections)
@@ -93,7 +96,7 @@ class Augment:
         exchange.rights.check_members(request.fields)
         exchange.target = target = self.resolve(decision.model, exchange.rights)
         exchange.model = decision.model
-        return Chat(exchange, request, target, decision)
+        return Chat(exchange, request, target, decision, headers=scope["headers"])
 
     def _call_of(self, chat: Chat, offered: ModelCall | None) -> ModelCall:
         """The prepared call. offered: for a chat with operations; None: without any."""

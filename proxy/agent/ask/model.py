@@ -58,6 +58,7 @@ class ChatModel:
         self._stands = stands
         self._raw, fields = transcript.request.raw, transcript.request.fields
         self._client_tools = len(fields.get("tools") or ())
+        self.instead = ""  # of an error: what the gateway says of calls that were made; "": nothing
         self._dropped = False  # an error named provider fields; unproven until the model goes on without them
         self._refused: list[ToolProtocol] = []  # named by errors; unproven until the model goes on in another form
 
@@ -104,7 +105,7 @@ class ChatModel:
                     client.start = message
                 return
             chunk, more = message.get("body", b""), message.get("more_body", False)
-            if turn.passes(started=client.started):
+            if turn.passes(started=client.started or self.instead != ""):
                 await client.begin(turn.start)
                 await client.body(chunk, more=more)
             elif body := self._frames(turn, turn.read(chunk, more=more), client):
@@ -125,7 +126,7 @@ class ChatModel:
             if first and not client.started:
                 raise
             turn.failed = True
-            await client.fail(error)
+            await self._fail(client, error)
         finally:
             traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
             traced.tokens, traced.finish, traced.calls = turn.tokens(body), turn.finish, len(turn.calls)
@@ -144,10 +145,10 @@ class ChatModel:
         """Pass on what is left of a reply: its end, or words before a call. Raises ApiError."""
         if turn.passed:
             return
-        if not turn.readable and client.started:
+        if not turn.readable and (client.started or self.instead):
             words, _ = read_error(turn.body)
             message = f"The model answered a later request with status {turn.start['status']}: {words}"
-            await client.fail(upstream_error(502, message, "upstream_error"))
+            await self._fail(client, upstream_error(502, message, "upstream_error"))
         elif not turn.readable:
             await client.begin(turn.start)
             await client.body(turn.body, more=False)
@@ -160,6 +161,15 @@ class ChatModel:
                 await client.body(body, more=turn.goes_on)
         elif turn.ended:
             await self._end_whole(turn, client)
+
+    async def _fail(self, client: ClientReply, error: ApiError) -> None:
+        """End the reply with an error, or with the text that the gateway has instead."""
+        if not self.instead or client.ended:
+            await client.fail(error)
+            return
+        text, self.instead = self.instead, ""
+        self._transcript.remember(client.text + text)
+        await client.say(text)
 
     async def _end_whole(self, turn: ModelTurn, client: ClientReply) -> None:
         reply = turn.whole()

@@ -4,13 +4,14 @@ A further tool searches for operations.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.agent.action_trace import CallOutcome
-from proxy.agent.execution import traced_call
+from proxy.agent.execution import traced_call, traced_work
 from proxy.agent.grounding.arguments import TooManyValues, identifiers, is_blank, ungrounded, without_marks
 from proxy.agent.grounding.asking import WHICH, allowed, asked, needs_of, question, row_for, row_for_choice
 from proxy.agent.grounding.chosen_rows import ListedRows, OpenChoice, json_in, open_choice
@@ -21,6 +22,7 @@ from proxy.agent.toolbox import (
     Calling,
     ChatState,
     Done,
+    NeedsConfirmation,
     NeedsPerson,
     Refused,
     Tool,
@@ -28,14 +30,20 @@ from proxy.agent.toolbox import (
     arguments_schema,
 )
 from proxy.agent.tools.read_result import ReadResult
-from proxy.apis.call import Api
+from proxy.agent.writes.confirming import Asker, Proposed
+from proxy.agent.writes.mode import mode_of
+from proxy.agent.writes.pending import digest_of
+from proxy.apis.addresses import ForbiddenAddress
+from proxy.apis.call import Api, CallResult
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.producers import searches_by
+from proxy.apis.request import BadArgument
 from proxy.apis.schema_check import problems
 from proxy.dialects.quoting import quoted, quoted_label
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
 
+log = logging.getLogger("ragway")
 FIND = "find_actions"
 _MOST_DESCRIPTION_CHARS = 1_000
 _FAILURES = 2  # rounds with wrong arguments of one operation; then the gateway asks the person
@@ -54,6 +62,7 @@ class OperationTool(Tool):
         self.name = PREFIX + operation.name
         self.schema = api.schema_of(operation)  # without the fixed arguments
         self.effect = api.policy.effect_of(operation)
+        self.confirms = not api.why_not_called(operation)
         texts = [one.strip(". \n") for one in (operation.summary, operation.description)]
         known = ". ".join(filter(None, texts)) or operation.operation_id or operation.name
         description = quoted(f"{known} ({api.name}: {operation.method} {self.path})")
@@ -97,6 +106,10 @@ class OperationTool(Tool):
 
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
         return await _Call(self, calling.chat, arguments).result(calling)
+
+    def read(self, arguments: dict[str, Any], outcome: CallResult, calling: Calling) -> Done:
+        """The result of a call that was made."""
+        return _Call(self, calling.chat, arguments).read(outcome, calling)
 
 
 @dataclass(eq=False)
@@ -175,13 +188,52 @@ class _Call:
             return self._failed(names, text, "invented_value")
         if choice is not None:
             return self._of_named_row(*choice)
-        return await self._sent(calling)
+        return await (self._changing(calling) if tool.effect == "changes" else self._sent(calling))
+
+    async def _changing(self, calling: Calling) -> ToolResult:
+        """A call that changes something: sent at once if the rights say so, else for a person to confirm."""
+        tool, chat, writes, exchange = self._tool, self._chat, self._toolbox.writes, self._chat.exchange
+        mode = mode_of(exchange.rights, tool.api, tool.operation)
+        if writes is None or mode == "refuse":
+            return Refused(f"Nothing was sent: {tool.operation.name} could change something.", "could_change")
+        if tool.api.refusal:
+            return Refused(tool.api.refusal, "no_credentials")
+        try:
+            request = tool.api.request(tool.operation, self._arguments)
+        except (BadArgument, ForbiddenAddress) as error:
+            return Refused(tool.api.masked_text(f"Nothing was sent: {error}."), "invalid_arguments")
+        if (digest := digest_of(request)) in chat.proposed:
+            return Refused("Nothing was sent: the same call was made before for this question.", "invalid_arguments")
+        chat.proposed.add(digest)
+        try:
+            done_s = await writes.lately_s(exchange.key, request)
+            one = Proposed(tool.api, tool.operation, self._arguments, request, self._foreign(), done_s)
+            if mode == "auto" and not one.foreign and done_s is None:
+                asker = Asker(exchange, self._toolbox.person, chat.said)
+                work = writes.kept(writes.at_once(one, asker))
+                return self.read(await traced_work(work, tool.label, exchange, calling.traced, changes=True), calling)
+        except RetrievalError as error:
+            log.warning("%s nothing is sent: %s", exchange.id, error)
+            return Refused("Nothing was sent: calls that change something cannot be made at present.", "failed")
+        if self._toolbox.structured_output:
+            text = "Nothing was sent: a person has to confirm this call, in a chat without structured output."
+            return Refused(text, "waits")
+        return NeedsConfirmation(one)
+
+    def _foreign(self) -> Sequence[tuple[str, str, Any]]:
+        """The values that no person gave."""
+        return ()
 
     async def _sent(self, calling: Calling) -> Done:
         tool, chat, share = self._tool, self._chat, calling.share
         seconds = max(0.1, min(chat.limits.call.seconds, chat.until_s - time.monotonic()))
         limits = replace(share.call, seconds=seconds)
         outcome = await traced_call(tool.api, tool.operation, self._arguments, limits, chat.exchange, calling.traced)
+        return self.read(outcome, calling)
+
+    def read(self, outcome: CallResult, calling: Calling) -> Done:
+        """The text of a result for the model, whose values later calls may use."""
+        tool, chat, share = self._tool, self._chat, calling.share
         chat.budget.size_bytes -= outcome.size
         fitted = share.fitted(outcome.text)
         text = quoted(fitted)

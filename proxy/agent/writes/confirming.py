@@ -1,0 +1,314 @@
+"""Calls that change something, between the model and the person: shown, confirmed by the next message, sent once.
+
+The calls of one round are a group: one reply of the gateway shows them, with one code. The person's next message is
+the code line, and then exactly the sealed requests go out; any other message makes the group void.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import time
+from typing import Any, TypeVar
+
+import msgspec
+
+from proxy.agent.conversation import row_id
+from proxy.agent.writes.codes import WORDS, CodeLine, code_line, holds_code, new_code
+from proxy.agent.writes.mode import mode_of
+from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, State, Why, digest_of
+from proxy.agent.writes.sentences import language_of
+from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome, write_texts
+from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, send
+from proxy.apis.openapi.operation import Operation, query_names
+from proxy.apis.request import ApiRequest
+from proxy.apis.store import revision_of
+from proxy.caller import Rights
+from proxy.dialects.base import INSTRUCTIONS, text_of
+from proxy.exchange import Exchange
+from retrieval.errors import RetrievalError
+
+log = logging.getLogger("ragway")
+_BY_SETTINGS = "auto"  # the approver of a call that no person confirms
+_STATES: Mapping[str, State] = {"ok": "done", "unknown": "unknown"}  # the others: failed
+_NO_SUCH_NUMBER = "There is no action with this number. Nothing was sent."
+_LOST = "The call failed, and whether it took effect is not known: the gateway has a fault, which its log describes."
+_NOT_NOTED = "Nothing was sent: the gateway cannot note the call at present. Ask again later."
+_TEXT_TYPES = ("text", "input_text", "output_text")
+_OTHER_TYPES = ("image_url", "input_image", "input_audio", "image")  # parts of a message that hold no text
+_MARGIN_S = 60.0
+_GUESSES: Sequence[Why] = ("wrong_code", "wrong_number")  # after which the code still counts
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A call of the model that waits for a person: the request is built and checked, and not sent."""
+
+    api: Api
+    operation: Operation
+    arguments: Mapping[str, Any]  # of the model
+    request: ApiRequest
+    foreign: Sequence[tuple[str, str, Any]] = ()  # values that no person gave, as `ShownWrite` has them
+    done_s: float | None = None  # seconds since the same request was sent; None: not lately
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """For whom a call is made, in which conversation."""
+
+    exchange: Exchange
+    person: str  # as the client names the person; "": unknown
+    said: Sequence[str]  # by the person, for the language
+
+    @property
+    def language(self) -> str:
+        return language_of(self.said)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeAnswer:
+    """A person's code line, beside the group that the reply before has shown."""
+
+    line: CodeLine
+    conversation: str
+    writes: Sequence[PendingWrite]  # none: no group
+
+
+@dataclass(slots=True, eq=False)
+class Writes:
+    """The calls that change something, of all conversations."""
+
+    store: PendingStore
+    call: CallLimits  # of each call
+    confirm_s: float  # for which a code is valid
+    again_s: float  # in which the same call is asked again
+    most: int  # calls of a group
+    _sending: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
+
+    async def ask(self, proposed: Sequence[Proposed], asker: Asker, messages: Sequence[Any], before: str) -> str:
+        """Seal the calls of a round; returns the reply that asks the person.
+
+        messages: visible to the client. before: the client's text of the reply so far. Raises CannotShow for calls
+        that no person could check, and RetrievalError.
+        """
+        exchange = asker.exchange
+        code = new_code()
+        shown = [shown_write(one, exchange.key_name) for one in proposed]
+        text = confirmation(shown, code, self.confirm_s, asker.language)
+        conversation = row_id(exchange.key, [*messages, {"role": "assistant", "content": before + text}])
+        parts = write_texts(shown, asker.language)
+        rows = self._rows(proposed, parts, asker, conversation)
+        await asyncio.to_thread(self.store.add, rows, [one.request for one in proposed], code)
+        return text
+
+    async def answer_in(self, key: str, messages: Sequence[Mapping[str, Any]]) -> CodeAnswer | None:
+        """The code line with which a conversation ends; None: it ends otherwise, and what it has shown is void.
+
+        messages: of a chat completion. Raises RetrievalError.
+        """
+        rows = [one for one in messages if one.get("role") not in INSTRUCTIONS]
+        if not rows:
+            return None
+        line = code_line(own_text(rows[-1]))
+        if line is None:
+            newest = max((at for at, one in enumerate(rows) if one.get("role") == "assistant"), default=-1)
+            asked = _without_guesses(rows[: newest + 1])
+            if asked and holds_code(text_of(asked[-1].get("content"), _TEXT_TYPES)):
+                await asyncio.to_thread(self.store.void, key, row_id(key, asked))
+            return None
+        asked = _without_guesses(rows[:-1])
+        if not asked or asked[-1].get("role") != "assistant":
+            return CodeAnswer(line, "", ())
+        conversation = row_id(key, asked)
+        return CodeAnswer(line, conversation, await asyncio.to_thread(self._group, key, conversation))
+
+    async def claim(
+        self, answer: CodeAnswer, asker: Asker, called: Mapping[tuple[str, str], tuple[Api, Operation]]
+    ) -> Claimed | Denied:
+        """Take the calls that a person has confirmed. called: the operations as they are now. Raises RetrievalError."""
+        if not answer.writes:
+            return Denied("unknown")
+        wanted = [called.get((one.set, one.operation)) for one in answer.writes]
+        return await asyncio.to_thread(
+            self.store.claim,
+            answer.writes[0].group,
+            code=answer.line.code,
+            key=asker.exchange.key,
+            person=asker.person,
+            conversation=answer.conversation,
+            numbers=answer.line.numbers,
+            rights=_rights(asker.exchange.rights, wanted),
+        )
+
+    def refusal(self, denied: Denied, answer: CodeAnswer, asker: Asker) -> str:
+        """The reply to a code line that sends nothing."""
+        text = _denial(denied.why, asker.language)
+        if denied.why != "used":
+            return text
+        states = [f"{one.number}. {one.state}{f' ({one.status})' if one.status else ''}" for one in answer.writes]
+        return "\n".join([text, "", *states])
+
+    async def at_once(self, one: Proposed, asker: Asker) -> CallResult:
+        """Send a call that no person has to confirm; noted as every other. Raises RetrievalError."""
+        own = f"{_BY_SETTINGS}-{os.urandom(12).hex()}"  # no conversation finds the group
+        rows = self._rows([one], write_texts([shown_write(one, asker.exchange.key_name)]), asker, own)
+        await asyncio.to_thread(self.store.add, rows, [one.request], new_code())
+        claimed = await asyncio.to_thread(
+            self.store.claim,
+            rows[0].group,
+            code=None,
+            key=asker.exchange.key,
+            person=asker.person,
+            conversation=own,
+            numbers=None,
+            rights=rows[0].rights,
+            approver=_BY_SETTINGS,
+        )
+        if isinstance(claimed, Denied):  # the time for a confirmation is shorter than the two steps
+            return CallResult(_NOT_NOTED, word="failed")
+        return await self.sent(claimed.writes[0], claimed.requests[0], one.api, asker.exchange.key)
+
+    async def sent(self, write: PendingWrite, request: ApiRequest, api: Api, owner: str) -> CallResult:
+        """Send a claimed call, and note what became of it. Only cancellation raises."""
+        try:
+            await asyncio.to_thread(self.store.sending, write.id)
+        except RetrievalError as error:
+            log.warning("%s is not sent: %s", write.id, error)
+            result = CallResult(_NOT_NOTED, word="failed")
+            await self._finish(write, result)
+            return result
+        result = CallResult(_LOST, sent=True, word="unknown")
+        try:
+            result = await send(api, request, self.call, owner=owner)
+        finally:
+            await self._finish(write, result)
+        return result
+
+    async def kept(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """The result of work that goes on if the client leaves."""
+        task = asyncio.create_task(work)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Wait for the calls that are being sent, and close the database."""
+        if self._sending:
+            await asyncio.wait(set(self._sending))
+        self.store.close()
+
+    def state_of(self, result: CallResult) -> State:
+        """What became of a call."""
+        return _STATES.get(result.word, "failed")
+
+    def report(self, one: Proposed, result: CallResult, asker: Asker) -> str:
+        """What became of a call, in the gateway's words."""
+        state = self.state_of(result)
+        assert state in ("done", "failed", "unknown")
+        return outcome(shown_write(one, asker.exchange.key_name), state, result.status, asker.language)
+
+    async def lately_s(self, key: str, request: ApiRequest) -> float | None:
+        """How many seconds ago the key sent the same request; None: not lately. Raises RetrievalError."""
+        return await asyncio.to_thread(self.store.done_lately, key, digest_of(request), self.again_s)
+
+    async def _finish(self, write: PendingWrite, result: CallResult) -> None:
+        state = self.state_of(result)
+        assert state in ("done", "failed", "unknown")
+        try:
+            await asyncio.to_thread(self.store.finish, write.id, state, result.status, result.text)
+        except RetrievalError as error:  # the write stays claimed, and is unknown when somebody looks
+            log.warning("%s: %s is not noted: %s", write.id, state, error)
+
+    def _group(self, key: str, conversation: str) -> list[PendingWrite]:
+        self.store.stale(self.call.seconds * self.most + _MARGIN_S)
+        return self.store.group_of(key, conversation)
+
+    def _rows(
+        self, proposed: Sequence[Proposed], shown: Sequence[str], asker: Asker, conversation: str
+    ) -> list[PendingWrite]:
+        exchange, now_s, group = asker.exchange, time(), f"pg-{os.urandom(12).hex()}"
+        rights = _rights(exchange.rights, [(one.api, one.operation) for one in proposed])
+        return [
+            PendingWrite(
+                f"pw-{os.urandom(12).hex()}",
+                group,
+                number,
+                one.api.name,
+                one.operation.name,
+                revision_of(one.operation, ""),
+                exchange.key,
+                asker.person,
+                conversation,
+                rights,
+                digest_of(one.request),
+                msgspec.json.encode(one.arguments).decode(),
+                text,
+                created_s=now_s,
+                expires_s=now_s + self.confirm_s,
+            )
+            for number, (one, text) in enumerate(zip(proposed, shown, strict=True), 1)
+        ]
+
+
+def shown_write(one: Proposed, key_name: str) -> ShownWrite:
+    """A call for people."""
+    fixed = {each: value for name, value in one.api.fixed.items() for each in arguments_named(one.operation, name)}
+    return ShownWrite(
+        one.request,
+        one.operation,
+        one.api.name,
+        key_name,
+        fixed,
+        query_names(one.api.base_url),
+        foreign=one.foreign,
+        done_s=one.done_s,
+    )
+
+
+def own_text(message: Mapping[str, Any]) -> str:
+    """The only text of a person's message; "": another message, or one with several texts."""
+    content = message.get("content")
+    if message.get("role") != "user":
+        return ""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    texts = [one for one in content if isinstance(one, dict) and one.get("type") in _TEXT_TYPES]
+    others = [one for one in content if isinstance(one, dict) and one.get("type") in _OTHER_TYPES]
+    alone = len(texts) == 1 and len(texts) + len(others) == len(content)
+    return text_of(texts, _TEXT_TYPES) if alone else ""
+
+
+def _denial(why: Why, language: str) -> str:
+    return _NO_SUCH_NUMBER if why == "wrong_number" else denial(why, language)
+
+
+def _without_guesses(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The conversation up to the confirmation: without wrong code lines at the end, and the gateway's replies."""
+    wrong = {"".join(_denial(why, one).split()) for one in WORDS for why in _GUESSES}
+    while len(rows) > 2 and rows[-1].get("role") == "assistant" and code_line(own_text(rows[-2])) is not None:
+        if "".join(text_of(rows[-1].get("content"), _TEXT_TYPES).split()) not in wrong:
+            break
+        rows = rows[:-2]
+    return rows
+
+
+def _rights(rights: Rights, called: Sequence[tuple[Api, Operation] | None]) -> str:
+    """A digest of all by which a call was allowed: the key's rights, the operation, the settings of its API."""
+    rows = [
+        None
+        if one is None
+        else [
+            one[0].name,
+            one[0].base_url,
+            list(one[0].servers),
+            dict(one[0].fixed),
+            revision_of(one[1], ""),
+            mode_of(rights, *one),
+        ]
+        for one in called
+    ]
+    return hashlib.sha256(json.dumps([rights.as_json(), rows], sort_keys=True, default=str).encode()).hexdigest()
