@@ -1,8 +1,7 @@
-"""The APIs as one key calls the APIs: the key's own credentials and fixed arguments replace those of the settings.
+"""APIs as one key calls them: its own credentials and fixed arguments replace configured ones.
 
-A key with own credentials has an `Api` of its own, with its own digest nonce, OAuth token, masks and connections. The
-limit of calls at a time is shared. The sealed rows are read for each chat, so a changed credential counts from the next
-chat on.
+A key with own credentials has its own `Api`, with its own digest nonce, OAuth token, masks and connections. The limit
+on concurrent calls is shared. Sealed rows are read for each chat, so a changed credential counts from the next chat on.
 """
 
 import asyncio
@@ -17,26 +16,26 @@ from runtime.sealing import SealingError
 
 log = logging.getLogger("ragway")
 _MOST_APIS = 1_000  # kept; an API that is made again has no token and no nonce
-_MOST_ADDRESSES = 2  # of one set with open connections: a chat may still call at the address before the newest
+_MOST_ADDRESSES = 2  # per set with open connections: a chat may still call at the previous address
 _REFUSAL = "Nothing was sent: the gateway has no working credentials for this API at present. The operator must act."
 
 _Place = tuple[str, str]  # set and address
 Sealed = Mapping[CredentialName, bytes]
-# The set, and the key's credentials by name -> the API; None: the key may not call the API.
+# Set and key credentials by name -> API; None: the key may not call it.
 ApiOf = Callable[[ActionSet, Mapping[str, str]], Api | None]
 
 
 class KeyApis:
-    """The APIs of the action sets, for each key."""
+    """Action set APIs, for each key."""
 
     def __init__(self, api_of: ApiOf, credentials: KeyCredentials) -> None:
         self._api_of = api_of
         self._credentials = credentials
         self._apis: OrderedDict[tuple[_Place, object], Api | None] = OrderedDict()  # the most recently used last
-        self._connected: dict[_Place, Api] = {}  # the API with the connections
+        self._connected: dict[_Place, Api] = {}  # the API that holds the connections
 
     async def of(self, key: str, sets: Sequence[ActionSet]) -> dict[str, Api]:
-        """Name of each set that a key may call -> the API. key: the id; "": no key. Raises RetrievalError."""
+        """Each set name that a key may call -> its API. key: its id; "": no key. Raises RetrievalError."""
         sealed = await asyncio.to_thread(self._credentials.sealed, key) if key else {}
         found = {}
         for one in sets:
@@ -67,14 +66,14 @@ class KeyApis:
         return self._apis[known]
 
     async def _drop_old_addresses(self, name: str) -> None:
-        """Close the connections of a set to all but the newest addresses."""
+        """Close a set's connections to all but its newest addresses."""
         for old in [place for place in self._connected if place[0] == name][:-_MOST_ADDRESSES]:
             for known in [known for known in self._apis if known[0] == old]:
                 del self._apis[known]
             await self._connected.pop(old).close()
 
     def _opened(self, sealed: Sealed) -> tuple[dict[str, str], str]:
-        """The credentials by name, and why no call can be made. The model's schema needs the names in both cases."""
+        """Credentials by name, and why no call can be made. The model's schema needs these names in both cases."""
         try:
             return self._credentials.opened(sealed), ""
         except SealingError as error:

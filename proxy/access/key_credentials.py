@@ -1,7 +1,7 @@
-"""The credentials of keys: a secret, a user and fixed arguments, for one key and one action set.
+"""Key credentials: a secret, a user and fixed arguments, for one key and one action set.
 
-The accounts' database has a row for each value, sealed (`sealing`), under the key's id, the name of the set and the
-name of the value: `secret`, `user` or `fixed.ARGUMENT`. Only `opened`, for the calls of APIs, returns values.
+The accounts database has a row for each value, sealed (`sealing`), under key id, set name and value name: `secret`,
+`user` or `fixed.ARGUMENT`. Only `opened`, for API calls, returns values.
 """
 
 import re
@@ -21,7 +21,7 @@ _SET = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class BadCredential(ValueError):
-    """A credential is not valid. The text says which credentials are valid, and has no value."""
+    """A credential is not valid. The message says which are, and has no value."""
 
 
 class CredentialName(NamedTuple):
@@ -33,14 +33,14 @@ class CredentialName(NamedTuple):
 
 
 class KeyCredentials:
-    """The sealed credentials of all keys."""
+    """All keys' sealed credentials."""
 
     def __init__(self, accounts: SqlAccounts, master: MasterKey) -> None:
         self._accounts = accounts
         self._master = master
 
     def names(self, key: str | None = None) -> list[CredentialName]:
-        """The names of the credentials of one key, or of all keys; no value. Raises RetrievalError."""
+        """Credential names of one key, or of all keys, without values. Raises RetrievalError."""
         return list(self.sealed(key))
 
     def change(self, key: str, set_name: str, values: Mapping[str, str | None]) -> None:
@@ -60,14 +60,14 @@ class KeyCredentials:
                     sql.execute(credentials.insert().values(**place._asdict(), sealed=sealed[name]))
 
     def remove(self, key: str, set_name: str, name: str | None = None) -> int:
-        """Delete a key's credentials for a set (name: one of these); returns the number. Raises RetrievalError."""
+        """Delete a key's credentials for a set (name: one of these); returns how many. Raises RetrievalError."""
         found = {one.name: None for one in self.names(key) if one.set == set_name and name in (None, one.name)}
         if found:
             self.change(key, set_name, found)
         return len(found)
 
     def reseal(self) -> int:
-        """Seal all values again with the newest master key; returns the number. Raises RetrievalError.
+        """Seal all values again with the newest master key; returns how many. Raises RetrievalError.
 
         If one value does not open, no value changes.
         """
@@ -83,14 +83,14 @@ class KeyCredentials:
         return len(rows)
 
     def sealed(self, key: str | None = None) -> dict[CredentialName, bytes]:
-        """The sealed credentials of one key, or of all keys. Raises RetrievalError."""
+        """Sealed credentials of one key, or all keys. Raises RetrievalError."""
         if not self._accounts.there():
             return {}
         with self._accounts.reading() as sql:
             return _rows(sql, key)
 
     def opened(self, sealed: Mapping[CredentialName, bytes]) -> dict[str, str]:
-        """Name of each credential -> value. Raises SealingError."""
+        """Each credential's name -> value. Raises SealingError."""
         return {place.name: self._master.open(value, place) for place, value in sealed.items()}
 
 

@@ -1,11 +1,11 @@
-"""The ledger: the limits and the usage of this process, synchronised with the accounts beside the requests.
+"""The ledger: this process's limits and usage, synchronised with the accounts outside requests.
 
-In memory, the ledger has a `Meter` for each key with limits, and the unwritten rows of usage. Once a second, or as soon
-as a share of a limit is used up, one transaction in a thread reports the usage, writes the rows and leases new shares.
-A request waits for the transaction only where this process has too small a share, and more may be left elsewhere.
+In memory it has a `Meter` for each key with limits, and unwritten usage rows. Once a second, or as soon as a share of a
+limit is used up, one transaction in a thread reports usage, writes rows and leases new shares. A request waits for it
+only if this process has too small a share and more may be left elsewhere.
 
-A lease lasts some seconds. A process that cannot renew a lease stops admitting requests on the lease; the share of a
-dead process returns to the others. A crash loses the last second.
+A lease lasts some seconds. A process that cannot renew one stops admitting requests on it; a dead process's share
+returns to the others. A crash loses the last second.
 """
 
 import asyncio
@@ -27,21 +27,21 @@ from retrieval.errors import RetrievalError
 from runtime.write_behind import Count
 
 log = logging.getLogger("ragway")
-_VALID_S = 5.0  # of a lease, for its holder; clocks of processes may differ by the rest of LEASE_S
+_VALID_S = 5.0  # of a lease, for its holder; process clocks may differ by the rest of LEASE_S
 _EVERY_S = 1.0
 _DRY_S = 1.0  # after a refused lease, until the next attempt
 _KEEP_S = 2.0  # an unused share
 _KEEP_ALONE_S = 60.0  # an unused share, where no other process has shares
-_PATIENCE_S = 2.0  # longest wait of a request for a share
+_PATIENCE_S = 2.0  # a request's longest wait for a share
 _MOST_ROWS = 10_000  # unwritten; further rows are lost, and counted
-_ROWS_AT_ONCE = 500  # unwritten rows that start a write before the second is over
+_ROWS_AT_ONCE = 500  # unwritten rows that start a write before a second is over
 _RETRY_AFTER_S = 2
 
 _Claimed = Sequence[tuple[Share, Share]]  # shares, each with its claim
 
 
 class Ledger:
-    """The meters and the unwritten rows of this process. All methods run in the event loop."""
+    """This process's meters and unwritten rows. All methods run in the event loop."""
 
     def __init__(
         self,
@@ -65,16 +65,16 @@ class Ledger:
         self._keep_s = _KEEP_S
         self._valid_until_s = self._failed_until_s = -inf
         self._wake = asyncio.Event()
-        self._next: asyncio.Future[None] | None = None  # the next synchronisation, awaited by requests
+        self._next: asyncio.Future[None] | None = None  # next synchronisation, awaited by requests
         self._leaving = False
         self.trouble = ""  # why the accounts cannot be written now
 
     # --- for a request ----------------------------------------------------------------------------------------------
 
     async def admit(self, exchange: Exchange) -> Admission | None:
-        """An admission for one more request within the limits of the caller's key; None for a caller without limits.
+        """An admission for one more request within the key's limits; None for a caller without limits.
 
-        A call that the gateway makes by itself counts as no request. Raises ApiError 429, 503.
+        A call that the gateway makes by itself does not count as a request. Raises ApiError 429, 503.
         """
         if exchange.limits is UNLIMITED:
             return None
@@ -83,10 +83,10 @@ class Ledger:
         return meter.enter(self._clock_s(), _requests(exchange))
 
     async def reserve(self, exchange: Exchange, admission: Admission, wanted_tokens: int, least_tokens: int) -> None:
-        """Reserve tokens before a model is called: the wanted tokens, or as many as the smallest limit holds.
+        """Reserve tokens before a model call: as many as wanted, or as the smallest limit holds.
 
-        Where another process holds the rest of a limit, fewer tokens than wanted, but at least `least_tokens`. Raises
-        ApiError 429, 503.
+        If another process holds the rest of a limit, fewer than wanted, but at least `least_tokens`. Raises ApiError
+        429, 503.
         """
         meter = self._meter(exchange)
         tokens = max(least_tokens, min([wanted_tokens, *(share.limit for share in meter.of_tokens())]))
@@ -96,10 +96,10 @@ class Ledger:
     async def reserve_next(
         self, exchange: Exchange, admission: Admission, used: Tokens, wanted_tokens: int, least_tokens: int
     ) -> None:
-        """Settle the calls so far of a request, and reserve tokens for the next call.
+        """Settle a request's calls so far, and reserve tokens for the next one.
 
-        used: by all calls so far. For a key with a limit of dollars, the cost so far is reported, and the rest read, so
-        that all requests of the key know the cost. Raises ApiError 429, 503.
+        used: by all calls so far. For a key with a dollar limit, the cost so far is reported and the rest read, so that
+        all its requests know the cost. Raises ApiError 429, 503.
         """
         admission.settle(used.prompt + used.completion)
         meter = self._meter(exchange)
@@ -114,7 +114,7 @@ class Ledger:
     def settle(self, exchange: Exchange, admission: Admission | None, *, kept: bool) -> None:
         """Count what an ended request used.
 
-        kept: the request gets a row of usage, unless a limit refused the request before the first call of a model.
+        kept: it gets a usage row, unless a limit refused it before its first model call.
         """
         tokens = exchange.tokens
         money: Sequence[Share] = ()
@@ -130,7 +130,7 @@ class Ledger:
             self._add(row_of(exchange, self._now_s(), money, kept=kept))
 
     def _charge(self, exchange: Exchange, admission: Admission, used: Tokens, money: Sequence[Share]) -> None:
-        """Report the cost of the unreported tokens. used: by all calls of the request so far."""
+        """Report what unreported tokens cost. used: by all calls of this request so far."""
         row = row_of(exchange, self._now_s(), money, kept=False)
         self._add(replace(row, tokens=used, charged=admission.charged))
         admission.charged = used
@@ -150,13 +150,13 @@ class Ledger:
         return meter.at(self._now_s(), exchange.limits)
 
     def _valid(self) -> bool:
-        """Whether the leases of this process are valid."""
+        """Whether this process's leases are valid."""
         return self._clock_s() < self._valid_until_s
 
     async def _until_enough(self, exchange: Exchange, tokens: int | None, least_tokens: int | None = None) -> Meter:
-        """The key's meter, as soon as enough is left. Raises ApiError 429: used up; 503: the accounts do not answer.
+        """The key's meter, once enough is left. Raises ApiError 429: used up; 503: the accounts do not answer.
 
-        least_tokens: enough where another process holds the rest of the tokens.
+        least_tokens: enough if another process holds the rest.
         """
         meter = self._meter(exchange)
         if self._valid() and meter.enough(tokens, _requests(exchange)):
@@ -179,7 +179,7 @@ class Ledger:
         raise ApiError(503, message, code="limits_unavailable", type="server_error", headers=again)
 
     def _others_hold(self, short: Sequence[tuple[Share, int]]) -> bool:
-        """Whether other processes hold the units that these shares lack."""
+        """Whether other processes hold units that these shares lack."""
         clock_s = self._clock_s()
         return self._valid() and all(clock_s < share.dry_until_s and share.rests(amount) for share, amount in short)
 
@@ -192,7 +192,7 @@ class Ledger:
             raise refusal(share, amount, now_s=self._now_s())
 
     async def _more_of(self, meter: Meter, short: Sequence[tuple[Share, int]]) -> None:
-        """Ask the accounts for larger shares, and wait for the answer."""
+        """Ask the accounts for larger shares, and wait."""
         for share, amount in short:
             share.need += max(amount, 1)
             share.used_s = self._clock_s()
@@ -221,7 +221,7 @@ class Ledger:
         self._wake.set()
 
     async def sync(self) -> None:
-        """Report the usage, write the rows, and lease the wanted shares."""
+        """Report usage, write rows, and lease wanted shares."""
         waiting, self._next = self._next, None
         began_s = self._clock_s()
         claimed, rows = self._claims(), self._rows
@@ -262,7 +262,7 @@ class Ledger:
         self.trouble = ""
 
     def _failed(self, claimed: _Claimed, rows: list[UsageRow], error: RetrievalError) -> None:
-        """Take the report back. Returned shares stay returned: the accounts may have got the report."""
+        """Take the report back. Returned shares stay returned, because the accounts may have got it."""
         for share, claim in claimed:
             share.used += claim.used
         kept = rows + self._rows
@@ -275,5 +275,5 @@ class Ledger:
 
 
 def _requests(exchange: Exchange) -> int:
-    """How many requests of the key an exchange is."""
+    """As how many of the key's requests an exchange counts."""
     return 0 if exchange.by_gateway else 1

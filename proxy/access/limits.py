@@ -1,11 +1,11 @@
-"""The limits of a key: requests, tokens and dollars in a window, and concurrent requests; counted in memory.
+"""A key's limits: requests, tokens and dollars in a window, and concurrent requests; counted in memory.
 
-A window is a minute of the clock, a day or a month, in UTC; the window of concurrent requests never ends. For each
-limit the local process has a `Share`: units that no other process can use, leased from the accounts by the ledger. To
-take units from a share is a subtraction, and exact, whatever other processes do. Dollars are not leased: the accounts
-report the rest, a request reserves no dollars, and the price is known after the call.
+A window is a clock minute, a day or a month, in UTC; for concurrent requests it never ends. For each limit this process
+has a `Share`: units that no other process can use, leased from the accounts by the ledger. Taking units from it is a
+subtraction, exact whatever other processes do. Dollars are not leased: the accounts report what is left, requests
+reserve none, and the price is known after a call.
 
-The module never waits, reads no clock and uses no database.
+This module never waits, reads a clock or uses a database.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ NANO = 1_000_000_000  # billionths of a dollar: a token costs some hundred
 _FOR_EVER_S = 2**40
 _NO_TOKENS = Tokens(0, 0)
 _MOST = 10**15  # largest limit: sums fit into 64 bits
-# Name of a limit -> its words, as "requests a minute".
+# Limit name -> its words, such as "requests a minute".
 WORDS = {
     name: f"{unit} {period if period == 'at once' else f'a {period}'}" for name, (unit, period) in MEASURES.items()
 }
@@ -64,16 +64,16 @@ def window(period: Period, now_s: float) -> tuple[int, int]:
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """The local process's part of one limit of a key in one window, in units; a copy claims units of the accounts."""
+    """This process's part of a key's limit in one window, in units; a copy claims units from the accounts."""
 
     key: str
     measure: str
     limit: int
     starts_s: int
     ends_s: int
-    left: int = 0  # units the process may still use; dollars: left for all processes at the last synchronisation
+    left: int = 0  # units this process may still use; dollars: left for all at the last synchronisation
     running: int = 0  # concurrent requests
-    used: int = 0  # unreported units; negative where a reservation was too large
+    used: int = 0  # unreported units; negative if a reservation was too large
     need: int = 0  # units that waiting requests need
     rest: int = 0  # unused by all processes at the last synchronisation
     dry_until_s: float = -inf  # until then a larger share is refused
@@ -90,11 +90,11 @@ class Share:
         return MEASURES[self.measure][0] == "dollars"
 
     def has(self, amount: int) -> bool:
-        """Whether the process may use the amount now."""
+        """Whether this process may use the amount now."""
         return self.left > 0 if self.money else self.left >= max(amount, 1)
 
     def rests(self, amount: int) -> bool:
-        """Whether the amount is unused: a process or a running request holds the units."""
+        """Whether the amount is unused: a process or running request holds it."""
         return self.rest - self.used >= max(amount, 1)
 
     def take(self, amount: int) -> None:
@@ -110,27 +110,27 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class LeaseGrant:
-    """The answer to the claim of a share."""
+    """The answer to a share's claim."""
 
-    extra: int  # additional units for the process; dollars: the rest
+    extra: int  # additional units for this process; dollars: what is left
     rest: int  # unused units
 
 
 @dataclass(slots=True, eq=False)
 class Admission:
-    """The units of the key's limits that a request holds."""
+    """Units of a key's limits that a request holds."""
 
     meter: "Meter"
     slot: Share | None
     reserved_tokens: int = 0
     reserved: tuple[Share, ...] = ()
-    settled_tokens: int = 0  # of the calls before
+    settled_tokens: int = 0  # of earlier calls
     charged: Tokens = _NO_TOKENS  # whose cost is reported
 
     def settle(self, tokens: int) -> None:
-        """Count the used tokens in place of the reserved tokens. A past window keeps the reservation.
+        """Count used tokens in place of reserved ones. A past window keeps its reservation.
 
-        tokens: of all calls of the request so far.
+        tokens: all calls' so far.
         """
         more = tokens - self.settled_tokens - self.reserved_tokens
         for share in self.reserved:
@@ -149,32 +149,32 @@ class Admission:
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """The shares of one key. `now_s`: since the epoch, for windows. `clock_s`: of a monotonic clock."""
+    """One key's shares. `now_s`: since the epoch, for windows. `clock_s`: a monotonic clock's."""
 
     key: str
     limits: Limits
     shares: dict[str, Share] = field(default_factory=dict)
-    ends_s: float = 0.0  # the end of the first window
+    ends_s: float = 0.0  # end of the first window
 
     def at(self, now_s: float, limits: Limits) -> "Meter":
-        """The meter, with the windows around `now_s` and with the given limits."""
+        """The meter, with windows around `now_s` and these limits."""
         if limits is not self.limits or now_s >= self.ends_s:
             before, self.shares, self.limits = self.shares, {}, limits
             for name, limit in limits.given().items():
                 share, most = before.get(name), units(name, limit)
                 if share is None or now_s >= share.ends_s:
                     share = Share(self.key, name, most, *window(MEASURES[name][1], now_s))
-                elif share.limit != most:  # the unused units of the old limit go back
+                elif share.limit != most:  # unused units of the old limit go back
                     share.limit, share.left, share.dry_until_s = most, 0, -inf
                 self.shares[name] = share
             self.ends_s = min((share.ends_s for share in self.shares.values()), default=inf)
         return self
 
     def wanted(self, tokens: int | None, requests: int = 1) -> Iterator[tuple[Share, int]]:
-        """The shares that a request needs, and the needed units.
+        """Shares that a request needs, and how many units.
 
-        tokens: for a call of a model, for which dollars must be left, too. None: at the admission, which takes
-        `requests` from each limit of requests; the other limits must not be used up.
+        tokens: for a model call, for which dollars must be left, too. None: at admission, which takes `requests` from
+        each request limit; other limits must not be used up.
         """
         for name, share in self.shares.items():
             unit = MEASURES[name][0]
@@ -191,11 +191,11 @@ class Meter:
         return all(share.has(amount) for share, amount in self.wanted(tokens, requests))
 
     def of_tokens(self) -> Iterator[Share]:
-        """The shares of limits of tokens."""
+        """Shares of token limits."""
         return (share for share in self.shares.values() if MEASURES[share.measure][0] == "tokens")
 
     def enter(self, clock_s: float, requests: int = 1) -> Admission:
-        """Take the units of a request at the admission. Call `enough` first."""
+        """Take a request's units at admission. Call `enough` first."""
         slot = None
         for share, amount in self.wanted(None, requests):
             share.take(amount)
@@ -205,7 +205,7 @@ class Meter:
         return Admission(self, slot)
 
     def reserve(self, admission: Admission, tokens: int) -> None:
-        """Reserve the tokens of a call. Call `enough` first."""
+        """Reserve a call's tokens. Call `enough` first."""
         shares = []
         for share, amount in self.wanted(tokens):
             share.take(amount)
@@ -214,14 +214,14 @@ class Meter:
         admission.reserved_tokens, admission.reserved = tokens, tuple(shares)
 
     def claims(self, clock_s: float, *, keep_s: float) -> Iterator[tuple[Share, Share]]:
-        """The shares to report, each with a copy that claims units; the usage then counts as reported.
+        """Shares to report, each with a copy that claims units; their usage then counts as reported.
 
         keep_s: how long an unused share is kept.
         """
         for share in self.shares.values():
             idle = clock_s - share.used_s > keep_s
             if share.left < 0 or idle:
-                share.left = 0  # negative: more used than reserved, as the claim reports
+                share.left = 0  # negative: more used than reserved, as its claim reports
             if share.used or share.need or share.running or share.left:
                 yield share, replace(share)
                 share.used = share.need = 0
@@ -230,7 +230,7 @@ class Meter:
 def granted(claim: Share, *, spent: int, others: int) -> LeaseGrant:
     """The grant for a claim. spent: by all processes, with the claim; others: units leased to other processes.
 
-    Grants half of the free units, so that the next process gets units; more if waiting requests need more.
+    Grants half of the free units, so that the next process gets some; more if waiting requests need more.
     """
     rest = claim.limit - spent
     if claim.money:

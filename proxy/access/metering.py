@@ -1,8 +1,8 @@
-"""The limits of a key: a middleware, from the admission of a request to the row of usage.
+"""A key's limits: a middleware, from a request's admission to its usage row.
 
-A route sends the answer, or prepares a call of a model and returns it. The middleware then makes the call. So
-admission and settlement of a request stand in the same function. Every call of the model, be it the only one or one of
-several rounds, goes through the request's meter, which reserves tokens before the call and counts them after it.
+A route sends its answer, or prepares a model call and returns it; the middleware then makes the call. So a request is
+admitted and settled in the same function. Every model call, be it the only one or one of several rounds, goes through
+the request's meter, which reserves tokens before the call and counts them after it.
 """
 
 import math
@@ -22,25 +22,25 @@ from proxy.dialects.responses import RESPONSES
 from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.exchange import Exchange, ModelRoute, exchange_of
 
-# Routes of the gateway that call no model and count as no request, except searches and runs of operations.
+# Gateway routes that call no model and do not count as requests, except searches and operation runs.
 _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage", "/v1/actions")
 _SEARCH = "/search"
 _OPERATIONS, _RUN = "/v1/actions/", "/run"
 _TOOLS = "/mcp"  # searches as tools
-_ANSWER_TOKENS = 500  # reserved where the request sets no length of the answer
-_CHOICES = ("n", "best_of")  # members for the number of answers, in all dialects
+_ANSWER_TOKENS = 500  # reserved if the request sets no answer length
+_CHOICES = ("n", "best_of")  # members for how many answers, in all dialects
 _NONE = Tokens(0, 0)
 _MOST_TOKENS = 10**9  # a larger number counts as _MOST_TOKENS, which fits every counter
 
 
-Record = Literal["with_keys", "always", "never"]  # the requests with a row of usage
+Record = Literal["with_keys", "always", "never"]  # which requests get a usage row
 
 
 class Metering:
     """Runs every request that counts, within the limits of its key."""
 
     def __init__(self, routes: ModelRoute, ledger: Ledger, record: Record, *, relayed: Collection[str] = ()) -> None:
-        """relayed: paths that go to an upstream, also if the gateway has a route of the same path."""
+        """relayed: paths that go to an upstream, even if the gateway has a route of the same path."""
         self._routes = routes
         self._ledger = ledger
         self._record = record
@@ -63,15 +63,15 @@ class Metering:
             if (call := await self._routes(scope, receive, send)) is not None:
                 _must_report_use(scope["path"], exchange)
                 await call(RequestMeter(exchange, self._ledger, admission))(scope, receive, send)
-        except ApiError as error:  # `Observe` sends the error after the settlement
+        except ApiError as error:  # `Observe` sends the error after settlement
             exchange.status = exchange.status or error.status
             raise
         finally:
-            # Settle: count the used tokens in place of the reserved tokens, and write a row of usage.
+            # Settle: count used tokens in place of reserved ones, and write a usage row.
             self._ledger.settle(exchange, admission, kept=kept)
 
     def _counts(self, method: str, path: str) -> bool:
-        """Whether a request to the path counts as a request of the key."""
+        """Whether a request to this path counts for the key."""
         if path in BY_PATH:
             return True
         if not path.startswith("/v1/"):
@@ -128,9 +128,9 @@ class RequestMeter:
             exchange.tokens = used.plus(tokens) if used and tokens else tokens or used
 
     async def _reserve(self, ledger: Ledger, path: str, used: Tokens | None) -> bytes:
-        """Reserve the tokens that the call may take. used: by the calls before; None: the first call.
+        """Reserve tokens that the call may take. used: by earlier calls; None: this is the first.
 
-        Returns the body for an estimate of the tokens; b"" for a large body, which may be forgotten.
+        Returns the body for a token estimate; b"" for a large body, which may be forgotten.
         """
         exchange, admission = self._exchange, self._admission
         body = exchange.body or b""
@@ -151,12 +151,12 @@ class RequestMeter:
 
 
 def _with_prompt(tokens: Tokens, body_tokens: int) -> Tokens:
-    """The tokens of a call; body_tokens: of a forgotten body, in place of the estimate from the body."""
+    """A call's tokens; body_tokens: a forgotten body's, in place of an estimate from the body."""
     return replace(tokens, prompt=body_tokens) if tokens.estimated and not tokens.prompt else tokens
 
 
 def _must_report_use(path: str, exchange: Exchange) -> None:
-    """Refuse a response in the background to a key with a limit of use. Raises ApiError 403.
+    """Refuse a background response to a key with a usage limit. Raises ApiError 403.
 
     The answer reports no tokens, and goes on after a client has left.
     """
@@ -172,7 +172,7 @@ def _must_report_use(path: str, exchange: Exchange) -> None:
 
 
 def _check_ceiling(exchange: Exchange, body: bytes, fields: Mapping[str, Any], used: Tokens) -> None:
-    """Raise ApiError 400 if a call of the model could bring a request above the request's own ceiling.
+    """Raise ApiError 400 if a model call could bring a request above its own ceiling.
 
     The largest prompt has a token for every byte, so the ceiling holds with any tokenizer. used: by the calls so far.
     """
@@ -188,11 +188,11 @@ def _check_ceiling(exchange: Exchange, body: bytes, fields: Mapping[str, Any], u
 
 
 def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) -> tuple[int, int]:
-    """The tokens to reserve for a call: (wanted, least).
+    """Tokens to reserve for a call: (wanted, least).
 
-    least: the prompt, and for each choice the longest answer that the client allows. wanted: the same; where the client
-    sets no length, _ANSWER_TOKENS more for each choice. fields: the members of the body, parsed, because a name may be
-    written with escapes and a number as 1e6. Of a repeated member the largest value counts.
+    least: the prompt, and for each choice the longest answer that the client allows. wanted: the same; if the client
+    sets no length, _ANSWER_TOKENS more for each choice. fields: body members, parsed, because names may have escapes
+    and numbers may be written as 1e6. If a member is repeated, its largest value counts.
     """
     prompt = estimated_tokens(body)
     if not answers:
@@ -204,13 +204,13 @@ def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) 
 
 
 def _largest(body: bytes, fields: Mapping[str, Any], names: tuple[str, ...]) -> int:
-    if not fields:  # no JSON object
+    if not fields:  # not a JSON object
         return 0
     return max(map(_count_of, values_of(body, fields, names)), default=0)
 
 
 def _count_of(value: object) -> int:
-    """A number of tokens or choices, as an upstream may read the value; 0: no number.
+    """A number of tokens or choices, as an upstream may read it; 0: not a number.
 
     Some upstreams take "100" for 100.
     """

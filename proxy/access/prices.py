@@ -1,4 +1,4 @@
-"""Prices of tokens: litellm's table, read from the package's file; to import litellm takes 4 s and 170 MB."""
+"""Token prices: litellm's table, read from its package file, because importing litellm takes 4 s and 170 MB."""
 
 import functools
 import importlib.util
@@ -13,28 +13,28 @@ from proxy.dialects.token_counts import Tokens
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _ABOVE = re.compile(r"_above_(\d+)k_tokens")
-# A service tier, as replies name it -> the end of the table's names.
+# Service tier, as replies name it -> suffix of names in the table.
 _TIERS = {
     "priority": "_priority", "flex": "_flex", "batch": "_batches", "ultrafast": "_ultrafast", "balanced": "_balanced",
 }  # fmt: skip
-_DEARER_TIERS = ("priority",)  # which a provider's project may choose where the request names no tier
+_DEARER_TIERS = ("priority",)  # a provider's project may choose these if the request names no tier
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars of one token of each kind, in a service tier and up to a length of the prompt."""
+    """Dollars per token of each kind, in a service tier and up to a prompt length."""
 
     prompt: float
     completion: float
-    cached: float  # of the prompt, from the provider's cache
+    cached: float  # prompt tokens from the provider's cache
     reasoning: float
-    cache_write: float | None = None  # of the prompt, to the provider's cache; None: as `prompt`
+    cache_write: float | None = None  # prompt tokens to the provider's cache; None: as `prompt`
     hour_cache_write: float | None = None  # kept for an hour; None: as `cache_write`
-    longer: tuple[tuple[int, "Price"], ...] = ()  # (tokens, the price of a prompt with more), rising
+    longer: tuple[tuple[int, "Price"], ...] = ()  # (tokens, price for prompts with more), rising
     tiers: Mapping[str, "Price"] = field(default_factory=dict)  # other service tiers
 
     def of(self, tokens: Tokens, tier: str = "") -> float:
-        """Dollars of the calls: each call at the price of its own tier and length. tier: where the reply names none."""
+        """Dollars for the calls, each at the price for its own tier and length. tier: if the reply names none."""
         return sum((self.at(call.tier or tier, call.prompt)._of_call(call) for call in tokens.calls), 0.0)
 
     def at(self, tier: str, prompt_tokens: int) -> "Price":
@@ -43,7 +43,7 @@ class Price:
         return next((longer for above, longer in reversed(price.longer) if prompt_tokens > above), price)
 
     def most(self, tier: str, prompt_tokens: int, answer_tokens: int) -> float:
-        """The most dollars of a call with so many tokens. tier: as the request names it; "": the provider chooses."""
+        """The most dollars that a call with so many tokens can cost. tier: the request's; "": the provider chooses."""
         tiers = (tier, "") if tier else ("", *_DEARER_TIERS)
         return max(self.at(name, prompt_tokens)._most_of_call(prompt_tokens, answer_tokens) for name in tiers)
 
@@ -67,33 +67,33 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The most tokens of a model's input and output; None: not known."""
+    """A model's most input and output tokens; None: not known."""
 
     window_tokens: int | None = None
     answer_tokens: int | None = None
 
 
 def price_of(model: str) -> Price | None:
-    """The price of a model by its upstream's name, with or without the provider before it; None: not known."""
+    """A model's price by its upstream name, with or without a provider prefix; None: not known."""
     table = _prices()
     return table.get(model) or table.get(model.partition("/")[2])
 
 
 def size_of(model: str) -> Size:
-    """The size of a model by its upstream's name, with or without the provider before it."""
+    """A model's size by its upstream name, with or without a provider prefix."""
     table = _sizes()
     return table.get(model) or table.get(model.partition("/")[2]) or Size()
 
 
 @functools.cache
 def _prices() -> Mapping[str, Price]:
-    """Every model with a price for each token. Takes some 50 ms."""
+    """All models with token prices. Takes some 50 ms."""
     return {name: price for name, row in _rows().items() if (price := _price(row)) is not None}
 
 
 @functools.cache
 def _sizes() -> Mapping[str, Size]:
-    """All models. Read apart from the prices: the gateway does not use sizes."""
+    """All models. Read apart from prices: the gateway does not use sizes."""
     wanted = ("max_input_tokens", "max_output_tokens")
     return {name: Size(*(_whole(row.get(each)) for each in wanted)) for name, row in _rows().items()}
 
@@ -115,9 +115,9 @@ def _whole(value: object) -> int | None:
 
 
 def _price(row: Mapping[str, object]) -> Price | None:
-    """The price of a row: `input_cost_per_token`, and so on, with `_above_200k_tokens` and `_priority` after the name.
+    """A row's price: `input_cost_per_token`, and so on, with suffixes such as `_above_200k_tokens` and `_priority`.
 
-    Some rows have a list of prices by length, `tiered_pricing`, in place of the names.
+    Some rows have a list of prices by length, `tiered_pricing`, instead.
     """
     bands = row.get("tiered_pricing")
     if isinstance(bands, list):
@@ -130,14 +130,15 @@ def _price(row: Mapping[str, object]) -> Price | None:
 
 
 def _tier(row: Mapping[str, object], tier: str, lengths: Sequence[int]) -> Price:
-    """The price of a service tier. tier: the end of the names."""
+    """A service tier's price. tier: its suffix."""
     longer = tuple((each * 1000, _rates(row, f"_above_{each}k_tokens", tier)) for each in lengths)
     return replace(_rates(row, "", tier), longer=longer)
 
 
 def _rates(row: Mapping[str, object], length: str, tier: str) -> Price:
-    """The price for a length and a tier. Where the row has a kind of token without a price for both: the larger one of
-    the prices for the length and for the tier."""
+    """The price for a length and a tier. If a kind of token has no price for both: the larger of its prices for the
+    length and for the tier.
+    """
 
     def rate(name: str) -> float | None:
         exact = _number(row.get(name + length + tier))
@@ -160,7 +161,7 @@ def _rates(row: Mapping[str, object], length: str, tier: str) -> Price:
 
 
 def _named(bands: Sequence[object]) -> dict[str, object]:
-    """A list of prices by length, in the names of other rows."""
+    """A list of prices by length, under the names that other rows use."""
     found: dict[str, object] = {}
     for band in bands:
         if isinstance(band, dict) and isinstance(band.get("range"), list) and band["range"]:

@@ -1,4 +1,4 @@
-"""Shares of limits and rows of usage in SQL: every process reports and leases in one transaction."""
+"""Limit shares and usage rows in SQL: every process reports and leases in one transaction."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 LEASE_S = 10.0
 _FORGET_EVERY_S = 3600.0
-_MOST_AT_ONCE = 5_000  # sums: each takes three variables of a statement, and SQLite may have 32,766
-_OVER_S = 120  # keeps the sum after the end of a window, because other clocks may be late
+_MOST_AT_ONCE = 5_000  # sums: each takes three statement variables, and SQLite may have 32,766
+_OVER_S = 120  # keeps sums after a window ends, because other clocks may be late
 
 
 class _Place(NamedTuple):
@@ -28,7 +28,7 @@ class _Place(NamedTuple):
 
 
 class SqlUsageStore:
-    """The accounts, for the local process."""
+    """The accounts, for this process."""
 
     def __init__(self, accounts: SqlAccounts, *, keep_days: int, now_s: Callable[[], float] = time) -> None:
         self._accounts = accounts
@@ -38,7 +38,7 @@ class SqlUsageStore:
         self._forgot_s = 0.0
 
     def sync(self, claims: Sequence[Share], rows: Sequence[UsageRow]) -> tuple[list[LeaseGrant], bool]:
-        """Report and lease in one transaction: a grant for each claim, and whether only the local process has shares.
+        """Report and lease in one transaction: a grant for each claim, and whether only this process has shares.
 
         Raises RetrievalError.
         """
@@ -63,7 +63,7 @@ class SqlUsageStore:
     def _lease(
         self, sql: "Connection", claims: Sequence[Share], spent: Mapping[_Place, int], now_s: float
     ) -> tuple[list[LeaseGrant], bool]:
-        """Replace the leases of the local process."""
+        """Replace this process's leases."""
         from sqlalchemy import func, or_, select
 
         from proxy.access.tables import leases
@@ -93,7 +93,7 @@ def _place(claim: Share) -> _Place:
 
 
 def _spend(sql: "Connection", used: Mapping[_Place, tuple[int, int]], now_s: float) -> dict[_Place, int]:
-    """Add to the sums of the windows, and return all sums."""
+    """Add to the windows' sums, and return them all."""
     from sqlalchemy import select, tuple_
 
     from proxy.access.tables import spent

@@ -19,7 +19,7 @@ from proxy.exchange import Exchange, durations_ms
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-# Names in place of a key and a team: the raw requests of shadow comparisons, and the operator's own command-line work.
+# Names in place of key and team: raw requests of shadow comparisons, and the operator's own command-line work.
 COMPARISONS, OPERATOR = "comparisons", "operator"
 BY = ("team", "key", "model", "day")
 _MOST_CHARS = 100  # of what a client named
@@ -30,27 +30,27 @@ Window = tuple[str, int, int]  # a measure, begin and end in seconds since the e
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """The usage of one request."""
+    """One request's usage."""
 
     request: str
     at_s: float
     key: str
     path: str
     model: str
-    price_of: str | None  # the model by the upstream's name; None: free, like the built-in echo
+    price_of: str | None  # upstream model name; None: free, like the built-in echo
     status: int
     tokens: Tokens
     injected_tokens: int  # part of tokens.prompt
     total_ms: float
     stages_ms: Mapping[str, float]
-    money: tuple[Window, ...]  # the windows in which the cost counts
-    kept: bool  # False: the row only counts for a limit
-    tier: str = ""  # the service tier of the request: not every upstream names the tier in the reply
+    money: tuple[Window, ...]  # windows in which its cost counts
+    kept: bool  # False: it only counts for a limit
+    tier: str = ""  # the request's service tier: not every upstream names it in the reply
     charged: Tokens = _UNUSED  # of `tokens`: whose cost was reported before
 
 
 def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: bool) -> UsageRow:
-    """The row of a request that is over."""
+    """A finished request's row."""
     target, tokens = exchange.target, exchange.tokens or _UNUSED
     tier = (exchange.fields or {}).get("service_tier")
     priced = None if target is not None and target.lane == "echo" else "" if target is None else target.model
@@ -73,10 +73,10 @@ def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: boo
 
 
 def _injected(prompt_tokens: int, exchange: Exchange) -> int:
-    """The prompt tokens of the passages and the text around the passages: their share of the request's bytes.
+    """Prompt tokens for passages and the text around them: their share of the request's bytes.
 
-    Only the upstream knows the tokens, and no upstream reports the tokens of the passages. The embedder counts with
-    another tokenizer, and was seen to count more tokens for the passages than the upstream for the whole prompt.
+    Only the upstream knows the tokens, and none reports those of passages. The embedder has another tokenizer, and was
+    seen to count more tokens for passages than the upstream for the whole prompt.
     """
     tokens = exchange.body_tokens or (estimated_tokens(exchange.body) if exchange.body else 0)
     if not exchange.injected_bytes or not tokens:
@@ -86,7 +86,7 @@ def _injected(prompt_tokens: int, exchange: Exchange) -> int:
 
 
 def cost_of(row: UsageRow) -> float | None:
-    """Dollars; None: the price of the model is not known."""
+    """Dollars; None: the model's price is not known."""
     if row.price_of is None or not (row.tokens.prompt or row.tokens.completion):
         return 0.0
     price = price_of(row.price_of)
@@ -114,7 +114,7 @@ def write(sql: "Connection", rows: Sequence[UsageRow]) -> None:
 
 
 def forget(sql: "Connection", before_s: float) -> None:
-    """Delete the rows of the days before the day of a time."""
+    """Delete rows from days before the day of `before_s`."""
     from proxy.access.tables import usage
 
     sql.execute(usage.delete().where(usage.c.day < _day(before_s)))
@@ -144,7 +144,7 @@ def _day(at_s: float) -> str:
 
 
 def _plain(text: str) -> str:
-    """A client's name for the database and the terminal: unprintable characters become ?."""
+    """A client's name, for database and terminal: unprintable characters become ?."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
@@ -158,7 +158,7 @@ class UsageQuery:
     by: tuple[str, ...] = ("team", "model")
     since: str = ""  # a day, as 2026-11-22; "" = the first
     until: str = ""  # a day, included; "" = the last
-    key: str | None = None  # one key alone
+    key: str | None = None  # only this key
 
 
 def usage_query(*, by: str | None, since: str | None, until: str | None, key: str | None = None) -> UsageQuery:
@@ -188,10 +188,10 @@ COUNTED = (
 
 
 def sums(accounts: SqlAccounts, query: UsageQuery) -> list[dict[str, Any]]:
-    """For each group, in order: the names, then the COUNTED columns. Raises RetrievalError.
+    """For each group, in order: names, then COUNTED columns. Raises RetrievalError.
 
-    estimated: requests whose tokens the upstream did not report. unpriced: requests for a model without a known
-    price, which `cost_usd` leaves out.
+    estimated: requests whose tokens no upstream reported. unpriced: requests for models without a known price, which
+    `cost_usd` leaves out.
     """
     if not accounts.there():
         return []

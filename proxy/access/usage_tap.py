@@ -1,9 +1,8 @@
-"""How many tokens a model call took, read from the reply as the reply passes.
+"""How many tokens a model call took, read from its reply in passing.
 
-The tap sends every piece of the reply on, the same object. In a stream, a reader of the dialect counts the bytes of the
-texts and calls, and reads the usage where the upstream reports usage (in chat completions, a client asks for usage by
-`stream_options.include_usage`). Of a whole reply the tap keeps the end, where the usage stands. Without a report, the
-tap estimates the tokens by the bytes.
+The tap sends every piece on, the same object. In a stream, a dialect reader counts bytes of texts and calls, and reads
+usage if the upstream reports it (in chat completions, clients ask for it by `stream_options.include_usage`). From a
+whole reply the tap keeps the end, which has the usage. Without a report, it estimates tokens by bytes.
 """
 
 from collections import deque
@@ -16,15 +15,15 @@ from proxy.dialects.content_encoding import unpacked_start
 from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens, holds_attachment
 
 _START_BYTES = 4 * 1024
-_END_BYTES = 16 * 1024  # an upstream may send more after the usage
+_END_BYTES = 16 * 1024  # upstreams may send more after the usage
 _LONGEST_FRAME_BYTES = 1024 * 1024  # a longer frame is not read, and counts by its bytes
 _MOST_PACKED_BYTES = 256 * 1024  # of a compressed reply: only a whole one can be unpacked
 _MOST_UNPACKED_BYTES = 4 * 1024 * 1024
-_ENVELOPE_BYTES = 300  # of a reply in one piece: the JSON around the text
+_ENVELOPE_BYTES = 300  # JSON around the text of a whole reply
 
 
 class UsageTap:
-    """Sends a reply on, reads a stream, and keeps the end of a reply."""
+    """Sends a reply on, reads streams, and keeps its end."""
 
     def __init__(self, send: Send, dialect: Dialect) -> None:
         self._send = send
@@ -40,10 +39,10 @@ class UsageTap:
         self._most_bytes = _END_BYTES
         self._reader = dialect.reader(streamed=True, keep_text=False)
         self._frames = sse.FrameSplitter()
-        self._unread_bytes = 0  # of a frame that is too long
+        self._unread_bytes = 0  # of frames that are too long
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Send a message of the upstream's reply on."""
+        """Send on a message of the upstream's reply."""
         if message["type"] != "http.response.body":
             self._begin(message)
         elif chunk := message.get("body", b""):
@@ -70,7 +69,7 @@ class UsageTap:
             self._most_bytes = _MOST_PACKED_BYTES
 
     def _read(self, chunk: bytes) -> None:
-        """Read the frames of a stream that the piece completes."""
+        """Read frames that this piece completes."""
         for frame in self._frames.whole(chunk):
             self._reader.read_frame(frame)
         if self._frames.rest_bytes > _LONGEST_FRAME_BYTES:
@@ -78,7 +77,7 @@ class UsageTap:
             self._frames = sse.FrameSplitter()
 
     def tokens(self, body: bytes) -> Tokens:
-        """The tokens of the call; none for a refusal. body: of the request, for an estimate."""
+        """The call's tokens; none for a refusal. body: the request's, for an estimate."""
         if self.status >= 400:
             return Tokens(0, 0)
         start, end, size = self._ends()
@@ -91,7 +90,7 @@ class UsageTap:
         return reported or Tokens(estimated_tokens(body), self._estimated_answer(start, size), estimated=True)
 
     def _ends(self) -> tuple[bytes, bytes, int]:
-        """The first and the last bytes of the reply, and its size, unpacked; empty where the reply cannot be unpacked.
+        """The reply's first and last bytes, and its size, unpacked; empty if it cannot be unpacked.
 
         Reads a compressed stream.
         """
@@ -108,7 +107,7 @@ class UsageTap:
         return whole[:_START_BYTES], whole[-_END_BYTES:], len(whole)
 
     def _estimated_answer(self, start: bytes, size: int) -> int:
-        """About how many tokens the answer of a reply has, by the bytes of the reply."""
+        """About how many tokens an answer has, by its reply's bytes."""
         if self._stream:
             return (self._reader.text_bytes + self._unread_bytes or self._size) // BYTES_PER_TOKEN
         tokens = max(0, (size or self._size) - _ENVELOPE_BYTES) // BYTES_PER_TOKEN

@@ -1,12 +1,11 @@
 """Actions for clients of `/v1/responses` and `/v1/messages`: every round is a chat completion.
 
-A bridge writes the client's request as a chat completion, and the reply of all rounds as one reply of the client's
-dialect. A request that the bridge cannot write, or whose upstream has no chat completions, gets no offer and goes on
-without a change.
+A bridge writes the client's request as a chat completion, and all rounds' reply as one reply in the client's dialect. A
+request that it cannot write, or whose upstream has no chat completions, gets no offer and passes on unchanged.
 
-The upstream does not store such a response. Unless the client sends `"store": false`, the gateway keeps the items of
-the conversation, and a later request may continue the response by `previous_response_id`, or name an item in place of
-the item's text (`item_reference`).
+The upstream does not store such a response. Unless the client sends `"store": false`, the gateway keeps the
+conversation's items, and a later request may continue the response by `previous_response_id`, or name an item instead
+of repeating it (`item_reference`).
 """
 
 import contextlib
@@ -37,10 +36,10 @@ from proxy.upstream.translated.request import sendable
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
-_NO_CHAT = (404, 405, 501)  # statuses of an upstream without chat completions, or without any for the model
-_NO_CUSTOM = (400, 422)  # statuses of an upstream whose chat completions know no custom tools
+_NO_CHAT = (404, 405, 501)  # upstream has no chat completions, or none for this model
+_NO_CUSTOM = (400, 422)  # upstream's chat completions know no custom tools
 _CUSTOM = "custom tools in chat completions"
-_MOST_ITEMS_BYTES = 1 << 20  # of the conversation that a stored response continues
+_MOST_ITEMS_BYTES = 1 << 20  # of a conversation that a stored response continues
 _RETRY_AFTER_S = 5
 
 
@@ -49,18 +48,18 @@ class ClientChat:
     """A chat as a chat completion, without passages."""
 
     request: ChatRequest
-    target: Target  # with the place of the passages in the chat completion
-    body: bytes | None = None  # of another dialect, for the bridge; None: the client's own request
-    items: Sequence[Any] | None = None  # of a response that is stored: the whole conversation
+    target: Target  # with the place for passages in the chat completion
+    body: bytes | None = None  # another dialect's, for the bridge; None: the client's own request
+    items: Sequence[Any] | None = None  # if the response is stored: the whole conversation
     continues: bool = False  # continues a response that only the gateway has stored
-    narrowed: bool = False  # the client says which tools the model may call, or must call
+    narrowed: bool = False  # the client limits which tools may or must be called
     custom: bool = False  # the client has custom tools, such as Codex's `apply_patch`
 
 
 async def client_chat(
     request: ModelRequest, model: str, target: Target, exchange: Exchange, actions: Actions
 ) -> ClientChat | None:
-    """The client's request as a chat completion; None: the request goes on without a change.
+    """The client's request as a chat completion; None: it passes on unchanged.
 
     model: as the client named the model. Raises ApiError where the request continues a
     response that only the gateway knows: 400 where the bridge refuses a member, 503 where the response is not read.
@@ -80,9 +79,9 @@ async def client_chat(
 
 
 async def _earlier_items(request: ModelRequest, exchange: Exchange, actions: Actions) -> Sequence[Any] | None:
-    """All items of a request that continues a response of the gateway, or names items of such responses.
+    """All items of a request that continues a gateway response, or names items of such responses.
 
-    None: the request does neither, or the gateway does not know the response or an item. Raises ApiError 503.
+    None: it does neither, or the gateway does not know the response or an item. Raises ApiError 503.
     """
     if actions.hidden_rounds is None or exchange.dialect is not RESPONSES:
         return None
@@ -91,7 +90,7 @@ async def _earlier_items(request: ModelRequest, exchange: Exchange, actions: Act
         if previous := request.previous_reply:
             before = await actions.hidden_rounds.items(exchange.key, previous) if previous.startswith(OWN_ID) else None
         given = None if before is None else await _resolved(request, exchange.key, actions.hidden_rounds)
-    except RetrievalError as error:  # only the gateway has the conversation: another answer would be about nothing
+    except RetrievalError as error:  # only the gateway has this conversation: an upstream would answer without it
         log.warning("%s the response before is not read: %s", exchange.id, error)
         message = "The conversation of the response cannot be read at present: try again later."
         again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
@@ -100,16 +99,16 @@ async def _earlier_items(request: ModelRequest, exchange: Exchange, actions: Act
 
 
 async def _resolved(request: ModelRequest, key: str, hidden_rounds: HiddenRounds) -> Sequence[Any] | None:
-    """The items of the request, with the items of the gateway's responses in place of references.
+    """The request's items, with gateway response items in place of references.
 
-    None: the request continues nothing of the gateway's, or an item is not known. Raises RetrievalError.
+    None: it continues no gateway response, or an item is not known. Raises RetrievalError.
     """
     given = _items_of(request.fields.get("input"))
     named = {at: one["id"] for at, one in enumerate(given) if _names_own_item(one)}
     if not named and not request.previous_reply:
         return None
     known: dict[str, Any] = {}
-    for id in reversed(named.values()):  # the newest response has the items of the earlier responses, too
+    for id in reversed(named.values()):  # the newest response has earlier ones' items, too
         if id not in known:
             items = await hidden_rounds.items(key, response_of_item(id)) or []
             known |= {one["id"]: one for one in items if isinstance(one, dict) and isinstance(one.get("id"), str)}
@@ -119,12 +118,12 @@ async def _resolved(request: ModelRequest, key: str, hidden_rounds: HiddenRounds
 
 
 def _names_own_item(item: Any) -> bool:
-    """Whether an item of the request only names an item of a response of the gateway."""
+    """Whether a request item only names an item of a gateway response."""
     return isinstance(item, dict) and item.get("type") == "item_reference" and response_of_item(item.get("id")) != ""
 
 
 def _knows_chat(request: ModelRequest, target: Target, actions: Actions) -> bool:
-    """Whether the upstream may know chat completions with the tools of the request."""
+    """Whether the upstream may know chat completions with this request's tools."""
     stated = not target.dialects or DIALECT_NAMES[CHAT.path] in target.dialects
     needed = [CHAT.path, *([_CUSTOM] if _has_custom_tools(request) else [])]
     return stated and not any(actions.unsupported.knows(target, name, model=target.model) for name in needed)
@@ -144,7 +143,7 @@ def _translated(
     exchange: Exchange,
     actions: Actions,
 ) -> ClientChat:
-    """earlier: all items of a request that continues a response of the gateway. Raises ApiError 400."""
+    """earlier: all items of a request that continues a gateway response. Raises ApiError 400."""
     fields = {name: value for name, value in request.fields.items() if name != "rag"}
     fields["model"] = target.model or model
     items = None
@@ -170,14 +169,14 @@ def _translated(
 
 
 def _items_of(given: Any) -> Sequence[Any]:
-    """The `input` of a request for a response, as items."""
+    """A response request's `input`, as items."""
     if isinstance(given, list):
         return given
     return [] if given is None else [{"type": "message", "role": "user", "content": given}]
 
 
-Forwarded = Callable[..., bytes]  # (request, edits, instructions="") -> the bytes for the upstream
-Rounds = Callable[[App, ChatRequest], App]  # the upstream and a chat completion -> the app that answers the chat
+Forwarded = Callable[..., bytes]  # (request, edits, instructions="") -> bytes for the upstream
+Rounds = Callable[[App, ChatRequest], App]  # upstream and chat completion -> app that answers the chat
 
 
 def app_of(
@@ -188,7 +187,7 @@ def app_of(
     exchange: Exchange,
     actions: Actions,
 ) -> ModelCall:
-    """The prepared call that answers a chat. `exchange.body` is the client's request with the passages.
+    """The prepared call that answers a chat. `exchange.body` is the client's request with passages.
 
     toolbox: None for a chat that only continues a stored response.
     """
@@ -219,7 +218,7 @@ def app_of(
 
 
 class BridgedChat:
-    """Answers a chat of another dialect by chat completions."""
+    """Answers a chat in another dialect by chat completions."""
 
     def __init__(
         self,
@@ -232,10 +231,10 @@ class BridgedChat:
         *,
         resumes: bool,
     ) -> None:
-        """native: the client's request with the passages, and `native_call` sends it: for an upstream without chat
+        """native: the client's request with passages, which `native_call` sends if the upstream has no chat
         completions.
 
-        resumes: calls of the round before waited, so chat completions have answered this conversation.
+        resumes: calls of an earlier round waited, so chat completions have answered this conversation.
         """
         self._upstream = upstream
         self._chat = chat
@@ -243,16 +242,16 @@ class BridgedChat:
         self._rounds = rounds
         self._actions = actions
         self._resumes = resumes
-        self._settled = False  # the upstream has answered a chat completion, or the client has a byte of the answer
+        self._settled = False  # a chat completion was answered, or something was sent to the client
         self._lacks = CHAT.path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ApiError as the bridge and as the upstream."""
+        """Raises ApiError like the bridge and the upstream."""
         exchange, target = exchange_of(scope), self._chat.target
         resolved, exchange.body = exchange.target, self._chat.body
 
         async def begin(message: Message) -> None:
-            self._settled = True  # the loop may keep a stream alive before the loop asks the upstream
+            self._settled = True  # the loop may keep a stream alive before it asks the upstream
             await send(message)
 
         try:
@@ -273,7 +272,7 @@ class BridgedChat:
         await self._rounds(self._ask, request)(scope, receive, send)
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ask the upstream. Raises _NoChatError where the upstream refuses the first chat completion as unknown."""
+        """Ask the upstream. Raises _NoChatError if it refuses the first chat completion as unknown."""
         no_custom = _NO_CUSTOM if self._chat.custom else ()
 
         async def look(message: Message) -> None:
@@ -287,7 +286,7 @@ class BridgedChat:
         await self._upstream(scope, receive, look)
 
     def _keep(self, key: str, reply: Mapping[str, Any]) -> None:
-        """Remember the conversation for a request that continues the response."""
+        """Remember the conversation for requests that continue this response."""
         hidden_rounds, items = self._actions.hidden_rounds, self._chat.items
         if hidden_rounds is None or items is None or len(self._chat.body or b"") > _MOST_ITEMS_BYTES:
             return
@@ -297,4 +296,4 @@ class BridgedChat:
 
 
 class _NoChatError(Exception):
-    """The upstream has no chat completions for the model; nothing was sent to the client yet."""
+    """The upstream has no chat completions for this model; nothing was sent to the client yet."""

@@ -1,8 +1,8 @@
-"""Whether the arguments of a call stand in the conversation, and what a person is asked if they do not.
+"""Whether a call's arguments occur in the conversation, and what a person is asked if they do not.
 
-arguments    whether the arguments of a call can be sent
+arguments    whether a call's arguments can be sent
 origins      who gave each value: the person, the operator, a passage, a result, or the model alone
 said         what a person has said
-chosen_rows  whether a person named the row of a list
+chosen_rows  whether a person named a list's row
 asking       the gateway's questions to a person
 """

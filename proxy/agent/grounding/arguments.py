@@ -1,10 +1,10 @@
-"""Whether the arguments of a model's call can be sent: by the operation's schema, and by the source of each value.
+"""Whether a model call's arguments can be sent: by the operation's schema, and by where each value comes from.
 
-Small models invent values (`your_organization_id`, `12345`). So an identifier must stand in the conversation, in the
+Small models invent values (`your_organization_id`, `12345`). So an identifier must occur in the conversation, in the
 schema (an enum or a default) or in an earlier result.
 
-No value may stand in the gateway's own words alone: it numbers passages, counts what it leaves out, and quotes the
-values of a refused call. Small models make up just such small numbers.
+Occurring only in the gateway's own words is not enough: it numbers passages, counts what it leaves out, and quotes
+values of refused calls. Small models make up just such small numbers.
 """
 
 import functools
@@ -38,12 +38,12 @@ _NO_VALUE = re.compile(r"(?i:unknown|undefined|unspecified|null|none|n/?a|nil|\?
 _PROPER_NAME = re.compile(r"(?i:the|an?)\s[A-Z\d].*")  # "The Plaza", but not "the organization"
 _IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:ids?|key|uuid|guid|email|slug|token|login|username)$)|Ids?$|Uuid$|Key$")
 _MAYBE_IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:number|code)$)|Number$|Code$|Name$")
-# Small numbers with these names count or order: no list of a service has the numbers.
+# Small numbers with these names count or order: they come from no list of a service.
 _ORDINAL = re.compile(
     r"(?i:(?:^|[_\-.\s])(?:season|episode|chapter|volume|part|round|page|year|month|week|day)(?:[_-]?number)?$)"
     r"|(?:Season|Episode|Chapter|Volume|Part|Round|Page|Year|Month|Week|Day)(?:Number)?$"
 )
-_SHORT_CODE = re.compile(r"[A-Za-z]{1,3}|[a-z]{2,3}[-_][A-Z]{2}")  # of a language, a country, a currency; pt-BR
+_SHORT_CODE = re.compile(r"[A-Za-z]{1,3}|[a-z]{2,3}[-_][A-Z]{2}")  # language, country or currency; pt-BR
 _FORMATS = ("uuid", "email", "uri", "url", "hostname", "ipv4", "ipv6", "idn-email")
 _DATE = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ][\d:.]+(?:Z|[+-][\d:]+)?)?)?")
 # Each character outside ASCII is a word, because Chinese has no spaces; so is a control character.
@@ -51,9 +51,9 @@ _WORD = re.compile(r"[a-z0-9]+|[^\t-\r -~]")
 _ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 _SINGLE_LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"}  # that NFD does not take apart
 _SCHEME = re.compile(r"^https?://(?:www\.)?", re.IGNORECASE)
-# Values that people and models part by different signs: LH 123 and LH123, 978-3-16-148410-0 and 9783161484100.
+# Values that people and models separate by different signs: LH 123 and LH123, 978-3-16-148410-0 and 9783161484100.
 _PARTED = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}|\d{7,}")
-# The pieces in which a person gives an identifier: 9502127, and the W that was forgotten.
+# Pieces in which people give an identifier: 9502127, and the W that was forgotten.
 _PIECE = re.compile(r"[a-z]+|\d+|[^a-z\d\s]")
 _LEAST_DIGITS = 4  # of a piece: shorter numbers stand in most messages
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
@@ -67,14 +67,14 @@ def ungrounded(
     asked: Container[str] = (),
     said: Sequence[str] = (),
 ) -> list[str]:
-    """The ungrounded values, as "name: value". known: the texts of the conversation and of the results.
+    """Ungrounded values, as "name: value". known: texts of conversation and results.
 
-    asked: arguments that the gateway asked the person for: a word may be the person's answer in other words or in
-    another language, and the gateway would ask again and again. said: the person's messages, which are known, too:
-    people also give an identifier in pieces.
+    asked: arguments that the gateway asked for: a value may be the person's answer in other words or another language,
+    and otherwise the gateway would ask again and again. said: the person's messages, which are also in known: people
+    may give an identifier in pieces.
 
-    Checked are identifiers, and placeholders such as <id> in any argument. Letter case and accents do not
-    matter, nor do the signs between the parts of a value. Raises TooManyValues.
+    It checks identifiers, and placeholders such as <id> in any argument. Letter case, accents and signs between a
+    value's parts do not matter. Raises TooManyValues.
     """
     in_path = {one.argument for one in operation.parameters if one.place == "path"}
     values = list(itertools.islice(_values(schema, schema, arguments, "", "", 0), _MOST_VALUES + 1))
@@ -92,14 +92,14 @@ def _shown(value: str | int) -> str:
 
 
 def identifiers(operation: Operation, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The identifiers in the arguments, as (path, text). Raises TooManyValues."""
+    """Identifiers in the arguments, as (path, text). Raises TooManyValues."""
     in_path = {one.argument for one in operation.parameters if one.place == "path"}
     values = _values(schema, schema, arguments, "", "", 0)
     return [(one.path, one.text) for one in values if _identifies(one, in_path=one.path in in_path)]
 
 
 def is_blank(value: Any) -> bool:
-    """Whether a model says by a value that the model does not know the value: null, nothing, or a placeholder."""
+    """Whether a value says that the model does not know it: null, nothing, or a placeholder."""
     if isinstance(value, str):
         text = value.strip()
         return not text or _is_placeholder(text) or bool(_NO_VALUE.fullmatch(text))
@@ -107,7 +107,7 @@ def is_blank(value: Any) -> bool:
 
 
 class TooManyValues(ValueError):
-    """More values or levels than are checked; the text is for the model."""
+    """More values or levels than are checked; the message is for the model."""
 
     def __init__(self) -> None:
         super().__init__(f"the arguments have more than {_MOST_VALUES} values or {_MOST_LEVELS} levels: send less")
@@ -153,7 +153,7 @@ def _values(root: Mapping[str, Any], schema: Any, value: Any, path: str, name: s
 
 
 def parts_of(root: Mapping[str, Any], schema: Any, level: int = 0) -> Iterator[Mapping[str, Any]]:
-    """The schema, and the schemas within $ref, allOf, anyOf and oneOf."""
+    """The schema, and those within its $ref, allOf, anyOf and oneOf."""
     if not isinstance(schema, dict) or level > _MOST_PART_LEVELS:
         return
     yield schema
@@ -171,7 +171,7 @@ def _members(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_doubtful(one: _Value, *, in_path: bool) -> bool:
-    """Whether a value must stand in a text: a placeholder or an identifier."""
+    """Whether a value must occur in a text: it is a placeholder or an identifier."""
     for part in one.parts:
         listed = part["enum"] if isinstance(part.get("enum"), list) else []
         if one.value in [*listed, *(part[word] for word in ("const", "default") if word in part)]:
@@ -181,7 +181,7 @@ def _is_doubtful(one: _Value, *, in_path: bool) -> bool:
             and len(one.text) <= _LONGEST
             and re.search(rf"[\"'`“]{one.text}[\"'`”]", str(part.get("description") or ""))
         ):
-            return False  # use "primary" for the calendar of the user
+            return False  # use "primary" for the user's calendar
     return _is_placeholder(one.text) or _identifies(one, in_path=in_path)
 
 
@@ -222,16 +222,16 @@ def _identifies(one: _Value, *, in_path: bool) -> bool:
 
 
 def forms_of_text(text: str) -> Sequence[str]:
-    """The text as written, and in plain characters: without full-width and invisible characters and ligatures.
+    """Text as written, and in plain characters: without full-width and invisible characters and ligatures.
 
-    A model may write a value of the text in plain characters, but not in other characters that look alike.
+    A model may write its values in plain characters, but not in others that look alike.
     """
     plain = text if text.isascii() else _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     return [text] if plain == text else [text, plain]
 
 
 def words_of_text(text: str) -> str:
-    """The words of a text in small letters without accents, each between spaces; an invisible character is a word."""
+    """A text's words in small letters without accents, each between spaces; an invisible character is a word."""
     text = unicodedata.normalize("NFC", text).lower()
     if not text.isascii():
         text = _ACCENTED.sub(lambda one: _without_accent(one[0]), text)
@@ -257,7 +257,7 @@ def stands(part: str, texts: Sequence[KnownText]) -> bool:
 
 
 def stands_in_pieces(part: str, spoken: Sequence[str]) -> bool:
-    """Whether each run of letters and of digits is a word of a person. spoken: the person's messages, as words."""
+    """Whether a person said each run of letters and digits as a word. spoken: their messages, as words."""
     pieces = _PIECE.findall(words_of_text(part)) if len(part) <= _LONGEST else []
     numbers = [piece for piece in pieces if piece.isdigit()]
     if not numbers or max(map(len, numbers)) < _LEAST_DIGITS:
@@ -268,7 +268,7 @@ def stands_in_pieces(part: str, spoken: Sequence[str]) -> bool:
 # --- the texts in which a value may stand -----------------------------------------------------------------------------
 
 
-# At the beginning of a refusal, which may quote values that stand nowhere else.
+# Begin a refusal, which may quote values that occur nowhere else.
 _REFUSAL_BEGINNINGS = ("Nothing was sent", "Nothing was done")
 _LINES = re.compile(
     r"(?m)^(?:"
@@ -279,19 +279,19 @@ _LINES = re.compile(
     r"|→ \S+/\S+ \w+"  # a call, for a client that wants progress
     r")$"
 )
-# Of a search in a result: the head, and the place of each row.
+# Of a search in a result: its head, and each row's place.
 _FOUND = re.compile(r"(?m)^\([\d,]+ of [\d,]+ rows hold words of the query; the best \d+:\)$")
 _PLACE = re.compile(r"(?m)^(?:start \d+|(?:/[^\s:/]*)+): ")
 _CUTS = re.compile(r"… [\d,]+ (?:more|elements|members|characters left out …)|\"…\": ?\"\d+ more\"")
 
 
 def is_refusal(result: str) -> bool:
-    """Whether the result of a call says that the gateway sent no call."""
+    """Whether a call's result says that the gateway sent nothing."""
     return result.startswith(_REFUSAL_BEGINNINGS)
 
 
 def without_marks(text: str) -> str:
-    """A text of the conversation or a result, without the lines, numbers and counts of the gateway."""
+    """A conversation text or a result, without the gateway's lines, numbers and counts."""
     text = _LINES.sub("", text)
     if _FOUND.search(text):
         text = _PLACE.sub("", _FOUND.sub("", text))

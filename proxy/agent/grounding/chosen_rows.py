@@ -1,7 +1,7 @@
-"""Whether a person has named the row of a list that a value of a call is from.
+"""Whether a person has named the list row that a call's value comes from.
 
-A small model that may not invent an identifier lists all rows and takes the first row: the answer then has the data of
-another person. So a word of the row must stand in a message of the person, unless the row is the only row.
+A small model that may not invent an identifier lists all rows and takes the first: its answer then has another person's
+data. So one of the person's messages must have a word from the row, unless it is the only one.
 """
 
 import json
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from proxy.agent.grounding.arguments import words_of_text
 
 _MOST_LEVELS = 40  # of a result
-_LEAST_LETTERS = 3  # of a word that names; shorter words in ASCII must stand in the whole text of a member
-_MOST_NAMING_WORDS = 12  # of a member: longer texts describe, and have words of many questions
+_LEAST_LETTERS = 3  # of a word that names; shorter ASCII words count only with a member's whole text
+_MOST_NAMING_WORDS = 12  # per member: longer texts describe, and have words of many questions
 _MOST_LABELS = 3
-# Words of titles that stand in most questions.
+# Title words that occur in most questions.
 _SMALL = frozenset(
     "the and for but with from into about over under after before has have had his her its our your their they them "
     "she him you are was were will would can could may might should shall must does did what which who whom whose when "
@@ -27,15 +27,15 @@ _JSON = re.compile(r"[\[{]")
 
 class ListedRows(NamedTuple):
     value: Any  # JSON
-    narrowed: bool = False  # by a word of the model, which the person has not said: an only row is one of several
+    narrowed: bool = False  # by a model's word, which the person has not said: an only row is one of several
 
 
 class OpenChoice(NamedTuple):
-    """A value of one of several rows, of which the person has named none or another."""
+    """A value from one of several rows, of which the person named none or another."""
 
     value: str
-    labels: Sequence[str]  # names of the members by which people tell the rows apart
-    right: Any = None  # the value at the same place of the only row that the person named
+    labels: Sequence[str]  # names of members by which people tell rows apart
+    right: Any = None  # the value at the same place in the only row that the person named
 
 
 def json_in(text: str) -> Any:
@@ -49,7 +49,7 @@ def json_in(text: str) -> Any:
 
 
 def open_choice(value: str, results: Sequence[ListedRows], said: Sequence[str]) -> OpenChoice | None:
-    """The choice that a model made for the person; None: the person made the choice, or there is none.
+    """A choice that the model made for the person; None: the person made it, or there is none.
 
     said: the person's messages.
     """
@@ -60,7 +60,7 @@ def open_choice(value: str, results: Sequence[ListedRows], said: Sequence[str]) 
     for result in results:
         for levels in _places(result.value, value, (), 0):
             choices = [one for level in levels if (one := _choice(value, level, spoken, narrowed=result.narrowed))]
-            if not choices:  # somewhere the value is of the named row, or of no row
+            if not choices:  # somewhere the value is from a named row, or from none
                 return None
             found = found or choices[-1]
     return found
@@ -75,13 +75,13 @@ class _Spoken:
         return (words := words_of_text(text)).strip() != "" and words in self._text
 
 
-_Level = tuple[Sequence[Any], int, str]  # the rows, the index of the row, and the member of the row with the value
+_Level = tuple[Sequence[Any], int, str]  # rows, index of the row, and its member with the value
 
 
 def _places(
     node: Any, value: str, levels: tuple[_Level, ...], depth: int, key: str = ""
 ) -> Iterator[tuple[_Level, ...]]:
-    """The rows around each place of a value, from outside to inside."""
+    """Rows around each place of a value, from outside in."""
     if depth > _MOST_LEVELS:
         return
     if isinstance(node, list):
@@ -103,7 +103,7 @@ def _places(
 
 
 def _choice(value: str, level: _Level, spoken: _Spoken, *, narrowed: bool) -> OpenChoice | None:
-    """The choice of a row; None: the row is the only row, is named alone, or all rows have the value."""
+    """A row's choice; None: the row is the only one or the only one named, or all rows have this value."""
     rows, index, key = level
     if len(rows) < 2 and not narrowed:
         return None
@@ -114,7 +114,8 @@ def _choice(value: str, level: _Level, spoken: _Spoken, *, narrowed: bool) -> Op
     named = [one - common for one in naming]
     values = [row.get(key) if key and isinstance(row, dict) else None for row in rows]
     best = [at for at, one in enumerate(named) if one and not any(one < other for other in named)]
-    # The same words may name several rows: "harbour", of two people at the harbour. Rows with one value are one.
+    # The same words may name several rows: "harbour", of two people at the harbour. Rows with the same value count as
+    # one.
     rivals = [at for at in best if at != index and named[at] == named[index] and str(values[at]) != value]
     if index in best and not rivals:
         return None
@@ -123,7 +124,7 @@ def _choice(value: str, level: _Level, spoken: _Spoken, *, narrowed: bool) -> Op
 
 
 def _naming(row: Any, spoken: _Spoken) -> frozenset[str]:
-    """The words of a row that the person has said."""
+    """Words of a row that the person has said."""
     words: set[str] = set()
     for text in _texts(row, 0):
         own = words_of_text(text).split()
@@ -136,7 +137,7 @@ def _naming(row: Any, spoken: _Spoken) -> frozenset[str]:
 
 
 def _names(word: str) -> bool:
-    """Whether a word alone can name a row: no small word, no short number, no single sign of Chinese."""
+    """Whether a single word can name a row: not a small word, short number or single Chinese sign."""
     return len(word) >= _LEAST_LETTERS and word not in _SMALL and (not word.isdigit() or len(word) > _LEAST_LETTERS)
 
 
@@ -155,7 +156,7 @@ def _texts(node: Any, depth: int) -> Iterator[str]:
 
 
 def _labels(rows: Sequence[Any], key: str) -> Sequence[str]:
-    """The members with different texts in the rows: first names and titles, without the member with the value."""
+    """Members whose texts differ between rows, without the value's own; names and titles come first."""
     records = [row for row in rows if isinstance(row, Mapping)]
     names = [name for name in records[0] if name and name != key] if records else []
     texts = {name: [row.get(name) for row in records] for name in names}

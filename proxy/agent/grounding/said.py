@@ -1,4 +1,4 @@
-"""What a person has said: the values of a call that only a person knows, and the names in a message."""
+"""What a person has said: call values that only a person knows, and names in a message."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +32,9 @@ def says(
     root: Mapping[str, Any] | None = None,
     level: int = 0,
 ) -> bool:
-    """Whether a person has said the value of an argument, or a word for the value.
+    """Whether a person has said an argument's value, or a word for it.
 
-    said: the person's messages. schema: of the argument, within the schema `root` of all arguments.
+    said: the person's messages. schema: the argument's, within `root`, the schema of all arguments.
     """
     root = root or {}
     if level > _MOST_LEVELS:
@@ -81,7 +81,7 @@ def _share_stem(texts: Sequence[str], word: str) -> bool:
 
 
 def _words_for(text: str, schema: Any, root: Mapping[str, Any]) -> Sequence[str]:
-    """The words for a value: that people say in full, and that the document gives, as in "S = small"."""
+    """Words for a value: those that people say in full, and those in the document, as in "S = small"."""
     words = [_IN_FULL[text.lower()]] if text.lower() in _IN_FULL else []
     for part in parts_of(root, schema):
         if part.get("const") == text and isinstance(part.get("title"), str):
@@ -92,9 +92,9 @@ def _words_for(text: str, schema: Any, root: Mapping[str, Any]) -> Sequence[str]
 
 
 def name_in(text: str) -> str:
-    """What a message names: the first words in quotes, else the first words with capital letters; "": nothing.
+    """What a message names: its first quoted words, else its first capitalised ones; "": nothing.
 
-    The first word of a sentence has a capital letter in any case, and does not count.
+    A sentence's first word has a capital letter anyway, and does not count.
     """
     if quoted := _QUOTED.search(text):
         return quoted[1].strip()
@@ -102,10 +102,10 @@ def name_in(text: str) -> str:
 
 
 def _capitalised(text: str) -> Iterator[Sequence[str]]:
-    """The runs of words with capital letters."""
+    """Runs of capitalised words."""
     run: list[str] = []
     begins = True  # a sentence
-    first = False  # the run has the first word of a sentence
+    first = False  # the run has a sentence's first word
     for match in _WORD.finditer(text):
         word = _APOSTROPHE.sub("", match[0]).strip(".'’")
         capital = word[:1].isupper() and word != "I"
@@ -123,7 +123,7 @@ def _capitalised(text: str) -> Iterator[Sequence[str]]:
 
 
 def _without_frame(run: Sequence[str], *, first: bool) -> Sequence[str]:
-    """The run without the first word of a sentence, and without small words at both ends."""
+    """The run without a sentence's first word, and without small words at both ends."""
     kept = list(run[1:] if first else run)
     while kept and kept[-1] in _WITHIN_NAMES:
         kept.pop()

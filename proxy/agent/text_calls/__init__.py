@@ -1,4 +1,4 @@
-"""Calls that a model writes as text, in place of a call of a tool.
+"""Calls that a model writes as text, in place of a tool call.
 
 written_calls  such calls in a reply
 spelled_calls  their spellings

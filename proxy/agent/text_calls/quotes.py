@@ -1,8 +1,8 @@
-"""Whether the text of a call is a call or only a quote.
+"""Whether a call's text is a call or only a quote.
 
-A document, an API or a mail can hold the text of a call. A model that shows the text to a person calls nothing. So the
-text of a call is a quote where the call stands word for word in the conversation, white space, escapes and the order of
-members aside; and where the answer itself marks the text as a quote.
+A document, an API or a mail can hold a call's text, and a model that shows it to a person calls nothing. So the text is
+a quote if the call occurs word for word in the conversation, white space, escapes and member order aside, or if the
+answer itself marks it as a quote.
 """
 
 import html
@@ -20,10 +20,10 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _WHITE = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 _MOST_ESCAPES = 6  # of a text in a text in a text
 _WORD = re.compile(r"\w+")
-_LEAST_WINDOW_CHARS = 400  # around the name, in which the arguments stand; longer arguments have more
+_LEAST_WINDOW_CHARS = 400  # around the name, for its arguments; longer arguments have more
 _MOST_PLACES = 200  # of a name in one text
 _MOST_LEVELS = 20
-# Signs before and after the name in the text of a call. A name in plain words is not a call.
+# Signs before and after a name in a call's text. A name in plain words is not a call.
 _CALL_BEFORE = re.compile(
     r"(?:(?:name|function|tool|action|call|invoke|type)\w*\W{1,8}|[<=>\]}.:]\W{0,2})(?:functions\.)?$", re.IGNORECASE
 )
@@ -35,7 +35,7 @@ _PAIRS = ("“”", "„“", "«»", "‹›", "「」", "『』")
 _SENTENCE_END = re.compile(r"[.!?。！？]\s+|(?<![:：\n])\n")
 _OPENING = re.compile(r"[\s`~*_\"'(\[{]+$")
 _MOST_SENTENCE_CHARS = 300
-# A sentence in which the model speaks of its own call.
+# Sentences in which a model speaks of its own call.
 _OWN = re.compile(
     r"(?i)\b(?:i will|i'll|i’ll|i am going to|i'm going to|let me|let's|let’s|we will|we'll|i need to|i have to|i can"
     r"|i should|i must|ich werde|ich rufe|lass mich|je vais|voy a)\b|^\W*(?:to|um|pour|para)\s"
@@ -54,7 +54,7 @@ _OTHERS = re.compile(
 
 
 def stands_in(call: ToolCall, texts: Iterable[str]) -> bool:
-    """Whether one of the texts has the call, in any spelling, with all words of the arguments near the name."""
+    """Whether one of these texts has the call, in any spelling, with all its argument words near its name."""
     words = _words(plain(" ".join(_leaves(call.arguments))))
     window = max(_LEAST_WINDOW_CHARS, 4 * len(call.arguments))
     named = re.compile(rf"(?<![\w-]){re.escape(call.name.casefold())}(?![\w-])")
@@ -78,12 +78,12 @@ def _near(text: str, name: re.Match[str], words: set[str], window: int) -> bool:
 
 
 def _words(text: str) -> set[str]:
-    """The words; the null of JSON is Python's None."""
+    """Words; JSON's null is Python's None."""
     return {"null" if word == "none" else word for word in _WORD.findall(text)}
 
 
 def _leaves(arguments: str) -> Iterator[str]:
-    """The names and values of the arguments; of arguments that are cut off, the text without the last word."""
+    """Argument names and values; if they are cut off, their text without its last word."""
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -107,7 +107,7 @@ def _parts(value: Any, level: int) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """The text in small letters without escapes of JSON, HTML and URLs, however often the text was escaped."""
+    """Text in small letters without JSON, HTML and URL escapes, however often it was escaped."""
     for _ in range(_MOST_ESCAPES):
         before = text
         if "\\" in text:
@@ -130,10 +130,10 @@ def _unescaped(one: re.Match[str]) -> str:
 
 
 def is_marked(before: str, text: str, after: str) -> bool:
-    """Whether an answer marks the text of a call as a quote. before, after: the answer around the text.
+    """Whether an answer marks a call's text as a quote. before, after: the answer around it.
 
-    Marks are a block quote, quotation marks, a block of code with other lines, a sentence about what somebody wrote,
-    and a sentence that goes on behind the text.
+    Marks are a block quote, quotation marks, a code block with other lines, a sentence about what somebody wrote, and a
+    sentence that goes on after the text.
     """
     line = before.rpartition("\n")[2]
     if _BLOCK_QUOTE.match(line) or _in_quotation_marks(line) or _in_code(before, text):
@@ -151,7 +151,7 @@ def _in_quotation_marks(line: str) -> bool:
 
 
 def _in_code(before: str, text: str) -> bool:
-    """Whether a text stands in a block of code behind other lines of the block, or in a quoted block."""
+    """Whether a text is in a code block after other lines, or in a quoted block."""
     opened: re.Match[str] | None = None
     for one in _FENCE.finditer(before):
         if opened is None:
@@ -168,7 +168,7 @@ def _closes(fence: re.Match[str], opened: re.Match[str]) -> bool:
 
 
 def _is_said(before: str) -> bool:
-    """Whether the sentence that leads to the text speaks of what somebody wrote."""
+    """Whether the sentence before the text speaks of what somebody wrote."""
     lead = _OPENING.sub("", before[-2 * _MOST_SENTENCE_CHARS :])
     if not lead or lead[-1] in ".!?。！？":
         return False

@@ -1,7 +1,7 @@
-"""The spellings in which models write the call of a tool as text, and the call in such a text.
+"""How models spell tool calls as text, and the call in such a text.
 
 A call is an object with the name in a member (`{"name": "act_a", "arguments": {}}`, as JSON or as Python's dict), the
-name before the arguments (`act_a: {"x": 1}`, `act_a(x=1)`), or the name in the marks of a model's template:
+name before the arguments (`act_a: {"x": 1}`, `act_a(x=1)`), or the name in a model's template marks:
 
     <tool_call><function=act_a><parameter=x>1</parameter></function></tool_call>       Qwen3-Coder, Seed
     <tool_call>act_a<arg_key>x</arg_key><arg_value>1</arg_value></tool_call>           GLM
@@ -12,8 +12,8 @@ name before the arguments (`act_a: {"x": 1}`, `act_a(x=1)`), or the name in the 
     <｜tool▁call▁begin｜>function<｜tool▁sep｜>act_a\n```json\n{"x": 1}                DeepSeek
     <invoke name="act_a"><parameter name="x">1</parameter></invoke>                    MiniMax, Claude
 
-One parser reads all: the marks, the name, what stands between, and the arguments in one of four forms. A name between
-other words is not a call.
+One parser reads them all: marks, name, what is between, and arguments in one of four forms. A name between other words
+is not a call.
 """
 
 import ast
@@ -28,7 +28,7 @@ from proxy.dialects.replies import ToolCall, json_bytes
 Owns = Callable[[str], bool]
 
 PLACES = re.compile(r"[`<\[{]|(?<![\w-])[\w-]+")  # where a call may begin
-# Of a model's template: no person and no program writes these marks by chance.
+# Template marks: no person or program writes these by chance.
 _TEMPLATE_TAG = (
     r"<(?:[|｜][^\n<>]{1,40}[|｜]|(?:[|｜]\w{1,20}[|｜]|[|｜/])?[\w:]{0,20}(?:tool|function|invoke|call)\w{0,20})>"
 )
@@ -37,7 +37,7 @@ _TEMPLATE = re.compile(rf"(?:{_TEMPLATE_TAG}|{_NAME_TAG}|\[TOOL_CALLS\])\s*", re
 _MARK = re.compile(r"(?:```(?:\w+(?=[\s{\[<]))?|<(?!/?think>)/?\w+>|\[)\s*")
 _MOST_MARKS = 8
 _MAY_BE_MARK = re.compile(r"`{1,2}|```\w*|<[|｜]?[^\n<>{}]{0,40}|\[[A-Z_]*")
-# Words at the beginning of a line: of Phi-4 mini, and of harmony where the server has left out the marks.
+# Words that begin a line: Phi-4 mini's, and harmony's if the server has left out its marks.
 _OPENING = re.compile(r"functools(?=\[)|to=functions\.")
 _OPENINGS = ("functools[", "to=functions.")
 _LEADS = ("assistant", "commentary", "analysis", "function", "to=functions.", "functions.", "default_api.", "call:")
@@ -53,9 +53,9 @@ _SIGNS = re.compile(r"""[\s"'`\[{]""")
 _NO_OBJECT = re.compile(r"\{\s*[\[{]")
 _WORDS = re.compile(r"[^:,}]+[:,}]?|[:,}]")
 _MOST_BEFORE_NAME_CHARS = 300
-_MOST_OBJECT_CHARS = 2_000  # that are read for a name behind the arguments
+_MOST_OBJECT_CHARS = 2_000  # read for a name after the arguments
 _NAME_MEMBERS = ("name", "function", "function_name", "tool", "tool_name", "action", "recipient_name")
-_INNER = ("function", "function_call", "tool_call", "tool_calls", "action")  # members with the object of a call
+_INNER = ("function", "function_call", "tool_call", "tool_calls", "action")  # members that hold the call object
 _ARGUMENTS = ("arguments", "parameters", "args", "kwargs", "action_input", "tool_input", "input")
 _NO_ARGUMENTS = ("id", "type", "index", "tool_call_id", *_NAME_MEMBERS)  # members beside the arguments
 _MEMBERS = frozenset((*_ARGUMENTS, *_INNER, *_NO_ARGUMENTS))
@@ -89,20 +89,20 @@ CLOSERS = re.compile(r"(?:[\s}\]),;]+|```|</?[|｜]?[^\n<>{}\"']{1,40}>){0,40}")
 
 
 class SpelledCall(NamedTuple):
-    """A call at the beginning of a text."""
+    """A call that begins a text."""
 
     call: ToolCall
-    end: int  # of the text of the call
-    template: bool  # in the marks of a model's template
-    further: bool  # an object with other members than a call has
+    end: int  # where the call's text ends
+    template: bool  # in a model's template marks
+    further: bool  # an object with members that a call does not have
 
 
 class _Head(NamedTuple):
-    """The marks at the beginning of a text."""
+    """Marks that begin a text."""
 
-    rest: str  # behind the marks; "": the marks may go on
+    rest: str  # after the marks; "": they may go on
     template: bool = False
-    listed: bool = False  # the last mark is the bracket of a list
+    listed: bool = False  # the last mark is a list's bracket
 
 
 def _head(text: str) -> _Head:
@@ -121,12 +121,12 @@ def _head(text: str) -> _Head:
 
 
 def after_marks(text: str) -> str:
-    """The text after the marks of a call; "" while a mark may go on."""
+    """The text after a call's marks; "" while a mark may go on."""
     return _head(text).rest
 
 
 def _after_lead(rest: str) -> str:
-    """The text behind a word that stands before a name in templates; "": the word may go on."""
+    """The text after a word that precedes names in templates; "": the word may go on."""
     for word in _LEADS:
         if rest.startswith(word) and (not word[-1].isalpha() or not rest[len(word) : len(word) + 1].isalnum()):
             return rest[len(word) :].lstrip()
@@ -136,9 +136,9 @@ def _after_lead(rest: str) -> str:
 
 
 def begins_call(text: str, owns: Owns, owns_beginning: Owns) -> bool | None:
-    """Whether a text, from one of the PLACES on, begins with a call; None: not clear before the text goes on.
+    """Whether a text, from one of the PLACES on, begins with a call; None: not clear until it goes on.
 
-    owns: whether a tool of the gateway has this name; owns_beginning: a name with this beginning.
+    owns: whether a gateway tool has this name; owns_beginning: a name that begins like this.
     """
     head = _head(text)
     if head.rest[:1] in ("", "[", "{"):
@@ -173,7 +173,7 @@ def _is_object_call(text: str, owns: Owns, owns_beginning: Owns) -> bool | None:
 
 
 def _has_name(text: str, owns: Owns) -> bool | None:
-    """Whether an object that begins with other members has the name of a tool."""
+    """Whether an object that begins with other members has a tool's name."""
     value, end = _decoded(text[:_MOST_OBJECT_CHARS])
     if end:
         return _of_object(value, owns, 0) is not None
@@ -202,13 +202,13 @@ def _is_named_call(name: str, rest: str, head: _Head, owns: Owns, owns_beginning
 
 
 def cut_call(text: str, owns_beginning: Owns) -> bool:
-    """Whether a text that ends here is the beginning of a call: of an object, or in the marks of a template."""
+    """Whether a text that ends here begins a call: an object, or in template marks."""
     ends = ('"}', "</>") if in_template(text) else ('"}',)
     return any(begins_call(text + end, owns_beginning, owns_beginning) is True for end in ends)
 
 
 def spelled_call(text: str, owns: Owns) -> SpelledCall | None:
-    """The call that a text begins with; None: the text begins with other words.
+    """The call that a text begins with; None: it begins with other words.
 
     Arguments that cannot be read stay as written: the model reads the fault.
     """
@@ -229,7 +229,7 @@ def spelled_call(text: str, owns: Owns) -> SpelledCall | None:
 
 
 def _cut_object_call(text: str, owns: Owns) -> ToolCall | None:
-    """The call in an object that is cut off, or is not JSON."""
+    """The call in an object that is cut off or not JSON."""
     named = next((one for one in _NAME.finditer(text[:_MOST_OBJECT_CHARS]) if owns(one[0])), None)
     if named is None:
         return None
@@ -239,7 +239,7 @@ def _cut_object_call(text: str, owns: Owns) -> ToolCall | None:
 
 
 def _of_object(value: Any, owns: Owns, level: int) -> ToolCall | None:
-    """The call in a decoded object, or in the first element of a list."""
+    """The call in a decoded object, or in a list's first element."""
     if isinstance(value, list):
         value = value[0] if value else None
     if not isinstance(value, dict) or level > _MOST_LEVELS:
@@ -273,7 +273,7 @@ def _named_call(text: str, owns: Owns) -> tuple[ToolCall | None, int]:
 
 
 def _element_call(name: str, text: str, at: int) -> tuple[ToolCall, int]:
-    """A call whose arguments are elements: each value is a text, which `typed` reads by the schema."""
+    """A call whose arguments are elements: each value is text, which `typed` reads by the schema."""
     values: dict[str, str] = {}
     end = at
     for one in _PARAMETER.finditer(text, at, at + _MOST_CHARS):
@@ -286,7 +286,7 @@ def _element_call(name: str, text: str, at: int) -> tuple[ToolCall, int]:
 
 
 def _python_call(name: str, text: str, at: int) -> tuple[ToolCall, int]:
-    """A call whose arguments stand in parentheses, as in Python, or as one object."""
+    """A call with its arguments in parentheses, as in Python, or as one object."""
     end = _balanced(text, at)
     inner = text[at + 1 : end - text.startswith(")", end - 1)]
     value, used = _decoded(inner.strip())
@@ -301,14 +301,14 @@ def _python_call(name: str, text: str, at: int) -> tuple[ToolCall, int]:
 
 
 def _literal(node: ast.expr) -> Any:
-    """The value of a literal. Raises ValueError."""
+    """A literal's value. Raises ValueError."""
     if isinstance(node, ast.Name) and node.id in _WORDS_OF_JSON:
         return _WORDS_OF_JSON[node.id]
     return ast.literal_eval(node)
 
 
 def _decoded(text: str) -> tuple[Any, int]:
-    """The JSON value, or the value as Python writes it, that a text begins with, and where the value ends; 0: none."""
+    """The value, in JSON or Python, that a text begins with, and where it ends; 0: none."""
     with contextlib.suppress(ValueError, RecursionError):
         return json.JSONDecoder(strict=False).raw_decode(text)
     end = _balanced(text, 0)
@@ -317,13 +317,13 @@ def _decoded(text: str) -> tuple[Any, int]:
     for written in (text[:end], _BARE_MEMBER.sub(r'\1"\2":', _QUOTATION_MARK.sub('"', text[:end]))):
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
             value = ast.literal_eval(written)
-            json.dumps(value, allow_nan=False)  # sets, bytes and the like are no arguments
+            json.dumps(value, allow_nan=False)  # sets, bytes and the like cannot be arguments
             return value, end
     return None, 0
 
 
 def _balanced(text: str, at: int) -> int:
-    """The end of the brackets that open at a place; the end of the text, if the brackets do not close."""
+    """Where brackets that open at a place close; if they do not, the text's end."""
     open_brackets, quote = 0, ""
     for one in _BRACKETS.finditer(text, at, at + _MOST_CHARS):
         sign = one[0]
@@ -341,7 +341,7 @@ def _balanced(text: str, at: int) -> int:
 
 
 def as_json(arguments: Any) -> str:
-    """The arguments as JSON; some models write the JSON as a text within the JSON of the call."""
+    """Arguments as JSON; some models write them as a string within the call's JSON."""
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
@@ -350,15 +350,15 @@ def example(name: str, arguments: Mapping[str, Any] | str = "{}") -> str:
     if not isinstance(arguments, str):
         try:
             arguments = json_bytes(arguments).decode()
-        except RecursionError:  # no call can send the arguments
+        except RecursionError:  # no call can send these
             arguments = "{}"
     return f'{{"name": "{name}", "arguments": {arguments}}}'
 
 
 def typed(call: ToolCall, fits: Callable[[str, Any], bool]) -> ToolCall:
-    """The call with each argument that is a text, where only another value fits, as the value: 7 for "7".
+    """The call with text arguments turned into values if only these fit: 7 for "7".
 
-    fits: whether the schema takes a value for an argument.
+    fits: whether the schema accepts a value for an argument.
     """
     with contextlib.suppress(ValueError, RecursionError):
         given = json.loads(call.arguments)

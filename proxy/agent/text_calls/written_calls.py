@@ -1,9 +1,9 @@
-"""Calls that a model writes as text: which text of an answer is a call of a tool of the gateway.
+"""Calls that a model writes as text: which part of an answer is a gateway tool call.
 
-Models without tool calls of their own answer with the JSON of a call or with the marks of their template
-(`spelled_calls`). A model that is asked by tools writes such a text only where the model's server does not read the
-marks. There, the text is a call only if the text begins a line and ends the answer; a template's marks may begin
-anywhere, and no text on the same line may follow. A quote is not a call (`quotes`).
+Models without native tool calls answer with a call's JSON or their template's marks (`spelled_calls`). A model that is
+asked by tools writes such text only if its server does not read the marks. Then the text is a call only if it begins a
+line and ends the answer; template marks may begin anywhere, and no text may follow on the same line. A quote is not a
+call (`quotes`).
 """
 
 import re
@@ -25,7 +25,7 @@ from proxy.dialects.replies import ToolCall
 _MOST_CHARS = 20_000
 _BEGINNING = re.compile(r'\{\s*"name"\s*:\s*"[\w-]*')
 
-Stands = Callable[[ToolCall], bool]  # whether a call stands word for word in the conversation
+Stands = Callable[[ToolCall], bool]  # whether a call occurs word for word in the conversation
 
 
 def stands_nowhere(_call: ToolCall) -> bool:
@@ -34,21 +34,21 @@ def stands_nowhere(_call: ToolCall) -> bool:
 
 
 class LineCall(NamedTuple):
-    """A call that begins a line of an answer."""
+    """A call that begins a line in an answer."""
 
     call: ToolCall
-    template: bool  # in the marks of a model's template
+    template: bool  # in a model's template marks
 
 
 def is_quote(found: SpelledCall, before: str, text: str, stands: Stands) -> bool:
-    """Whether the text of a call is a quote. before: the answer before the text. text: from the call on."""
+    """Whether a call's text is a quote. before: the answer before it. text: from the call on."""
     return is_marked(before, text[: found.end], text[found.end :]) or stands(found.call)
 
 
 def written_call(text: str, before: str, owns: Owns, stands: Stands = stands_nowhere) -> LineCall | None:
-    """The call at the end of an answer, the first of several; None: the answer is another text.
+    """The call that ends an answer, the first of several; None: the answer is other text.
 
-    text: as in `last_lines`. before: the answer before the text.
+    text: as in `last_lines`. before: the answer before it.
     """
     begun = begins_call(text, owns, owns)
     if len(text) > _MOST_CHARS or begun is False:
@@ -69,9 +69,9 @@ def written_call(text: str, before: str, owns: Owns, stands: Stands = stands_now
 
 
 def last_lines(text: str, owns: Owns, owns_beginning: Owns) -> str:
-    """The text from the first place on that may be the beginning of a call: a line, or the mark of a template.
+    """The text from the first place on that may begin a call: a line, or a template mark.
 
-    "." stands for a line that is not a call: the line may go on. owns_beginning: as in `begins_call`.
+    "." stands for a line that is not a call but may go on. owns_beginning: as in `begins_call`.
     """
     if len(text) > _MOST_CHARS:
         text = "." + text[-_MOST_CHARS:]
@@ -99,10 +99,10 @@ def _may_be_template(text: str) -> bool:
 
 
 def names_call(text: str) -> bool:
-    """Whether a text has the beginning of a call up to the name."""
+    """Whether a text has a call's beginning, up to its name."""
     return _BEGINNING.search(text) is not None
 
 
 def may_become_call(text: str, owns: Owns, owns_beginning: Owns) -> bool:
-    """Whether a text may be the beginning of a call."""
+    """Whether a text may begin a call."""
     return len(text) <= _MOST_CHARS and (not text.strip() or begins_call(text, owns, owns_beginning) is not False)
