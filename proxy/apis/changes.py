@@ -10,6 +10,7 @@ any write moves, come last. Give whole readings: a cut one hides changes.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -93,11 +94,10 @@ def _elements(path: str, before: list[Any], after: list[Any], level: int) -> Ite
 
 def _without(rows: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     """Scalars of a list that another list lacks, or has fewer times."""
-    left = [_same_form(one) for one in others]
-    kept = []
+    left, kept = Counter(map(_same_form, others)), []
     for one in rows:
-        if (form := _same_form(one)) in left:
-            left.remove(form)
+        if left[form := _same_form(one)] > 0:
+            left[form] -= 1
         else:
             kept.append(one)
     return kept

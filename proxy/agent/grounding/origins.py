@@ -44,9 +44,9 @@ _DESTINATION = re.compile(
 )
 _LINK = re.compile(
     r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.|mailto:|tel:)[^\s<>\"'`|\\^{}]+"
-    r"|[\w.!#$%&*+/=?^~-]+@[\w-]+(?:\.[\w-]+)+"
+    r"|[\w.!#$%&*+/=?^~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,10}"
     r"|\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){3,7}(?: ?[A-Z\d]{1,3})?\b"  # IBAN
-    r"|\b(?:[\w-]+\.)+[a-z]{2,24}\b(?:/[^\s<>\"'`]*)?"
+    r"|(?<![\w-])(?:[\w-]{1,63}\.){1,10}[a-z]{2,24}\b(?:/[^\s<>\"'`]*)?"
     r"|(?<![\w.])\+\d[\d ()/.-]{6,18}\d"  # a telephone number
 )
 _WORD_OF_NAME = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -109,7 +109,10 @@ def origins(
             continue
         found.append(known.origin_of(leaf, schema, destination=destination))
         if isinstance(leaf.value, str) and not _LINK.fullmatch(leaf.value.strip()):
-            for link in dict.fromkeys(one[0].rstrip(".,;:!?)") for one in _LINK.finditer(leaf.value)):
+            links = dict.fromkeys(one[0].rstrip(".,;:!?)") for one in _LINK.finditer(leaf.value))
+            if len(links) > _MOST_VALUES:
+                raise TooManyValues
+            for link in links:
                 found.append(known.origin_of(leaf.within(link), schema, destination=True))
     return found
 
@@ -251,6 +254,7 @@ class _Source:
         self.words = [one.words for one in self._texts]
         self._plain = [unicodedata.normalize("NFC", form).casefold() for form in forms]
         self._numbers: set[Decimal] | None = None
+        self._rows: set[tuple[str, ...]] | None = None
 
     def has(self, leaf: _Leaf, *, destination: bool, strict: bool = False) -> bool:
         """Whether a value stands in a text as a whole. strict: with the signs between its words.
@@ -282,8 +286,13 @@ class _Source:
     def shares_words(self, text: str) -> bool:
         """Whether a text has a row of words of these texts."""
         words = words_of_text(text).split()[:_MOST_WORDS]
-        rows = (" ".join(words[at : at + _COPIED_WORDS]) for at in range(len(words) - _COPIED_WORDS + 1))
-        return any(f" {row} " in one for row in rows for one in self.words)
+        if self._rows is None:
+            self._rows = {row for one in self.words for row in _rows(one.split())}
+        return not self._rows.isdisjoint(_rows(words))
+
+
+def _rows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return (tuple(words[at : at + _COPIED_WORDS]) for at in range(len(words) - _COPIED_WORDS + 1))
 
 
 def _found_whole(whole: re.Pattern[str], text: str) -> bool:

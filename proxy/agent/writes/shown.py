@@ -38,7 +38,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\
 _BESIDE = frozenset({"accept", "content-type", "cookie"})
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ADDRESS = re.compile(
-    r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`]+|[^\s<>@\"'`,;:]+@[^\s<>@\"'`,;]+\.\w+"
+    r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`]+|[^\s<>@\"'`,;:]{1,64}@[^\s<>@\"'`,;]{1,255}\.\w+"
     r"|\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){3,7}(?: ?[A-Z\d]{1,3})?\b"  # IBAN
 )
 
@@ -278,7 +278,7 @@ def _json(content: bytes) -> tuple[Any] | None:
 def _leaves_or_line(value: Any) -> list[Leaf]:
     """The values within JSON; JSON as one value where it is short and ASCII: other signs may look like quotes."""
     leaves = list(_leaves(value))
-    if len(leaves) > 1 or leaves[0][0]:
+    if len(leaves) <= _ONE_LINE_CHARS // 3 and (len(leaves) > 1 or leaves[0][0]):
         line = _compact(value)
         if len(line) <= _ONE_LINE_CHARS and line.isascii():
             return [("", _Words(line))]
@@ -378,15 +378,18 @@ def _labelled(label: str, leaves: Sequence[Leaf], say: Sentences, most: int | No
         yield from _leaf(f"{_IN}{label}", leaves[0][1], say, joint=" ")
     else:
         yield f"{_IN}{label}"
-        left = len(leaves)
-        lines = list[str]()
+        left, room = len(leaves), _MOST_LINES + 1 if most is None else most
         for path, value in leaves:
             own = list(_leaf(_INNER + path, value, say))
-            if most is not None and len(lines) + len(own) > most:
+            room -= len(own)
+            if room < 0 and most is None:
+                raise CannotShow(
+                    f"The call is too long to be checked by a person: more than {_MOST_LINES} lines of values."
+                )
+            if room < 0:
                 break
-            lines += own
+            yield from own
             left -= 1
-        yield from lines
         if left:
             yield f"{_INNER}… {say.more.format(count=f'{left:,}')}"
 

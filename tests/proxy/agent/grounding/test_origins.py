@@ -1,5 +1,6 @@
 """Where the values of a call come from: what only a document or a result says is not the person's."""
 
+import time
 from typing import Any
 
 import pytest
@@ -131,6 +132,13 @@ def test_a_destination_that_nobody_gave_keeps_a_call_from_auto() -> None:
     (made_up,) = found({"to": "x@y.example"})
     assert keeps_from_auto([said, made_up]) == [made_up]
     assert only_foreign([made_up]) == []
+
+
+@pytest.mark.parametrize("text", ["x" * 200_000, "a." * 100_000, "a@" * 100_000, "7," * 100_000, "x y z " * 30_000])
+def test_a_huge_text_takes_little_time(text: str) -> None:
+    began = time.thread_time()
+    found({"text": text}, ChatTexts(said=[text], passages=[text[::-1]]))
+    assert time.thread_time() - began < 5
 
 
 def test_too_many_values_are_refused() -> None:

@@ -1,8 +1,10 @@
 """The confirmation of writes: true to the bytes, and not to be forged by a value."""
 
+import contextlib
 import hashlib
 import json
 import re
+import time
 import unicodedata
 from typing import Any
 
@@ -148,6 +150,14 @@ def test_what_cannot_be_shown_whole_is_refused() -> None:
         deep = [deep]
     with pytest.raises(CannotShow):
         confirmation([shown({"body": deep})], CODE, 600)
+
+
+@pytest.mark.parametrize("text", ["x" * 300_000, "a." * 150_000, "a@" * 150_000, "\u0301" * 100_000, " x" * 100_000])
+def test_a_huge_text_takes_little_time(text: str) -> None:
+    began = time.thread_time()
+    with contextlib.suppress(CannotShow):  # of marks, of which each is named
+        confirmation([shown({"body": {"text": text}})], CODE, 600)
+    assert time.thread_time() - began < 5
 
 
 def test_the_state_begins_with_what_the_request_names_and_counts_the_rest() -> None:
