@@ -186,7 +186,7 @@ async def _sets(seen: Examination) -> None:
             try:
                 rows = store.sets()
                 for name, api in configured.items():
-                    for setting, named in (("fixed", api.fixed), ("ask", api.ask)):
+                    for setting, named in (("fixed", api.fixed), ("ask", api.ask), ("allowed", api.allowed)):
                         unknown += [(name, setting, one) for one in unknown_arguments(store, name, named or ())]
                     for setting, one in unknown_names(store, name, api):
                         advice = f"`ragway actions show {name}` lists the operations"

@@ -105,8 +105,13 @@ class ActionsApi:
     ask: tuple[str, ...] | None = None
     secret_per_key: bool = False
     writes: Literal["refuse", "confirm", "auto"] = "refuse"
+    reads: tuple[str, ...] | None = None
     confirm: tuple[str, ...] | None = None
     auto: tuple[str, ...] | None = None
+    four_eyes: tuple[str, ...] | None = None
+    idempotency_header: str | None = None
+    allowed: Mapping[str, tuple[str, ...]] | None = None
+    calls_per_hour: Mapping[str, Count] | None = None
 
 
 @dataclass(frozen=True, slots=True)

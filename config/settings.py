@@ -220,11 +220,18 @@ def _check_offer(name: str, row: ActionsApi) -> None:
 
 
 def _check_writes(name: str, row: ActionsApi) -> None:
-    for key in ("confirm", "auto"):
+    for key in ("confirm", "auto", "four_eyes", "idempotency_header"):
         if row.writes == "refuse" and getattr(row, key):
             raise SettingsError(f"actions.{name}.{key} is set: set actions.{name}.writes to confirm or auto, too")
-    if both := set(row.confirm or ()) & set(row.auto or ()):
-        raise SettingsError(f"actions.{name}: {min(both)} is in confirm and in auto: leave one of the two out")
+    for key in ("confirm", "four_eyes"):
+        for other in ("auto", "reads"):
+            if both := set(getattr(row, key) or ()) & set(getattr(row, other) or ()):
+                raise SettingsError(f"actions.{name}: {min(both)} is in {key} and in {other}: leave one of the two out")
+    if row.idempotency_header is not None and not _HEADER_NAME.fullmatch(row.idempotency_header):
+        raise SettingsError(f"actions.{name}.idempotency_header must be a header name, got {row.idempotency_header!r}")
+    for argument, values in (row.allowed or {}).items():
+        if not values:
+            raise SettingsError(f"actions.{name}.allowed.{argument} names no value: then no call could be right")
 
 
 def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:

@@ -35,6 +35,7 @@ from proxy.observe.metrics import Metrics
 from retrieval.knowledge import Knowledge
 from runtime.sealing import MasterKey
 
+_NAMING = ("only", "never", "reads", "confirm", "auto", "four_eyes", "calls_per_hour")  # settings that name operations
 _SEARCH_SHARE = 0.7  # of the time for an offer: a slow search still leaves the conversation's operations
 _WITH_USER = ("basic", "digest", "oauth2")
 _SHORTEST_MASKED_USER = 8  # characters: many results contain shorter users, like admin
@@ -180,17 +181,30 @@ def _api_without_secrets(settings: Settings, action_set: ActionSet) -> Api:
         only=row.only,
         never=row.never or (),
         ask=row.ask or (),
-        policy=CallPolicy(row.writes, row.confirm or (), row.auto or ()),
+        policy=_policy(row),
+    )
+
+
+def _policy(row: ActionsApi) -> CallPolicy:
+    return CallPolicy(
+        row.writes,
+        reads=row.reads or (),
+        confirm=row.confirm or (),
+        auto=row.auto or (),
+        four_eyes=row.four_eyes or (),
+        idempotency_header=row.idempotency_header or "",
+        allowed=row.allowed or {},
+        calls_per_hour=row.calls_per_hour or {},
     )
 
 
 def unknown_names(store: ActionStore, name: str, row: ActionsApi) -> list[tuple[str, str]]:
-    """Settings `only` and `never`, with each name that no operation in the set has. Raises RetrievalError."""
-    if not row.only and not row.never:
+    """Settings with each name that no operation in the set has. Raises RetrievalError."""
+    if not any(getattr(row, setting) for setting in _NAMING):
         return []
     operations = store.operations(name)
     known = {one for each in operations for one in each.names}
-    named = [(setting, one) for setting in ("only", "never") for one in getattr(row, setting) or ()]
+    named = [(setting, one) for setting in _NAMING for one in getattr(row, setting) or ()]
     return [(setting, one) for setting, one in named if operations and one not in known]
 
 
@@ -200,7 +214,12 @@ def unknown_arguments(store: ActionStore, name: str, named: Collection[str]) -> 
     None for a set without operations. Raises RetrievalError.
     """
     operations = store.operations(name) if named else []
-    return [one for one in named if operations and not any(arguments_named(each, one) for each in operations)]
+    return [
+        one
+        for one in named
+        if operations
+        and not any(arguments_named(each, one) or arguments_named(each, one.partition(".")[0]) for each in operations)
+    ]
 
 
 def _address(row: ActionsApi, action_set: ActionSet) -> str:

@@ -5,6 +5,7 @@ keys       all valid keys, in memory                  grants     the properties 
 sql        stored keys                                tables     the tables
 key_credentials  of keys, for APIs of actions
 key_apis   the APIs with the credentials of each key
+call_counts  calls of operations with a limit an hour
 migrations/  the changes of the tables
 metering   the middleware of the limits               limits     the counters, in memory
 ledger     synchronises limits and usage each second  shares     leases of limits, in SQL

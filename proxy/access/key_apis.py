@@ -9,6 +9,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
+from proxy.access.call_counts import CallCounts
 from proxy.access.key_credentials import CredentialName, KeyCredentials
 from proxy.apis.call import Api
 from proxy.apis.store import ActionSet
@@ -30,6 +31,7 @@ class KeyApis:
 
     def __init__(self, api_of: ApiOf, credentials: KeyCredentials) -> None:
         self._api_of = api_of
+        self._count = CallCounts(credentials.accounts).take
         self._credentials = credentials
         self._apis: OrderedDict[tuple[_Place, object], Api | None] = OrderedDict()  # the most recently used last
         self._connected: dict[_Place, Api] = {}  # the API that holds the connections
@@ -57,6 +59,7 @@ class KeyApis:
             api = self._api_of(action_set, own)
             if api is not None:
                 api.refusal = refusal
+                api.count = self._count
                 api.share(self._connected.setdefault(place, api))
                 await self._drop_old_addresses(action_set.name)
             self._apis[known] = api

@@ -36,7 +36,7 @@ class KeyCredentials:
     """All keys' sealed credentials."""
 
     def __init__(self, accounts: SqlAccounts, master: MasterKey) -> None:
-        self._accounts = accounts
+        self.accounts = accounts
         self._master = master
 
     def names(self, key: str | None = None) -> list[CredentialName]:
@@ -47,13 +47,13 @@ class KeyCredentials:
         """Seal and store values by name; None removes a value. Raises BadCredential, RetrievalError."""
         for name, value in values.items():
             _check(set_name, name, value)
-        if self._accounts.key(key).revoked_s is not None:
+        if self.accounts.key(key).revoked_s is not None:
             raise UnknownKey(f"{key} is revoked: create a new key")
         places = {name: CredentialName(key, set_name, name) for name in values}
         sealed = {name: self._master.seal(one, places[name]) for name, one in values.items() if one is not None}
         from proxy.access.tables import credentials
 
-        with self._accounts.writing() as sql:
+        with self.accounts.writing() as sql:
             for name, place in places.items():
                 sql.execute(credentials.delete().where(*_is(place)))
                 if name in sealed:
@@ -71,11 +71,11 @@ class KeyCredentials:
 
         If one value does not open, no value changes.
         """
-        if not self._accounts.there():
+        if not self.accounts.there():
             return 0
         from proxy.access.tables import credentials
 
-        with self._accounts.writing() as sql:
+        with self.accounts.writing() as sql:
             rows = _rows(sql, None)
             for place, sealed in rows.items():
                 again = self._master.seal(self._master.open(sealed, place), place)
@@ -84,9 +84,9 @@ class KeyCredentials:
 
     def sealed(self, key: str | None = None) -> dict[CredentialName, bytes]:
         """Sealed credentials of one key, or all keys. Raises RetrievalError."""
-        if not self._accounts.there():
+        if not self.accounts.there():
             return {}
-        with self._accounts.reading() as sql:
+        with self.accounts.reading() as sql:
             return _rows(sql, key)
 
     def opened(self, sealed: Mapping[CredentialName, bytes]) -> dict[str, str]:

@@ -10,6 +10,7 @@ schema_check  a value by a JSON Schema
 request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
 policy        which operations change something, and how they may be called
+allowed_values  the values that an argument may have
 credentials   what an API asks for, and masked in what it sends back
 addresses     connections to checked addresses only, and bodies up to a limit
 changes       what a write changed, from two responses

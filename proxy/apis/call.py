@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -29,6 +29,7 @@ from proxy.apis.addresses import (
     redirect_target,
     why_failed,
 )
+from proxy.apis.allowed_values import forbidden_values, narrowed
 from proxy.apis.credentials import (
     ApiKey,
     ClientCredentials,
@@ -43,6 +44,7 @@ from proxy.apis.policy import NO_WRITES, CallPolicy, Granted
 from proxy.apis.request import ApiRequest, BadArgument, build_request
 from proxy.apis.results import normalised, result_text
 from proxy.dialects.json_body import by_size
+from retrieval.errors import RetrievalError
 from runtime.fair_slots import FairSlots
 from runtime.http_client import BadReply, ConnectFailed, ConnectTimeout, Cut, UpstreamError
 
@@ -60,10 +62,12 @@ _MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the conne
 # lost the answer.
 _UNCLEAR = frozenset({301, 302, 502, 504})
 _SEE_OTHER = 303  # after a request that took effect (RFC 9110 §15.4.4)
+# The key's id, SET/OPERATION and the most calls an hour -> 0.0 and the call counts, or seconds to wait. Blocks.
+CountCall = Callable[[str, str, int], float]
 # What became of a call. The trace of a chat has these words, and more for calls that were not made. "unknown": a
 # request that changes something was sent, and its answer was lost.
 OutcomeWord = Literal[
-    "ok", "api_error", "timeout", "failed", "invalid_arguments", "could_change", "no_credentials", "unknown"
+    "ok", "api_error", "timeout", "failed", "invalid_arguments", "could_change", "no_credentials", "limit", "unknown"
 ]
 
 
@@ -114,6 +118,7 @@ class Api:
     never: Sequence[str] = ()
     ask: Sequence[str] = ()  # arguments that only a person knows, beside those of the document
     policy: CallPolicy = NO_WRITES  # for calls that change something
+    count: CountCall | None = field(default=None, repr=False)  # a call with a limit an hour; None: no limit counts
     refusal: str = ""  # the outcome of every call, where no call can be made
     transport: CheckedTransport = field(init=False, repr=False)
     _slots: FairSlots = field(default_factory=lambda: FairSlots(_CALLS, _CALLS_OF_KEY), init=False, repr=False)
@@ -177,8 +182,20 @@ class Api:
         own = {one.argument for one in operation.parameters if self._is_own_parameter(one, operation)}
         hidden = own.union(*(arguments_named(operation, name) for name in self.fixed))
         properties = {name: one for name, one in operation.schema["properties"].items() if name not in hidden}
+        for argument, members, values in self._allowed(operation):
+            if argument in properties:
+                properties[argument] = narrowed(properties[argument], members, values)
         required = [name for name in operation.schema["required"] if name not in hidden]
         return {**operation.schema, "properties": properties, "required": required}
+
+    def _allowed(self, operation: Operation) -> Iterator[tuple[str, Sequence[str], Collection[str]]]:
+        """The arguments with allowed values, the members within the argument, and the values."""
+        for name, values in self.policy.allowed.items():
+            if whole := arguments_named(operation, name):
+                yield from ((one, (), values) for one in whole)
+            else:
+                first, *members = name.split(".")
+                yield from ((one, members, values) for one in arguments_named(operation, first) if members)
 
     def asked_of(self, operation: Operation) -> set[str]:
         """The arguments that only a person knows."""
@@ -202,6 +219,10 @@ class Api:
             raise ForbiddenAddress(
                 f"{where} is not the address of this API (allow the address in actions.{self.name}.servers)"
             )
+        for argument, members, values in self._allowed(operation):
+            if argument in arguments and (wrong := [*forbidden_values(arguments[argument], members, values)]):
+                named = ".".join([argument, *members])
+                raise BadArgument(f"{named} must be one of {', '.join(sorted(values))}, not {', '.join(wrong)}")
         fixed = {one: value for name, value in self.fixed.items() for one in arguments_named(operation, name)}
         parameters = tuple(one for one in operation.parameters if not self._is_own_parameter(one, operation))
         operation = msgspec.structs.replace(operation, parameters=parameters)
@@ -273,7 +294,29 @@ async def call(
         request = api.request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
         return CallResult(api.masked_text(f"Nothing was sent: {error}."), word="invalid_arguments")
+    if over := await over_limit(api, operation, owner):
+        return over
     return await _limited(api, request, limits, _Sending(owner))
+
+
+async def over_limit(api: Api, operation: Operation, owner: str) -> CallResult | None:
+    """Count a call that is about to be sent; the outcome of a call above the operation's limit an hour. owner: the key.
+
+    Without the count, no call is made.
+    """
+    most = api.policy.most_calls_an_hour(operation)
+    if most is None or api.count is None:
+        return None
+    try:
+        waits_s = await asyncio.to_thread(api.count, owner, f"{api.name}/{operation.name}", most)
+    except RetrievalError:
+        return CallResult("Nothing was sent: the gateway cannot count the calls at present.", word="limit")
+    if not waits_s:
+        return None
+    text = (
+        f"Nothing was sent: {operation.name} may be called {most} times an hour, and again in {waits_s / 60:.0f} min."
+    )
+    return CallResult(text, word="limit")
 
 
 async def send(api: Api, request: ApiRequest, limits: CallLimits, *, owner: str = "") -> CallResult:

@@ -99,7 +99,7 @@ def build_request(
     own = [one for one in (own_query, path_query) if one]
     url += f"?{'&'.join([*own, *parts.query])}" if own or parts.query else ""
     override = next(filter(names_method, query_names(url)), "")
-    if override and operation.effect == "reads":
+    if override and not operation.takes_method:
         raise BadArgument(f"the query must not have the name {override}, which names another method")
     taken = [_Taken("query", name) for one in own for name in query_names(f"?{one}")]
     taken += [_Taken(*key)] if key else []

@@ -63,6 +63,16 @@ def test_a_set_bakes_in_a_limited_number_of_operations(source: Source) -> None:
             "writes: auto, auto: [b], confirm: [a, b]",
             "actions.atlas: b is in confirm and in auto: leave one of the two out",
         ),
+        ("four_eyes: [a]", "actions.atlas.four_eyes is set: set actions.atlas.writes to confirm or auto, too"),
+        (
+            "writes: auto, four_eyes: [a], reads: [a]",
+            "actions.atlas: a is in four_eyes and in reads: leave one of the two out",
+        ),
+        (
+            "writes: auto, idempotency_header: a b",
+            "actions.atlas.idempotency_header must be a header name, got 'a b'",
+        ),
+        ("allowed: {size: []}", "actions.atlas.allowed.size names no value: then no call could be right"),
     ],
 )
 def test_settings_of_writes_that_contradict_each_other_are_refused(source: Source, row: str, message: str) -> None:

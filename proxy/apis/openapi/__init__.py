@@ -9,6 +9,7 @@ schemas.py      a document's schema to a JSON Schema for arguments
 keywords.py     schema keywords, with values that providers accept
 security.py     credentials that a document asks for
 operation.py    its records
+verbs.py        whether the words of an operation name a change
 producers.py    which operation gives identifiers that another needs
 effects.py      which read shows what an operation changed, and which operation undoes it
 operations.py   a document to operations, and reasons for those that cannot be called

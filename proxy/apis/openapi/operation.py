@@ -6,6 +6,8 @@ from urllib.parse import unquote_plus
 
 import msgspec
 
+from proxy.apis.openapi.verbs import names_change
+
 Place = Literal["path", "query", "header", "cookie"]
 Effect = Literal["reads", "changes"]
 Style = Literal["simple", "label", "matrix", "form", "spaceDelimited", "pipeDelimited", "deepObject"]
@@ -132,10 +134,17 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def effect(self) -> Effect:
-        """What a call does, by the method and by the document."""
+        """What a call does, by the method, by the document and by words such as delete and send (`verbs`)."""
+        if self.method not in READING_METHODS or self.confirm or self.takes_method:
+            return "changes"
+        named = names_change(self.operation_id or self.name, self.path, self.summary)
+        return "changes" if named else "reads"
+
+    @property
+    def takes_method(self) -> bool:
+        """Whether some servers read another method from the arguments or the address."""
         names = {one.name for one in self.parameters} | query_names(self.path) | query_names(self.server)
-        reads = self.method in READING_METHODS and not self.confirm and not any(map(names_method, names))
-        return "reads" if reads else "changes"
+        return any(map(names_method, names))
 
     @property
     def why_not_called(self) -> Literal["", "could_change"]:
