@@ -68,18 +68,18 @@ def chat_actions(
         memory if keeps else None,
         UnsupportedFeatures(settings.upstream.relearn_after_s),
         results if keeps else None,
-        _writes(settings, environ),
+        _writes(settings, environ, library.store),
     )
 
 
-def _writes(settings: Settings, environ: Mapping[str, str]) -> Writes | None:
+def _writes(settings: Settings, environ: Mapping[str, str], actions: ActionStore) -> Writes | None:
     """The calls that change something; None: no set allows such calls."""
     if all(api.writes == "refuse" for api in settings.actions.values()):
         return None
     row, master = settings.action_calls, environ.get(MASTER_KEY, "")
     sealer = Sealer(MasterKey(master, MASTER_KEY) if master else None)
     store = PendingStore(Path(settings.data), settings.catalog.url, sealer=sealer)
-    return Writes(store, call_limits(settings), row.confirm_s, row.again_s, row.calls)
+    return Writes(store, call_limits(settings), row.confirm_s, row.again_s, row.calls, actions.found)
 
 
 @contextlib.asynccontextmanager

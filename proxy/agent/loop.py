@@ -18,7 +18,7 @@ from proxy.agent.writes.confirming import Asker, CodeAnswer
 from proxy.agent.writes.sending import confirmed
 from proxy.agent.writes.shown import CannotShow
 from proxy.asgi import Receive, Scope, Send
-from proxy.dialects.base import ModelRequest
+from proxy.dialects.base import INSTRUCTIONS, ModelRequest
 from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 
@@ -51,6 +51,7 @@ class ActionLoop:
             request, toolbox, actions.hidden_rounds, exchange.key, api.sendable, accepts_fields=accepts_fields
         )
         messages = request.messages()
+        toolbox.instructions = [message.text for message in messages if message.role in INSTRUCTIONS]
         self._execution = execution = Execution(
             toolbox,
             limits,

@@ -146,6 +146,7 @@ class Toolbox:
     go_on: str = ""  # how the model goes on after the person's answer to a question of the gateway
     changing: str = ""  # what the best operation for the question would change, which no chat is offered
     structured_output: bool = False  # structured output was requested: send only the last round's text
+    instructions: Sequence[str] = ()  # the application's, of the request
     writes: Writes | None = None  # the calls that change something; None: no set allows such calls
     person: str = ""  # as the client names the person; "": unknown
     answer: CodeAnswer | None = None  # the code line with which the conversation ends

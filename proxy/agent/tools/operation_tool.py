@@ -15,6 +15,7 @@ from proxy.agent.execution import traced_call, traced_work
 from proxy.agent.grounding.arguments import TooManyValues, identifiers, is_blank, ungrounded, without_marks
 from proxy.agent.grounding.asking import WHICH, allowed, asked, needs_of, question, row_for, row_for_choice
 from proxy.agent.grounding.chosen_rows import ListedRows, OpenChoice, json_in, open_choice
+from proxy.agent.grounding.origins import ChatTexts, ValueOrigin, keeps_from_auto, only_foreign, origins
 from proxy.agent.grounding.said import name_in, says
 from proxy.agent.text_calls.spelled_calls import example
 from proxy.agent.toolbox import (
@@ -34,7 +35,7 @@ from proxy.agent.writes.confirming import Asker, Proposed
 from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import digest_of
 from proxy.apis.addresses import ForbiddenAddress
-from proxy.apis.call import Api, CallResult
+from proxy.apis.call import Api, CallResult, arguments_named
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.producers import searches_by
 from proxy.apis.request import BadArgument
@@ -206,23 +207,39 @@ class _Call:
             return Refused("Nothing was sent: the same call was made before for this question.", "invalid_arguments")
         chat.proposed.add(digest)
         try:
+            values = await asyncio.to_thread(self._origins)
+            foreign = [
+                ("passage" if "passage" in row.origins else "result", row.path, row.value)
+                for row in only_foreign(values)
+            ]
             done_s = await writes.lately_s(exchange.key, request)
-            one = Proposed(tool.api, tool.operation, self._arguments, request, self._foreign(), done_s)
-            if mode == "auto" and not one.foreign and done_s is None:
+            state = None
+            if tool.api.name not in chat.limits.private:  # the person's text would carry it on
+                state = await writes.state(tool.api, tool.operation, self._arguments, exchange)
+            one = Proposed(tool.api, tool.operation, self._arguments, request, foreign, done_s, state)
+            if mode == "auto" and not keeps_from_auto(values) and done_s is None:
                 asker = Asker(exchange, self._toolbox.person, chat.said)
                 work = writes.kept(writes.at_once(one, asker))
                 return self.read(await traced_work(work, tool.label, exchange, calling.traced, changes=True), calling)
-        except RetrievalError as error:
+        except (TooManyValues, RetrievalError) as error:
             log.warning("%s nothing is sent: %s", exchange.id, error)
-            return Refused("Nothing was sent: calls that change something cannot be made at present.", "failed")
+            why = f"{error}." if isinstance(error, TooManyValues) else "it cannot be made at present."
+            return Refused(f"Nothing was sent: {why}", "failed")
         if self._toolbox.structured_output:
             text = "Nothing was sent: a person has to confirm this call, in a chat without structured output."
             return Refused(text, "waits")
         return NeedsConfirmation(one)
 
-    def _foreign(self) -> Sequence[tuple[str, str, Any]]:
-        """The values that no person gave."""
-        return ()
+    def _origins(self) -> Sequence[ValueOrigin]:
+        """Where the values of the call come from. Raises TooManyValues.
+
+        A text of the conversation that neither the person nor the application wrote counts as a result.
+        """
+        chat, operation = self._chat, self._tool.operation
+        results = [("", text) for text in (*chat.known, *(text for text, _ in chat.listed))]
+        texts = ChatTexts(chat.said, self._toolbox.instructions, self._toolbox.passages, results)
+        fixed = {one for name in self._tool.api.fixed for one in arguments_named(operation, name)}
+        return origins(operation, self._tool.schema, self._arguments, texts, fixed)
 
     async def _sent(self, calling: Calling) -> Done:
         tool, chat, share = self._tool, self._chat, calling.share

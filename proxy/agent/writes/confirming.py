@@ -9,8 +9,8 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from time import time
 from typing import Any, TypeVar
 
@@ -22,7 +22,9 @@ from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, State, Why, digest_of
 from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome, write_texts
-from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, send
+from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, send
+from proxy.apis.changes import changes
+from proxy.apis.openapi.effects import read_arguments
 from proxy.apis.openapi.operation import Operation, query_names
 from proxy.apis.request import ApiRequest
 from proxy.apis.store import revision_of
@@ -40,8 +42,24 @@ _NOT_NOTED = "Nothing was sent: the gateway cannot note the call at present. Ask
 _TEXT_TYPES = ("text", "input_text", "output_text")
 _OTHER_TYPES = ("image_url", "input_image", "input_audio", "image")  # parts of a message that hold no text
 _MARGIN_S = 60.0
+_READ_S = 10.0  # for the read of what a call changes
+_MOST_STATE_CHARS = 50_000
+_NOT_THERE = 404
 _GUESSES: Sequence[Why] = ("wrong_code", "wrong_number")  # after which the code still counts
 _T = TypeVar("_T")
+
+
+class SeenState(msgspec.Struct, frozen=True):
+    """What a read says about the thing that a call changes."""
+
+    operation: str  # the read, in the same set
+    arguments: dict[str, Any]
+    text: str | None  # None: it is not there (404)
+
+    @property
+    def call(self) -> str:
+        """The read, for people."""
+        return f"{self.operation} {msgspec.json.encode(self.arguments).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +72,7 @@ class Proposed:
     request: ApiRequest
     foreign: Sequence[tuple[str, str, Any]] = ()  # values that no person gave, as `ShownWrite` has them
     done_s: float | None = None  # seconds since the same request was sent; None: not lately
+    before: SeenState | None = None  # None: no read shows what the call changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +106,7 @@ class Writes:
     confirm_s: float  # for which a code is valid
     again_s: float  # in which the same call is asked again
     most: int  # calls of a group
+    found: Callable[[Iterable[tuple[str, str]]], Mapping[tuple[str, str], Operation]]  # stored operations
     _sending: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
 
     async def ask(self, proposed: Sequence[Proposed], asker: Asker, messages: Sequence[Any], before: str) -> str:
@@ -188,6 +208,23 @@ class Writes:
             await self._finish(write, result)
         return result
 
+    async def state(
+        self, api: Api, operation: Operation, arguments: Mapping[str, Any], exchange: Exchange
+    ) -> SeenState | None:
+        """What a read says now about the thing that a call changes; None: no read does. Raises RetrievalError."""
+        link = operation.effects.read if operation.effects is not None else None
+        given = None if link is None else read_arguments(link, arguments)
+        if link is None or given is None:
+            return None
+        read = (await asyncio.to_thread(self.found, [(api.name, link.operation)])).get((api.name, link.operation))
+        if read is None or api.policy.effect_of(read) != "reads" or api.why_not_called(read, exchange.rights):
+            return None
+        limits = replace(self.call, seconds=min(self.call.seconds, _READ_S), max_chars=_MOST_STATE_CHARS)
+        answer = await call(api, read, given, limits, owner=exchange.key)
+        if answer.status == _NOT_THERE:
+            return SeenState(read.name, given, None)
+        return None if not answer.succeeded or answer.whole else SeenState(read.name, given, answer.text)
+
     async def kept(self, work: Coroutine[Any, Any, _T]) -> _T:
         """The result of work that goes on if the client leaves."""
         task = asyncio.create_task(work)
@@ -205,11 +242,21 @@ class Writes:
         """What became of a call."""
         return _STATES.get(result.word, "failed")
 
-    def report(self, one: Proposed, result: CallResult, asker: Asker) -> str:
-        """What became of a call, in the gateway's words."""
-        state = self.state_of(result)
+    async def report(self, one: Proposed, result: CallResult, asker: Asker) -> str:
+        """What became of a call, in the gateway's words, with what it changed. Raises RetrievalError."""
+        state, before, lines = self.state_of(result), one.before, list[str]()
         assert state in ("done", "failed", "unknown")
-        return outcome(shown_write(one, asker.exchange.key_name), state, result.status, asker.language)
+        if before is not None and state != "failed":
+            after = await self.state(one.api, one.operation, one.arguments, asker.exchange)
+            lines = changes(before.text, after.text) if after is not None else []
+        return outcome(
+            shown_write(one, asker.exchange.key_name),
+            state,
+            result.status,
+            asker.language,
+            changes=lines,
+            settle=before.call if before is not None else "",
+        )
 
     async def lately_s(self, key: str, request: ApiRequest) -> float | None:
         """How many seconds ago the key sent the same request; None: not lately. Raises RetrievalError."""
@@ -247,6 +294,7 @@ class Writes:
                 digest_of(one.request),
                 msgspec.json.encode(one.arguments).decode(),
                 text,
+                msgspec.json.encode(one.before).decode() if one.before is not None else "",
                 created_s=now_s,
                 expires_s=now_s + self.confirm_s,
             )
@@ -264,6 +312,7 @@ def shown_write(one: Proposed, key_name: str) -> ShownWrite:
         key_name,
         fixed,
         query_names(one.api.base_url),
+        now=(one.before.text or "") if one.before is not None else "",
         foreign=one.foreign,
         done_s=one.done_s,
     )
