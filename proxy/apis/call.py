@@ -61,6 +61,7 @@ _MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the conne
 # Statuses after which a request may have taken effect: of redirects to a page about the result, and of proxies that
 # lost the answer.
 _UNCLEAR = frozenset({301, 302, 502, 504})
+_IDEMPOTENCY_KEY = "idempotency-key"
 _SEE_OTHER = 303  # after a request that took effect (RFC 9110 §15.4.4)
 # The key's id, SET/OPERATION and the most calls an hour -> 0.0 and the call counts, or seconds to wait. Blocks.
 CountCall = Callable[[str, str, int], float]
@@ -203,12 +204,23 @@ class Api:
         return {*marked, *(one for name in self.ask for one in arguments_named(operation, name))}
 
     def _is_own_parameter(self, parameter: Parameter, operation: Operation) -> bool:
-        """Whether a parameter is the API key, or stands in the query of the address."""
+        """Whether a parameter is the API key or the idempotency key, or stands in the query of the address."""
         if isinstance(self.auth, ApiKey) and self.auth.is_written_as(parameter):
+            return True
+        if self._names_idempotency(parameter):
             return True
         own = set(map(name_parts, query_names(self.base_url)))
         within = not operation.server or origin_of(self.address_of(operation)) == origin_of(self.base_url)
         return parameter.place == "query" and name_parts(parameter.name) in own and within
+
+    def _names_idempotency(self, parameter: Parameter) -> bool:
+        named = (self.policy.idempotency_header.lower(), _IDEMPOTENCY_KEY)
+        return parameter.place == "header" and parameter.name.lower() in named
+
+    def idempotency_header(self, operation: Operation) -> str:
+        """The header by which the API knows a call again, of the settings or of the document; "": none."""
+        of_document = (one.name for one in operation.parameters if self._names_idempotency(one))
+        return self.policy.idempotency_header or next(of_document, "")
 
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ApiRequest:
         """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""

@@ -22,7 +22,7 @@ from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, State, Why, digest_of
 from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome, write_texts
-from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, send
+from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, over_limit, send
 from proxy.apis.changes import changes
 from proxy.apis.openapi.effects import read_arguments
 from proxy.apis.openapi.operation import Operation, query_names
@@ -190,10 +190,17 @@ class Writes:
         )
         if isinstance(claimed, Denied):  # the time for a confirmation is shorter than the two steps
             return CallResult(_NOT_NOTED, word="failed")
-        return await self.sent(claimed.writes[0], claimed.requests[0], one.api, asker.exchange.key)
+        return await self.sent(claimed.writes[0], claimed.requests[0], one.api, one.operation, asker.exchange.key)
 
-    async def sent(self, write: PendingWrite, request: ApiRequest, api: Api, owner: str) -> CallResult:
+    async def sent(
+        self, write: PendingWrite, request: ApiRequest, api: Api, operation: Operation, owner: str
+    ) -> CallResult:
         """Send a claimed call, and note what became of it. Only cancellation raises."""
+        if (over := await over_limit(api, operation, owner)) is not None:
+            await self._finish(write, over)
+            return over
+        if name := api.idempotency_header(operation):
+            request = msgspec.structs.replace(request, headers=(*request.headers, (name, write.id)))
         try:
             await asyncio.to_thread(self.store.sending, write.id)
         except RetrievalError as error:

@@ -18,6 +18,8 @@ from retrieval.errors import RetrievalError
 
 _NOT_READ = "What waits for this code cannot be read at present. Nothing was sent: answer with the code again later."
 
+_FOUR_EYES = "Another person has to approve this. Nothing was sent."
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -33,6 +35,8 @@ async def confirmed(execution: Execution, writes: Writes, answer: CodeAnswer, as
     """Send what a code line confirms; a text for the person, if nothing is sent."""
     toolbox = execution.chat.toolbox
     tools = {origin: one for origin, one in toolbox.answered.items() if isinstance(one, OperationTool)}
+    if any(one.api.policy.needs_four_eyes(one.operation) for one in tools.values()):
+        return _FOUR_EYES
     try:
         called = {origin: (one.api, one.operation) for origin, one in tools.items()}
         claimed = await writes.claim(answer, asker, called)
@@ -62,7 +66,7 @@ async def _sent(
     traced.set, traced.operation = tool.origin[0], tool.label
     arguments: Mapping[str, Any] = msgspec.json.decode(write.arguments)
     result = await traced_work(
-        writes.sent(write, request, tool.api, exchange.key), tool.label, exchange, traced, changes=True
+        writes.sent(write, request, tool.api, tool.operation, exchange.key), tool.label, exchange, traced, changes=True
     )
     before = msgspec.json.decode(write.effect_read, type=SeenState) if write.effect_read else None
     one = Proposed(tool.api, tool.operation, arguments, request, before=before)

@@ -9,7 +9,8 @@ import pytest
 
 from proxy.apis.call import Api, CallLimits, CallResult, send
 from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
-from proxy.apis.openapi.operation import Body, Encoding, Operation
+from proxy.apis.openapi.operation import Body, Encoding, Operation, Parameter
+from proxy.apis.policy import CallPolicy
 from proxy.apis.request import ApiRequest as Given
 from tests.proxy.apis.calling import OK, QUICK, accepts, bearer, replies, served_api
 from tests.support.api_server import ApiRequest, ApiServer, Reply
@@ -227,3 +228,25 @@ async def test_a_cancelled_request_is_over() -> None:
         await asyncio.wait({task})
         await server.left.wait()
     assert task.cancelled()
+
+
+# --- idempotency -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("setting", "name"), [("", "Idempotency-Key"), ("X-Once", "X-Once")])
+def test_no_model_gives_the_idempotency_key(setting: str, name: str) -> None:
+    schema = {"type": "object", "properties": {"once": {"type": "string"}}, "required": ["once"]}
+    header = Parameter(name, "once", "header", "simple", explode=False, required=True)
+    one = Operation(name="pay", method="POST", path="/pay", schema=schema, parameters=(header,))
+    api = Api("shop", "http://127.0.0.1", policy=CallPolicy("confirm", idempotency_header=setting))
+    assert api.schema_of(one)["properties"] == {}
+    assert api.schema_of(one)["required"] == []
+    assert (api.request(one, {}).headers, api.idempotency_header(one)) == ((), name)
+
+
+def test_the_same_form_has_the_same_bytes() -> None:
+    schema = {"type": "object", "properties": {"b": {}}, "required": []}
+    one = Operation(name="put", method="PUT", path="/x", schema=schema, body=Body("b", "multipart/form-data"))
+    api = Api("shop", "http://127.0.0.1")
+    assert api.request(one, {"b": {"a": "x"}}) == api.request(one, {"b": {"a": "x"}})
+    assert api.request(one, {"b": {"a": "x"}}) != api.request(one, {"b": {"a": "y"}})
