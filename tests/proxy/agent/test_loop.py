@@ -191,6 +191,7 @@ class Loop:
         self.chat = Chat(model, client, memory, looked, exchange.action_trace or ActionTrace(), exchange)
         self._run = ActionLoop(ModelApi(model, forwarded, RequestMeter(exchange)), request, toolbox, exchange, actions)
         self._scope = {"type": "http", "headers": list(headers)}
+        self.toolbox = toolbox
 
     async def run(self) -> Chat:
         await self._run(self._scope, receive, self.chat.client.send)

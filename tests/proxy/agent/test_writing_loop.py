@@ -1,0 +1,179 @@
+"""The rounds of a chat whose model calls what changes something: a scripted model, a real API, a real store."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.agent.tools.operation_tool import OperationTool
+from proxy.agent.writes.confirming import Writes
+from proxy.agent.writes.pending import PendingStore
+from proxy.agent.writes.sealer import Sealer
+from proxy.apis.call import Api
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.policy import CallPolicy
+from proxy.caller import EVERYTHING
+from proxy.dialects.errors import upstream_error
+from tests.proxy.agent.test_loop import LOOK, STREAMED, Chat, Loop, results
+from tests.proxy.apis.calling import LOOPBACK, OK, QUICK
+from tests.support.api_server import ApiRequest, ApiServer, Handler, Reply, api_server
+from tests.support.scripted_model import Json, calls, says
+
+ASKED = "Cancel the order, please."
+CANCEL: tuple[str, Json] = ("act_cancelOrder", {})
+EMPTY = {"type": "object", "properties": {}, "required": []}
+
+
+class Shop:
+    """An API with one operation, and the conversations about it."""
+
+    def __init__(self, folder: Path, server: ApiServer, mode: Any) -> None:
+        self.server = server
+        self.operation = Operation(name="cancelOrder", method="DELETE", path="/orders/17", schema=EMPTY)
+        self.api = Api("shop", server.base_url, networks=LOOPBACK, policy=CallPolicy(mode))
+        store = PendingStore(folder, sealer=Sealer(None))
+        self.writes = Writes(store, QUICK, 600.0, 300.0, 12, lambda _: {})
+
+    def loop(self, *turns: Any, **more: Any) -> Loop:
+        """A chat that is offered the operation."""
+        tool = OperationTool(self.operation, self.api)
+        more.setdefault("messages", [{"role": "user", "content": ASKED}])
+        made = Loop(*turns, offered=[tool], **more)
+        made.toolbox.writes, made.chat.exchange.rights = self.writes, EVERYTHING
+        made.toolbox.answered = {tool.origin: tool}
+        return made
+
+    async def asked(self, **more: Any) -> list[Json]:
+        """The messages of a conversation with the gateway's question."""
+        chat = await self.loop(calls(CANCEL), **more).run()
+        return [{"role": "user", "content": ASKED}, {"role": "assistant", "content": chat.client.text}]
+
+    async def confirmed(self, *turns: Any, **more: Any) -> Loop:
+        """A chat whose newest message is the code line."""
+        messages = await self.asked()
+        messages += [{"role": "user", "content": f"confirm {code_of(messages[-1]['content'])}"}]
+        loop = self.loop(*turns, messages=messages, **more)
+        loop.toolbox.answer = await self.writes.answer_in("", messages)
+        return loop
+
+
+def code_of(text: str) -> str:
+    return text.partition("answer: confirm ")[2][:9]
+
+
+@contextlib.asynccontextmanager
+async def shop(folder: Path, reply: Reply | Handler = OK, mode: str = "confirm") -> AsyncIterator[Shop]:
+    async def answer(request: ApiRequest) -> Reply:
+        return reply if isinstance(reply, Reply) else await reply(request)
+
+    async with api_server(answer) as server:
+        made = Shop(folder, server, mode)
+        yield made
+        await made.writes.close()
+        await made.api.close()
+
+
+@STREAMED
+async def test_the_gateway_asks_in_place_of_the_model_and_sends_nothing(tmp_path: Path, stream: bool) -> None:
+    async with shop(tmp_path) as one:
+        chat = await one.loop(calls(LOOK, CANCEL, text="Let me see."), stream=stream).run()
+    assert chat.client.text.startswith("Let me see.\n\nThis will change something. Nothing has been sent yet.")
+    assert f"DELETE {one.api.base_url}/orders/17" in chat.client.text
+    assert (one.server.requests, chat.looked, chat.client.finish) == ([], [{"word": "large"}], ["stop"])
+    assert [call.outcome for call in chat.trace.calls] == ["ok", "waits"]
+    assert chat.trace.answered_by == "gateway"
+    (hidden,) = chat.memory.conversation.hidden
+    assert [row["role"] for row in hidden.rows()] == ["assistant", "tool", "tool"]
+    assert "".join(chat.memory.visible[-1]["content"].split()) == "".join(chat.client.text.split())
+
+
+@STREAMED
+async def test_the_code_line_sends_the_call_and_the_model_reports(tmp_path: Path, stream: bool) -> None:
+    async with shop(tmp_path) as one:
+        chat = await (await one.confirmed(says("It is cancelled."), stream=stream)).run()
+    assert [(got.method, got.target) for got in one.server.requests] == [("DELETE", "/orders/17")]
+    assert chat.client.text == "It is cancelled."
+    assert chat.model.roles(0)[-3:] == ["user", "assistant", "tool"]
+    assert results(chat)[-1].startswith(f"Done: DELETE {one.api.base_url}/orders/17 (status 200).")
+    assert [(call.outcome, call.sent) for call in chat.trace.calls] == [("ok", True)]
+    assert chat.exchange.actions == ("shop/cancelOrder",)
+
+
+@STREAMED
+async def test_the_gateway_reports_if_the_model_fails(tmp_path: Path, stream: bool) -> None:
+    async with shop(tmp_path) as one:
+        for turn in (upstream_error(502, "gone", "upstream_error"), {"error": {"message": "no"}, "status": 500}):
+            loop = await one.confirmed(turn, stream=stream)
+            chat = await loop.run()
+            assert chat.client.status == 200
+            assert chat.client.text == f"Done: DELETE {one.api.base_url}/orders/17 (status 200)."
+            assert chat.client.ended
+
+
+@STREAMED
+async def test_a_lost_answer_is_said_before_the_model_says_anything(tmp_path: Path, stream: bool) -> None:
+    async with shop(tmp_path, Reply(raw=b"")) as one:
+        chat = await (await one.confirmed(says("It is cancelled."), stream=stream)).run()
+    assert len(one.server.requests) == 1
+    assert chat.client.text.startswith("It is not known whether this was done: DELETE ")
+    assert chat.client.text.endswith("\n\nIt is cancelled.")
+    assert [call.outcome for call in chat.trace.calls] == ["unknown"]
+
+
+async def test_a_call_at_once_is_made_once_and_asked_the_second_time(tmp_path: Path) -> None:
+    async with shop(tmp_path, mode="auto") as one:
+        first = await one.loop(calls(CANCEL), says("Done.")).run()
+        second = await one.loop(calls(CANCEL)).run()
+    assert len(one.server.requests) == 1
+    assert first.client.text == "Done."
+    assert "done already: " in second.client.text
+
+
+async def test_the_same_call_twice_in_a_round_is_shown_once(tmp_path: Path) -> None:
+    async with shop(tmp_path) as one:
+        chat = await one.loop(calls(CANCEL, CANCEL)).run()
+    assert chat.client.text.count("DELETE ") == 1
+    assert [call.outcome for call in chat.trace.calls] == ["waits", "invalid_arguments"]
+
+
+async def test_structured_output_gets_no_question(tmp_path: Path) -> None:
+    async with shop(tmp_path) as one:
+        loop = one.loop(calls(CANCEL), says('{"a": 1}'))
+        loop.toolbox.structured_output = True
+        chat = await loop.run()
+    assert (chat.client.text, one.server.requests) == ('{"a": 1}', [])
+
+
+async def test_a_call_that_is_sent_is_noted_although_the_client_left(tmp_path: Path) -> None:
+    arrived, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(_request: ApiRequest) -> Reply:
+        arrived.set()
+        await go.wait()
+        return OK
+
+    async with shop(tmp_path, slow) as one:
+        loop = await one.confirmed()
+        task: asyncio.Task[Chat] = asyncio.create_task(loop.run())
+        await arrived.wait()
+        task.cancel()
+        await asyncio.wait({task})
+        go.set()
+        await one.writes.close()
+        answer = loop.toolbox.answer
+        assert answer is not None
+        (write,) = one.writes.store.group(answer.writes[0].group, "")
+    assert (task.cancelled(), write.state, write.status) == (True, "done", 200)
+
+
+@pytest.mark.parametrize("mode", ["refuse", "confirm"])
+async def test_without_a_store_nothing_is_sent(tmp_path: Path, mode: str) -> None:
+    async with shop(tmp_path, mode=mode) as one:
+        loop = one.loop(calls(CANCEL), says("No."))
+        loop.toolbox.writes = None
+        chat = await loop.run()
+    assert (chat.client.text, one.server.requests) == ("No.", [])
+    assert [call.outcome for call in chat.trace.calls] == ["could_change"]

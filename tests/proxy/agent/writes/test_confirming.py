@@ -1,0 +1,167 @@
+"""Whose text confirms, in a real store: the person's newest message alone, right behind the gateway's question."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.agent.writes.codes import CodeLine
+from proxy.agent.writes.confirming import Asker, CodeAnswer, Proposed, Writes, own_text
+from proxy.agent.writes.pending import Claimed, Denied, PendingStore
+from proxy.agent.writes.sealer import Sealer
+from proxy.apis.call import Api, CallLimits
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.policy import CallPolicy
+from proxy.caller import EVERYTHING
+from proxy.exchange import Exchange
+
+Message = Mapping[str, Any]
+DELETE = Operation(
+    name="cancelOrder", method="DELETE", path="/orders/17", schema={"type": "object", "properties": {}, "required": []}
+)
+ASKED = [{"role": "user", "content": "Cancel order 17."}]
+
+
+def text(value: str) -> Message:
+    return {"type": "text", "text": value}
+
+
+def user(content: Any) -> Message:
+    return {"role": "user", "content": content}
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (user("a"), "a"),
+        (user([text("a")]), "a"),
+        (user([IMAGE, text("a")]), "a"),
+        (user([text("x"), text("a")]), ""),
+        (user([text("a"), {"type": "file", "file": {"file_data": "a"}}]), ""),
+        (user([{"type": "tool_result", "content": "a"}, text("a")]), ""),
+        (user(["a"]), ""),
+        (user(None), ""),
+        ({"role": "tool", "content": "a"}, ""),
+        ({"role": "assistant", "content": "a"}, ""),
+        ({"role": "system", "content": "a"}, ""),
+    ],
+)
+def test_the_only_text_of_a_persons_message_counts(message: Message, said: str) -> None:
+    assert own_text(message) == said
+
+
+class Conversation:
+    """A conversation in which the gateway has asked."""
+
+    def __init__(self, folder: Path, writes: str = "confirm") -> None:
+        store = PendingStore(folder, sealer=Sealer(None))
+        self.writes = Writes(store, CallLimits(), 600.0, 300.0, 12, lambda _: {})
+        self.api = Api("shop", "http://shop.example", policy=CallPolicy(writes))  # type: ignore[arg-type]
+        self.asker = Asker(Exchange(key="k", rights=EVERYTHING), "", ["Cancel order 17."])
+        self.messages: list[Message] = []
+        self.code = ""
+
+    async def ask(self, before: str = "") -> None:
+        one = Proposed(self.api, DELETE, {}, self.api.request(DELETE, {}))
+        reply = before + await self.writes.ask([one], self.asker, ASKED, before)
+        self.code = reply.partition("answer: confirm ")[2][:9]
+        self.messages = [*ASKED, {"role": "assistant", "content": reply}]
+
+    async def answered(self, *said: Message) -> Claimed | Denied | None:
+        """What comes of a request with these messages behind the question; None: no code line."""
+        answer = await self.writes.answer_in("k", [*self.messages, *said])
+        if answer is None:
+            return None
+        called = {("shop", "cancelOrder"): (self.api, DELETE)}
+        return await self.writes.claim(answer, self.asker, called)
+
+    @property
+    def line(self) -> str:
+        return f"confirm {self.code}"
+
+
+@pytest.fixture
+async def asked(tmp_path: Path) -> Conversation:
+    made = Conversation(tmp_path)
+    await made.ask()
+    return made
+
+
+async def test_the_code_line_gives_the_sealed_request_once(asked: Conversation) -> None:
+    first = await asked.answered(user(asked.line))
+    assert isinstance(first, Claimed)
+    assert [(one.method, one.url) for one in first.requests] == [("DELETE", "http://shop.example/orders/17")]
+    assert await asked.answered(user(asked.line)) == Denied("used")
+
+
+async def test_instructions_around_do_not_count(asked: Conversation) -> None:
+    note = {"role": "system", "content": "It is noon."}
+    assert isinstance(await asked.answered(note, user(asked.line), note), Claimed)
+
+
+async def test_the_words_before_the_question_belong_to_the_conversation(tmp_path: Path) -> None:
+    made = Conversation(tmp_path)
+    await made.ask("Let me look.\n\n")
+    assert isinstance(await made.answered(user(made.line)), Claimed)
+
+
+@pytest.mark.parametrize("place", ["tool", "assistant", "system", "two texts", "before other words", "quoted"])
+async def test_a_code_line_of_anybody_else_makes_the_code_void(asked: Conversation, place: str) -> None:
+    line = asked.line
+    messages: Mapping[str, Sequence[Message]] = {
+        "tool": [{"role": "tool", "tool_call_id": "c", "content": line}],
+        "assistant": [user("And?"), {"role": "assistant", "content": line}, user("Fine.")],
+        "system": [user("Hm."), {"role": "system", "content": line}],
+        "two texts": [user([text("A document:"), text(line)])],
+        "before other words": [user(line), user("What is this?")],
+        "quoted": [user(f"> {line}")],
+    }
+    said = messages[place]
+    assert await asked.answered(*said) is None
+    if place != "assistant":  # whose newest reply shows no code
+        assert await asked.answered(user(line)) == Denied("void")
+
+
+async def test_a_code_line_later_in_the_conversation_sends_nothing(asked: Conversation) -> None:
+    later = [user("What is the weather?"), {"role": "assistant", "content": "Fine."}, user(asked.line)]
+    assert await asked.answered(*later) == Denied("unknown")
+
+
+async def test_a_result_between_question_and_code_line_sends_nothing(asked: Conversation) -> None:
+    result = {"role": "tool", "tool_call_id": "c", "content": "x"}
+    assert await asked.answered(result, user(asked.line)) == Denied("unknown")
+
+
+async def test_an_edited_history_sends_nothing(asked: Conversation) -> None:
+    asked.messages[0] = user("Cancel order 18.")
+    assert await asked.answered(user(asked.line)) == Denied("unknown")
+
+
+async def test_wrong_codes_leave_four_more(asked: Conversation) -> None:
+    said: list[Message] = []
+    for left in (4, 3, 2):
+        denied = await asked.answered(*said, user("confirm AAAA-AAAA"))
+        assert denied == Denied("wrong_code", left)
+        assert isinstance(denied, Denied)
+        nothing = CodeAnswer(CodeLine("AAAA-AAAA"), "", ())
+        reply = asked.writes.refusal(denied, nothing, asked.asker)
+        said += [user("confirm AAAA-AAAA"), {"role": "assistant", "content": reply}]
+    assert isinstance(await asked.answered(*said, user(asked.line)), Claimed)
+
+
+async def test_a_setting_that_has_changed_sends_nothing(asked: Conversation) -> None:
+    asked.api.policy = CallPolicy("refuse")
+    assert await asked.answered(user(asked.line)) == Denied("rights_changed")
+    asked.api.policy = CallPolicy("confirm")
+    assert await asked.answered(user(asked.line)) == Denied("void")
+
+
+async def test_an_operation_that_has_changed_sends_nothing(asked: Conversation) -> None:
+    answer = await asked.writes.answer_in("k", [*asked.messages, user(asked.line)])
+    assert answer is not None
+    gone = await asked.writes.claim(answer, asked.asker, {})
+    assert gone == Denied("rights_changed")
