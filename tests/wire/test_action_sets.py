@@ -116,6 +116,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     }
     rights["all"] = ["--read", "*", "--write", "*", "--model", "*"]
     rights["limited"] = ["--read", "actions.shop", "--rpm", "2"]
+    rights["narrow"] = ["--act", "shop:*", "--act", "!shop:listShirts"]
     rights["chats"] = ["--read", "actions.shop", "--model", "*"]
     keys = {}
     for name, granted in rights.items():
@@ -281,6 +282,25 @@ def test_a_key_sees_and_writes_the_sets_of_its_rights(filled: Shop) -> None:
     ]
     assert {(reply.status_code, reply.json()["error"]["code"]) for reply in unseen} == {(404, "action_set_not_found")}
     assert filled.call("POST", "search", {"query": "shirts"}, key="other").json()["data"] == []
+    assert filled.api.seen == []
+
+
+def test_an_operation_that_a_key_may_not_call_is_as_one_that_does_not_exist(filled: Shop) -> None:
+    def asked(operation: str) -> list[tuple[int, str]]:
+        replies = [
+            filled.call("GET", f"sets/shop/operations/{operation}", key="narrow"),
+            filled.run(operation, key="narrow", arguments={"size": "M"}),
+            filled.run(operation, key="narrow", dry=True),
+        ]
+        return [(reply.status_code, reply.text.replace(operation, "NAME")) for reply in replies]
+
+    assert asked("listShirts") == asked("listHats")
+    assert {status for status, _ in asked("listShirts")} == {404}
+    listed = filled.call("GET", "sets/shop/operations?limit=1", key="narrow").json()
+    assert ([row["id"] for row in listed["data"]], listed["has_more"]) == (["orderShirt"], False)
+    found = filled.call("POST", "search", {"query": "shirts"}, key="narrow").json()["data"]
+    assert [row["id"] for row in found] == ["orderShirt"]
+    assert filled.call("GET", "sets/shop/operations/listShirts", key="reader").status_code == 200
     assert filled.api.seen == []
 
 

@@ -212,16 +212,21 @@ async def delete_action_set(call: KnowledgeCall) -> Deleted:
 async def list_operations(call: KnowledgeCall, query: _OperationsQuery) -> OperationPage:
     """The operations of a set, by name, without arguments."""
     name, after, limit = _name(call), query.after or "", query.limit
-    rows = await asyncio.to_thread(call.actions.library.store.operations, name, after=after, limit=limit + 1)
     api = (await _apis(call, [name])).get(name)
-    return OperationPage.of([ActionOperation(*_members(name, one, api)) for one in rows], limit)
+    shown: list[Operation] = []
+    while len(shown) <= limit:
+        rows = await asyncio.to_thread(call.actions.library.store.operations, name, after=after, limit=limit + 1)
+        shown += [one for one in rows if _exists(call, name, one, api)]
+        if len(rows) <= limit:
+            break
+        after = rows[-1].name
+    return OperationPage.of([ActionOperation(*_members(name, one, api)) for one in shown[: limit + 1]], limit)
 
 
 @operation(f"GET {_OPERATION}", "actions", "The operation")
 async def read_operation(call: KnowledgeCall) -> OperationWithArguments:
     """An operation, with the JSON Schema of the arguments."""
-    name, operation = await _operation(call)
-    return _with_arguments(name, operation, (await _apis(call, [name])).get(name))
+    return _with_arguments(*await _operation(call))
 
 
 @operation(f"POST {ACTIONS}/search", "actions", "Operations, best first")
@@ -231,7 +236,8 @@ async def search_operations(call: KnowledgeCall, body: _OperationQuestion) -> Fo
     names, view = _readable(call, body.sets or []), View(call.rights.groups)
     found = (await call.actions.library.find([Turn("user", query)], names, k=body.k, view=view)).actions
     apis = await _apis(call, list({one.set for one in found}))
-    return FoundOperations(query, [_with_arguments(one.set, one.operation, apis.get(one.set)) for one in found])
+    rows = [(one.set, one.operation, apis.get(one.set)) for one in found]
+    return FoundOperations(query, [_with_arguments(*row) for row in rows if _exists(call, *row)])
 
 
 @operation(f"POST {_OPERATION}/run", "actions", "The result, or the request", slow=True)
@@ -239,8 +245,7 @@ async def run_operation(call: KnowledgeCall, body: _Run) -> ActionResult | Actio
     """Call an operation that reads, or show the request."""
     arguments = body.arguments or {}
     async with call.rules.asking():
-        name, operation = await _operation(call)
-        api = (await _apis(call, [name])).get(name)
+        name, operation, api = await _operation(call)
     if api is None:
         raise forbidden(f"This key has no credentials for {name} (ragway keys credentials set).", "set")
     return _dry(api, operation, arguments) if body.dry else await _run(api, operation, arguments, call)
@@ -310,10 +315,13 @@ def _must_take_documents(call: KnowledgeCall, name: str) -> None:
         raise ApiError(409, message, code="action_set_of_settings", param="set")
 
 
-async def _operation(call: KnowledgeCall) -> tuple[str, Operation]:
+async def _operation(call: KnowledgeCall) -> tuple[str, Operation, Api | None]:
+    """The set, the operation, and the API as the caller's key calls it. Raises ApiError 404."""
     name, wanted = _name(call), call.path["operation"]
+    api = (await _apis(call, [name])).get(name)
     for one in (await asyncio.to_thread(call.actions.library.store.found, [(name, wanted)])).values():
-        return name, one
+        if _exists(call, name, one, api):
+            return name, one, api
     message = f"{name} has no operation {wanted!r}: GET {ACTIONS}/sets/{name}/operations lists the operations."
     raise ApiError(404, message, code="operation_not_found", param="operation")
 
@@ -337,9 +345,16 @@ def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> Action
     return ActionRequest(api.name, operation.name, request.method, request.url, headers, body)
 
 
+def _exists(call: KnowledgeCall, name: str, one: Operation, api: Api | None) -> bool:
+    """Whether there is such an operation for the caller."""
+    if api is None:
+        return call.rights.mode_of(name, one.names, "reads") != "refuse"
+    return api.why_not_called(one, call.rights) != "not_granted"
+
+
 def _members(name: str, one: Operation, api: Api | None) -> Any:
     """The members of an `ActionOperation`. api: as the caller's key calls the API; None: the key may not."""
-    callable = api is not None and not api.why_not_called(one)
+    callable = api is not None and not api.why_not_called(one) and api.policy.effect_of(one) == "reads"
     return one.name, name, one.method, one.path, one.summary, one.description, callable
 
 
