@@ -141,6 +141,7 @@ class RequestMeter:
             answers = not path.endswith("/embeddings")
             wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=answers))
             if used is None:
+                admission.settle(0)  # a call of an upstream that lacks its path keeps no tokens
                 await ledger.reserve(exchange, admission, wanted_tokens, least_tokens)
             else:
                 await ledger.reserve_next(exchange, admission, used, wanted_tokens, least_tokens)

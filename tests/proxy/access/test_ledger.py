@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from proxy.caller import EVERYTHING, UNLIMITED, Limits
 from proxy.dialects.errors import ApiError
 from proxy.dialects.target import Target
 from proxy.dialects.token_counts import Tokens
-from proxy.exchange import Exchange, ModelCall, one_call
+from proxy.exchange import CallMeter, Exchange, ModelCall, one_call
 from proxy.observe.metrics import Metrics
 from tests.proxy.observe.test_metrics import value
 from tests.support.asgi_calls import Call, scope_of
@@ -212,6 +213,33 @@ async def test_each_further_call_of_a_request_is_reserved_and_settled(opened: Ca
     assert spent(opened()) == {"tokens_per_day": 1000}
     (row,) = sums(opened(), UsageQuery(("key",)))
     assert (row["requests"], row["prompt_tokens"], row["completion_tokens"]) == (2, 950, 50)
+
+
+async def test_a_call_in_place_of_one_without_an_answer_is_reserved_alone(opened: Callable[[], SqlAccounts]) -> None:
+    """An upstream without chat completions is asked again in the client's dialect."""
+    limits = Limits(tokens_per_day=1000)
+    exchange = Exchange(key="key-1", limits=limits, target=Target("gpt-4o", "relay", "", ""))
+    exchange.body, exchange.fields = b"", {"max_tokens": 600}
+
+    async def route(_scope: Scope, _receive: Receive, _send: Send) -> ModelCall:
+        return lambda meter: functools.partial(twice, meter)
+
+    async def twice(meter: CallMeter, scope: Scope, receive: Receive, send: Send) -> None:
+        with pytest.raises(LookupError):
+            await meter(lacks_the_path, scope, receive, send)
+        exchange.tokens = None
+        await meter(answers, scope, receive, send)
+
+    async def lacks_the_path(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise LookupError
+
+    async def answers(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        exchange.tokens = Tokens(150, 50)
+
+    async with Process(opened(), Clock()).running() as process:
+        call, scope = Call(), scope_of(exchange=exchange)
+        await Metering(route, process.ledger, "with_keys")(scope, call.receive, call.send)
+    assert spent(opened()) == {"tokens_per_day": 200}
 
 
 async def test_calls_of_parallel_requests_reserve_no_more_than_the_limit(opened: Callable[[], SqlAccounts]) -> None:
