@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 _CODE_BYTES = 5  # 40 random bits: five guesses find one of a trillion
 _MOST_NUMBERS = 100
+_MOST_LINE_CHARS = 1_000  # a message of a megabyte is not read for a code
 # Language -> the word that confirms. English is accepted in every language.
 WORDS = {
     "en": "confirm", "de": "bestätigen", "fr": "confirmer", "es": "confirmar", "pt": "confirmar", "it": "confermare",
@@ -45,7 +46,7 @@ def code_line(text: str) -> CodeLine | None:
 
     Case does not count, nor white space around, nor how the two halves of the code are kept apart.
     """
-    found = _LINE.fullmatch(_plain(text))
+    found = _LINE.fullmatch(_plain(text)) if len(text) <= _MOST_LINE_CHARS else None
     if found is None:
         return None
     first, second, numbers = found.groups()

@@ -24,12 +24,13 @@ from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome, write_texts
 from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, over_limit, send
 from proxy.apis.changes import changes
-from proxy.apis.openapi.effects import read_arguments
+from proxy.apis.openapi.effects import read_arguments, undo_arguments
 from proxy.apis.openapi.operation import Operation, query_names
 from proxy.apis.request import ApiRequest
 from proxy.apis.store import revision_of
 from proxy.caller import Rights
 from proxy.dialects.base import INSTRUCTIONS, text_of
+from proxy.dialects.replies import json_of
 from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 
@@ -264,7 +265,22 @@ class Writes:
             asker.language,
             changes=lines,
             settle=before.call if before is not None else "",
+            undo=await self._undo(one, result, asker) if state == "done" else "",
         )
+
+    async def _undo(self, one: Proposed, result: CallResult, asker: Asker) -> str:
+        """The call that takes back a call that was done, for people; "": none. Raises RetrievalError."""
+        link = one.operation.effects.undo if one.operation.effects is not None else None
+        if link is None:
+            return ""
+        place = (one.api.name, link.operation)
+        other = (await asyncio.to_thread(self.found, [place])).get(place)
+        if other is None or mode_of(asker.exchange.rights, one.api, other) == "refuse":
+            return ""
+        before = json_of(one.before.text.encode()) if one.before is not None and one.before.text else None
+        made = json_of((result.whole or result.text).encode())
+        given = undo_arguments(other, link, one.arguments, before, made)
+        return "" if given is None else f"{other.name} {msgspec.json.encode(given).decode()}"
 
     async def lately_s(self, key: str, request: ApiRequest) -> float | None:
         """How many seconds ago the key sent the same request; None: not lately. Raises RetrievalError."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from proxy.agent.tools.operation_tool import OperationTool
@@ -13,7 +14,7 @@ from proxy.agent.writes.confirming import Writes
 from proxy.agent.writes.pending import PendingStore
 from proxy.agent.writes.sealer import Sealer
 from proxy.apis.call import Api
-from proxy.apis.openapi.operation import Operation
+from proxy.apis.openapi.operation import Effects, LinkedCall, Operation
 from proxy.apis.policy import CallPolicy
 from proxy.caller import EVERYTHING
 from proxy.dialects.errors import upstream_error
@@ -35,7 +36,8 @@ class Shop:
         self.operation = Operation(name="cancelOrder", method="DELETE", path="/orders/17", schema=EMPTY)
         self.api = Api("shop", server.base_url, networks=LOOPBACK, policy=CallPolicy(mode))
         store = PendingStore(folder, sealer=Sealer(None))
-        self.writes = Writes(store, QUICK, 600.0, 300.0, 12, lambda _: {})
+        self.known: dict[tuple[str, str], Operation] = {}  # the other operations of the document
+        self.writes = Writes(store, QUICK, 600.0, 300.0, 12, lambda _: self.known)
 
     def loop(self, *turns: Any, **more: Any) -> Loop:
         """A chat that is offered the operation."""
@@ -121,6 +123,25 @@ async def test_a_lost_answer_is_said_before_the_model_says_anything(tmp_path: Pa
     assert chat.client.text.startswith("It is not known whether this was done: DELETE ")
     assert chat.client.text.endswith("\n\nIt is cancelled.")
     assert [call.outcome for call in chat.trace.calls] == ["unknown"]
+
+
+async def test_the_report_says_what_has_changed_and_what_takes_it_back(tmp_path: Path) -> None:
+    state = ["open"]
+
+    async def orders(request: ApiRequest) -> Reply:
+        state[0] = "cancelled" if request.method == "DELETE" else state[0]
+        return Reply(body=b'{"id": 17, "state": "%b"}' % state[0].encode(), headers=OK.headers)
+
+    async with shop(tmp_path, orders) as one:
+        named = {"getOrder": "GET", "reopenOrder": "POST"}
+        one.known = {("shop", name): Operation(name, way, "/orders/17", EMPTY) for name, way in named.items()}
+        effects = Effects(LinkedCall("getOrder", "same"), undo=LinkedCall("reopenOrder", "opposite"))
+        one.operation = msgspec.structs.replace(one.operation, effects=effects)
+        asked = await one.asked()
+        chat = await (await one.confirmed(says("It is cancelled."))).run()
+    assert 'now: {"id": 17, "state": "open"}' in asked[-1]["content"]
+    assert "state: open → cancelled" in results(chat)[-1]
+    assert "reopenOrder {}" in results(chat)[-1]
 
 
 async def test_a_call_at_once_is_made_once_and_asked_the_second_time(tmp_path: Path) -> None:
