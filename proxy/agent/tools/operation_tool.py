@@ -53,6 +53,7 @@ _MOST_NAME_WORDS = 4  # of a person's answer that is a name
 _ANSWER_NOW = "If this result answers the question, answer the user now, with the facts of the result."
 _ANSWER_FROM_ALL = "If this result and the passages answer the question, answer the user now, with the facts of both."
 _GO_ON = "The user has answered the question for a value. Go on with the call: answer with {}"
+_ASKS_ITSELF = "The user is shown the call and confirms it before it is sent: call without asking first."
 _LARGE_RESULTS = 1 << 16  # characters that are searched in a thread
 
 
@@ -69,7 +70,8 @@ class OperationTool(Tool):
         description = quoted(f"{known} ({api.name}: {operation.method} {self.path})")
         if len(description) > _MOST_DESCRIPTION_CHARS:
             description = description[: _MOST_DESCRIPTION_CHARS - 1] + "…"
-        self.description = description
+        asks = self.effect == "changes" and self.confirms
+        self.description = f"{description} {_ASKS_ITSELF}" if asks else description
 
     @property
     def origin(self) -> tuple[str, str]:

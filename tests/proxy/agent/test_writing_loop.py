@@ -160,6 +160,15 @@ async def test_the_same_call_twice_in_a_round_is_shown_once(tmp_path: Path) -> N
     assert [call.outcome for call in chat.trace.calls] == ["waits", "invalid_arguments"]
 
 
+async def test_the_model_reads_that_it_need_not_ask(tmp_path: Path) -> None:
+    async with shop(tmp_path) as one:
+        chat = await one.loop(says("No.")).run()
+    (description,) = [
+        row["function"]["description"] for row in chat.model.asked[0]["tools"] if row["function"]["name"] == CANCEL[0]
+    ]
+    assert description.endswith("call without asking first.")
+
+
 async def test_structured_output_gets_no_question(tmp_path: Path) -> None:
     async with shop(tmp_path) as one:
         loop = one.loop(calls(CANCEL), says('{"a": 1}'))
