@@ -3,7 +3,7 @@
     python -m tests.smoke PYTHON [MODEL.gguf]      PYTHON: an interpreter with the packages of requirements/smoke.txt
 
 Each check prints a line with the time. The program prints, and does not check, what only a good model does: repeat a
-fact, call an action. Exits 1 when a check fails.
+fact, call an action, propose a call that changes something. Exits 1 when a check fails.
 """
 
 import contextlib
@@ -23,6 +23,8 @@ import openai
 
 from tests.support.atlas_api import ORG, PASSWORD, USER, atlas_api, document
 from tests.support.gateway import environment, serving
+from tests.support.shop_api import ShopApi, shop_api
+from tests.support.shop_api import document as shop_document
 
 MODEL = "smoke"  # the name in requests
 TIMEOUT_S = 600.0
@@ -41,8 +43,11 @@ SETTINGS = """
 models:
   {model}: {{api_base: "{url}/v1"}}
   {model}-text: {{api_base: "{url}/v1", tools: text}}
-actions: {{atlas: {{auth: digest, user_env: ATLAS_USER, secret_env: ATLAS_PASSWORD, networks: ["127.0.0.0/8"]}}}}
+actions:
+  atlas: {{auth: digest, user_env: ATLAS_USER, secret_env: ATLAS_PASSWORD, networks: ["127.0.0.0/8"]}}
+  shop: {{writes: confirm, networks: ["127.0.0.0/8"]}}
 """
+WRITE_QUESTION = "Cancel the order with the id 1."
 ENVIRONMENT = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD, "RAGWAY_EMBEDDER__MODEL": "all-MiniLM-L6-v2"}
 LIMITS: Any = {"temperature": 0, "max_tokens": 64}
 
@@ -179,6 +184,33 @@ def check_action(checks: Checks, url: str, model: str, way: str) -> None:
         note(f"the answer {'has' if ORG in text else 'does not have'} the id {ORG} of the API's answer")
 
 
+def check_write(checks: Checks, url: str, shop: ShopApi, model: str, way: str) -> None:
+    """A chat in which the model may propose a call that changes something, and the person confirms it."""
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=TIMEOUT_S)
+    messages: Any = [{"role": "user", "content": WRITE_QUESTION}]
+
+    def answer() -> str:
+        model_of_set = f"rage/shop/raw/{model}"
+        got = client.chat.completions.create(model=model_of_set, messages=messages, **{**LIMITS, "max_tokens": 256})
+        return got.choices[0].message.content or ""
+
+    with checks.check(f"nothing is changed before a person confirms, and once afterwards, asked by {way}"):
+        shop.fresh()
+        text = answer()
+        assert not shop.writes, shop.writes
+        note(f"answer: {text[:700]}")
+        code = re.search("confirm ([A-Z2-7]{4}-[A-Z2-7]{4})", text)
+        if code is None:
+            note("the model proposed no call")
+            return
+        messages += [{"role": "assistant", "content": text}, {"role": "user", "content": code[0]}]
+        note(f"{code[0]}: {answer()[:500]}")
+        assert len(shop.writes) == 1, shop.writes
+        note(f"arrived: {shop.writes[0]}")
+        answer()
+        assert len(shop.writes) == 1, shop.writes
+
+
 def check_bench(ragway: Ragway, url: str) -> None:
     """Two questions raw and with passages. A small model may write on until the longest answer, which is no fault."""
     questions, run = ragway.folder / "questions.jsonl", ragway.folder / "run"
@@ -195,11 +227,13 @@ def main(python: str, file: list[str]) -> int:
     checks, begin = Checks(), time.monotonic()
     with tempfile.TemporaryDirectory() as temporary, atlas_api() as api, contextlib.ExitStack() as stack:
         folder = Path(temporary)
+        shop = stack.enter_context(shop_api(folder / "shop.db"))
         documents = folder / "docs"
         documents.mkdir()
         for name, text in DOCUMENTS.items():
             (documents / name).write_text(text, "utf-8")
         (folder / "openapi.json").write_text(json.dumps(document(api.url)), "utf-8")
+        (folder / "shop.json").write_text(json.dumps(shop_document(shop.url)), "utf-8")
         (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS), "utf-8")
         model_url = stack.enter_context(serving_model(python, file, folder / "model.log"))
         settings = SETTINGS.format(model=MODEL, url=model_url)
@@ -210,10 +244,12 @@ def main(python: str, file: list[str]) -> int:
         with checks.check("an OpenAPI document is read, and an operation called by hand"):
             ragway.run("actions", "add", "atlas", str(folder / "openapi.json"))
             assert ORG in ragway.run("actions", "run", "atlas", "listOrganizations")
+            ragway.run("actions", "add", "shop", str(folder / "shop.json"))
         url = stack.enter_context(serving(folder / "data", folder, settings, **ENVIRONMENT)).url
         check_chats(checks, url)
         for model, way in ((MODEL, "what works"), (f"{MODEL}-text", "text")):
             check_action(checks, url, model, way)
+            check_write(checks, url, shop, model, way)
         with checks.check("`ragway bench` asks two questions raw and with passages"):
             check_bench(ragway, url)
     print(f"{checks.passed} checks passed, {checks.failed} failed, in {time.monotonic() - begin:.0f} s")
