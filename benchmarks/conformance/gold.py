@@ -1,14 +1,15 @@
 """Right and wrong calls of two benchmarks through a gateway: the right HTTP requests leave the gateway, or none.
 
-    python benchmarks/conformance/gold.py DIR [--set bfcl|tmdb] [--limit N] [--forms N]
+    python benchmarks/conformance/gold.py DIR [--set bfcl|tmdb] [--limit N] [--forms N] [--writes]
 
 DIR has `bfcl/` (BFCL_v4_simple_python.json, possible_answer/) and `beir/restbench_tmdb/` (openapi.json, queries.jsonl).
 
 A scripted model calls the right operations, in the forms in which providers write calls: as the provider cuts a stream,
 in pieces of one byte, and whole. The gateway finds the operations by the question; what the question does not find,
 the model searches for with `find_actions`. An API on loopback records each request, which must equal the request of
-`reference_request.py`. Then the model makes each call in wrong variants: no request may leave the gateway, and the
-model must read the reason. Exit code 1: something differs. Exit code 2: the gateway does not start.
+`reference_request.py`. With --writes the calls change something, and a person confirms each. Then the model makes each
+call in wrong variants: no request may leave the gateway, and the model must read the reason. Exit code 1: something
+differs. Exit code 2: the gateway does not start.
 """
 
 import argparse
@@ -52,13 +53,14 @@ Json = dict[str, Any]
 _ANSWER = "Done."
 _FIRST_ID = 770_000  # of the API's results
 _MOST_SHOWN = 12  # differences
+_CODE = re.compile(r"\b[A-Z2-7]{4}-[A-Z2-7]{4}\b")
 _SETTINGS = """
 embedder: {{model: hash}}
 models: {{gold: {{api_base: "{model}/v1"}}}}
 actions:
 {rows}action_calls: {{rounds: 12, calls: 40}}
 """
-_SET = """  {name}: {{networks: ["127.0.0.0/8"], always: [{operation}]}}
+_SET = """  {name}: {{networks: ["127.0.0.0/8"], always: [{operation}]{mode}}}
 """
 
 
@@ -170,6 +172,7 @@ class Bench:
     played: Counter[tuple[str, bool]] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)  # by set: calls that must be equal
     equal: Counter[str] = field(default_factory=Counter)
+    confirmed: Counter[str] = field(default_factory=Counter)  # by set: confirmations
     searched: Counter[str] = field(default_factory=Counter)
     not_offered: Counter[str] = field(default_factory=Counter)
     mutants: Counter[tuple[str, str]] = field(default_factory=Counter)  # by set and kind
@@ -180,13 +183,14 @@ class Bench:
         """Ask the question of a chat; returns the text that the client reads."""
         self.chat[:] = [chat]
         self.api.requests.clear()
-        body = {
-            "model": f"rage/{chat.task.set}/gold",
-            "messages": [{"role": "user", "content": chat.task.question}],
-            "stream": chat.way.form.streamed,
-        }
-        response = await self.client.post("/v1/chat/completions", json=body)
-        return _text(response)
+        messages = [{"role": "user", "content": chat.task.question}]
+        body = {"model": f"rage/{chat.task.set}/gold", "messages": messages, "stream": chat.way.form.streamed}
+        text = _text(await self.client.post("/v1/chat/completions", json=body))
+        while code := _CODE.search(text):
+            self.confirmed[chat.task.set] += 1
+            messages += [{"role": "assistant", "content": text}, {"role": "user", "content": f"confirm {code[0]}"}]
+            text = _text(await self.client.post("/v1/chat/completions", json=body))
+        return text
 
     async def right_calls(self, task: Task, way: Way) -> None:
         """Play the right calls of a task, and compare the requests."""
@@ -289,7 +293,7 @@ def _text(response: httpx.Response) -> str:
     return "".join(texts)
 
 
-async def measured(folder: Path, sets: Sequence[GoldSet], forms: int) -> Bench:
+async def measured(folder: Path, sets: Sequence[GoldSet], forms: int, *, writes: bool = False) -> Bench:
     """Play all chats, one after the other."""
     playing: list[Chat] = []
 
@@ -308,7 +312,8 @@ async def measured(folder: Path, sets: Sequence[GoldSet], forms: int) -> Bench:
         always = {
             one.name: operations_of(one.document)[0][0].name for one in sets
         }  # so that each chat has find_actions
-        rows = "".join(_SET.format(name=name, operation=operation) for name, operation in always.items())
+        mode = ", writes: confirm" if writes else ""
+        rows = "".join(_SET.format(name=name, operation=one, mode=mode) for name, one in always.items())
         settings = _SETTINGS.format(model=models.url, rows=rows)
         (folder / "ragway.yaml").write_text(settings, "utf-8")
         await _add(folder, sets, server.base_url)
@@ -383,12 +388,17 @@ def summary(bench: Bench) -> str:
             str(len(bench.sets[name].tasks)),
             f"{bench.calls[name]:,}",
             f"{bench.equal[name]:,}",
+            f"{bench.confirmed[name]:,}",
             str(bench.searched[name]),
             str(bench.not_offered[name]),
         ]
         for name in names
     ]
-    parts.append(table(["set", "questions", "calls", "requests equal", "chats with a search", "not offered"], rows))
+    parts.append(
+        table(
+            ["set", "questions", "calls", "requests equal", "confirmations", "chats with a search", "not offered"], rows
+        )
+    )
     rows = []
     for kind in [*KINDS, "all"]:
         cells = [kind]
@@ -414,16 +424,17 @@ def main() -> int:
     parser.add_argument("dir", type=Path, metavar="DIR", help="folder with bfcl/ and beir/restbench_tmdb/")
     parser.add_argument("--limit", type=int, metavar="N", help="the first N questions of each set (default: all)")
     parser.add_argument("--forms", type=int, default=8, metavar="N", help="other forms for each question (default: 8)")
+    parser.add_argument("--writes", action="store_true", help="calls that change something, confirmed by a person")
     parser.add_argument("--set", choices=("bfcl", "tmdb"), help="one set only")
     arguments = parser.parse_args()
     sets = [
-        bfcl(arguments.dir / "bfcl", arguments.limit),
-        restbench(arguments.dir / "beir" / "restbench_tmdb", arguments.limit),
+        bfcl(arguments.dir / "bfcl", arguments.limit, writes=arguments.writes),
+        restbench(arguments.dir / "beir" / "restbench_tmdb", arguments.limit, writes=arguments.writes),
     ]
     sets = [one for one in sets if arguments.set in (None, one.name)]
     try:
         with tempfile.TemporaryDirectory(prefix="ragway-gold-") as folder:
-            bench = uvloop.run(measured(Path(folder), sets, arguments.forms))
+            bench = uvloop.run(measured(Path(folder), sets, arguments.forms, writes=arguments.writes))
     except (Unmeasurable, OSError) as error:
         print(f"cannot run: {error}", file=sys.stderr)
         return 2

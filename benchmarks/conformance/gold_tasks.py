@@ -3,6 +3,9 @@
 BFCL's functions become operations. A hash decides the place of each parameter: path, query, header, cookie or body, in
 every style. Only a value that stands in the question goes into the path, because a value of a path is an identifier.
 RestBench names the operations in order. The values come from the question, and the identifiers from the results before.
+
+With `writes`, the calls change something: BFCL's functions have other methods than GET, and the last operation of each
+question of RestBench, which only reads, is the POST of the same path.
 """
 
 import hashlib
@@ -43,6 +46,7 @@ _PLAIN_PATHS = ("simple", "label", "matrix")
 _LISTS = ("query", "query, joined", "query, spaces", "query, pipes", "query, JSON", "header", "cookie, joined", "body")
 _LIST_PATHS = (*_PLAIN_PATHS, "simple, exploded", "label, exploded", "matrix, exploded")
 _OBJECTS = ("query", "query, joined", "query, deep", "query, JSON", "body")
+_WRITING = ("post", "put", "patch")
 _KNOWN_ID = "8817"  # where no earlier operation finds the identifier
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
@@ -89,7 +93,7 @@ class GoldSet:
         return _without_references(self.document)
 
 
-def bfcl(folder: Path, limit: int | None) -> GoldSet:
+def bfcl(folder: Path, limit: int | None, *, writes: bool = False) -> GoldSet:
     """BFCL's functions with one call each, and pairs of two tasks in one question."""
     made = GoldSet("bfcl", {"openapi": "3.1.0", "info": {"title": "BFCL", "version": "1"}, "paths": {}})
     answers = {row["id"]: row["ground_truth"] for row in _rows(folder / "possible_answer/BFCL_v4_simple_python.json")}
@@ -97,7 +101,9 @@ def bfcl(folder: Path, limit: int | None) -> GoldSet:
         question = "\n".join(message["content"] for message in row["question"][0])
         ((_, accepted),) = answers[row["id"]][0].items()
         (function,) = row["function"]
-        made.tasks.append(_bfcl_task(made, number, row["id"], question, function, _chosen(accepted, function)))
+        methods = _WRITING if writes else ("get",)
+        values = _chosen(accepted, function)
+        made.tasks.append(_bfcl_task(made, number, row["id"], question, function, values, methods))
     singles = list(made.tasks)
     for one, other in zip(singles[::2], singles[1::2], strict=False):
         calls = [*one.rounds[0], *other.rounds[0]]
@@ -126,7 +132,9 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-def _bfcl_task(made: GoldSet, number: int, name: str, question: str, function: Json, values: Json) -> Task:
+def _bfcl_task(
+    made: GoldSet, number: int, name: str, question: str, function: Json, values: Json, methods: Sequence[str]
+) -> Task:
     schema = function["parameters"]
     required = schema.get("required", [])
     body_type = _BODIES[_hash(name) % len(_BODIES)]
@@ -162,13 +170,12 @@ def _bfcl_task(made: GoldSet, number: int, name: str, question: str, function: J
         inner = [each for each in required if each in members]
         body = {"type": "object", "properties": members, "required": inner, "additionalProperties": False}
         operation["requestBody"] = {"required": bool(inner), "content": {body_type: {"schema": body}}}
-    made.document["paths"][path] = {"get": operation}
-    return Task(
-        name,
-        "bfcl",
-        question,
-        [[GoldCall("GET", path, lambda _: arguments, function["description"], function["name"])]],
-    )
+    method = methods[_hash(f"method {name}") % len(methods)]
+    if len(methods) > 1 and not members:
+        method = "delete"
+    made.document["paths"][path] = {method: operation}
+    call = GoldCall(method.upper(), path, lambda _: arguments, function["description"], function["name"])
+    return Task(name, "bfcl", question, [[call]])
 
 
 def _style(seed: str, schema: Json, value: Any, body_type: str, *, in_path: bool) -> str:
@@ -233,9 +240,12 @@ def _slug(name: str) -> str:
 # --- RestBench -------------------------------------------------------------------------------------------------------
 
 
-def restbench(folder: Path, limit: int | None) -> GoldSet:
+def restbench(folder: Path, limit: int | None, *, writes: bool = False) -> GoldSet:
     """RestBench's questions with the operations in order."""
     document = json.loads((folder / "openapi.json").read_text("utf-8"))
+    for item in document["paths"].values():
+        if writes and "get" in item:
+            item["post"] = {**item["get"], "operationId": f"{item['get']['operationId']}-change"}
     made = GoldSet("tmdb", document)
     plain = made.reference
     for row in _rows(folder / "queries.jsonl")[:limit]:
@@ -243,8 +253,10 @@ def restbench(folder: Path, limit: int | None) -> GoldSet:
         if "{" in row["meta"]["solution"][0].replace("{media_type}/{time_window}", ""):
             question += f" (id {_KNOWN_ID})"
             made.notes.append(f"{row['_id']}: no search for the identifier, which stands in the question here")
-        for solution in row["meta"]["solution"]:
+        solutions = row["meta"]["solution"]
+        for number, solution in enumerate(solutions, 1):
             method, _, path = solution.partition(" ")
+            method = "POST" if writes and number == len(solutions) else method
             if path not in document["paths"]:
                 made.notes.append(f"{row['_id']}: {solution} is not in the document")
                 continue

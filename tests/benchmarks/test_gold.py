@@ -84,10 +84,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_right_call_arrives_and_no_wrong_call(folder: Path) -> None:
-    sets = [bfcl(folder / "bfcl", None), restbench(folder / "films", None)]
-    bench = uvloop.run(measured(folder, sets, forms=1))
+@pytest.mark.parametrize("writes", [False, True], ids=["reads", "writes"])
+def test_every_right_call_arrives_and_no_wrong_call(folder: Path, writes: bool) -> None:
+    sets = [bfcl(folder / "bfcl", None, writes=writes), restbench(folder / "films", None, writes=writes)]
+    bench = uvloop.run(measured(folder, sets, forms=1, writes=writes))
     assert bench.faults == []
+    assert bool(bench.confirmed["bfcl"]) == writes
     assert bench.calls == bench.equal
     assert sum(bench.sent.values()) == 0
     assert bench.mutants == bench.explained
