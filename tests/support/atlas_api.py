@@ -37,6 +37,10 @@ def document(url: str) -> dict[str, Any]:
 
     size = {"type": "string", "enum": ["S", "M", "L"]}
     group, org = in_path("groupId", "The project"), in_path("orgId", "The organization")
+    name = in_path("clusterName", "The name of the cluster")
+    members = {"name": {"type": "string"}, "providerName": {"enum": ["AWS", "AZURE", "GCP"]}}
+    schema = {"type": "object", "properties": members, "required": ["name"], "additionalProperties": False}
+    cluster = {"required": True, "content": {MEDIA: {"schema": schema}}}
     return {
         "openapi": "3.0.3",
         "info": {"title": "Atlas", "version": "1"},
@@ -46,7 +50,10 @@ def document(url: str) -> dict[str, Any]:
             "/orgs/{orgId}/users": {"get": operation("listUsers", "Return all users of one organization", org)},
             "/groups/{groupId}/clusters": {
                 "get": operation("listClusters", "Return all clusters of the project", group),
-                "post": operation("createCluster", "Create a cluster in the project", group),
+                "post": operation("createCluster", "Create a cluster in the project", group, requestBody=cluster),
+            },
+            "/groups/{groupId}/clusters/{clusterName}": {
+                "delete": operation("deleteCluster", "Delete a cluster of the project", group, name),
             },
             "/shirts": {
                 "get": operation(
@@ -67,6 +74,8 @@ class AtlasApi:
     url: str = ""
     seen: list[str] = field(default_factory=list)  # method and path of each request with valid credentials
     accepted: list[str] = field(default_factory=list)  # the Accept headers
+    bodies: list[bytes] = field(default_factory=list)  # that arrived, with valid credentials or not
+    clusters: list[Any] = field(default_factory=lambda: [{"name": "prod", "groupId": GROUP}])
     left: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)  # paths of slow requests that were left
     _go: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
@@ -75,6 +84,8 @@ class AtlasApi:
         if request.url.path == "/go":
             self._go.release()
             return Response(status_code=204)
+        if body := await request.body():
+            self.bodies.append(body)
         if not _authorized(request):
             challenge = f'Digest realm="{_REALM}", nonce="{_NONCE}", algorithm=MD5, qop="auth"'
             return Response(status_code=401, headers={"www-authenticate": challenge})
@@ -87,8 +98,13 @@ class AtlasApi:
             content = {"results": [{"id": ORG, "name": "Acme"}]}
         elif path == f"/orgs/{ORG}/users":
             content = {"results": USERS, "totalCount": 2, "echo": request.headers["authorization"]}
+        elif path == f"/groups/{GROUP}/clusters" and request.method == "POST":
+            content = {**json.loads(body), "groupId": GROUP}
+            self.clusters.append(content)
         elif path == f"/groups/{GROUP}/clusters":
-            content = {"results": [{"name": "prod", "groupId": GROUP}]}
+            content = {"results": self.clusters}
+        elif path.startswith(f"/groups/{GROUP}/clusters/") and request.method == "DELETE":
+            self.clusters = [one for one in self.clusters if one["name"] != path.rpartition("/")[2]]
         elif path == "/shirts":
             content = {"shirts": [f"blue {request.query_params['size']}"]}
         elif path == "/slow":
@@ -124,7 +140,7 @@ def _authorized(request: Request) -> bool:
 def atlas_api() -> Iterator[AtlasApi]:
     """The API on a free port of 127.0.0.1."""
     api = AtlasApi()
-    app = Starlette(routes=[Route("/{path:path}", api.answer, methods=["GET", "POST"])])
+    app = Starlette(routes=[Route("/{path:path}", api.answer, methods=["GET", "POST", "DELETE"])])
     with served(app) as port:
         api.url = f"http://127.0.0.1:{port}"
         yield api
