@@ -1,7 +1,8 @@
 """Dialogues about a shop, written as data, and played over HTTP: a person, a scripted model, a gateway, the shop.
 
 A file of dialogues is a YAML list. A dialogue has a `name`, `turns`, the writes that arrive at the shop (`sent`, in
-order), and what they leave there (`end`, as `ShopApi.changes` says it). A turn has:
+order), and what they leave there (`end`, as `ShopApi.changes` says it); `fault` says why it does not end so yet. A
+turn has:
 
 person   what the person writes, or a list of text parts. {code}: of the newest confirmation; {code1}: of the first;
          {wrong}: a code that nobody made. None: the request of the turn before once more
@@ -31,10 +32,12 @@ from tests.support.action_team import serving_sets
 from tests.support.gateway import Served, ragway
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.scripted_model import ScriptedModel, calls, says
-from tests.support.shop_api import IDS, ShopApi, document, shop_api
+from tests.support.shop_api import WRITES, ShopApi, document, shop_api
 
 Json = dict[str, Any]
 CODE = re.compile(r"\b[A-Z2-7]{4}-[A-Z2-7]{4}\b")
+_READS = ("getOrder", "listOrders", "listNotes", "listReturns", "listRefunds")
+_UNASKED = "The script has no further answer."
 WRONG = "WRNG-2345"
 KINDS: Sequence[type[SdkChat]] = (CompletionsChat, ResponsesChat, MessagesChat)
 WAYS = [(kind, stream) for kind in KINDS for stream in (False, True)]
@@ -84,15 +87,15 @@ class ShopTeam:
 
     def headers(self, kind: type[SdkChat], key: str) -> Json:
         """The header by which the SDK names the key."""
-        secret = self.secrets[key]
-        return {"x-api-key": secret} if kind is MessagesChat else {"Authorization": f"Bearer {secret}"}
+        bearer = {"Authorization": f"Bearer {self.secrets[key]}"}
+        return bearer | ({"X-Api-Key": self.secrets[key]} if kind is MessagesChat else {})
 
 
 @contextlib.contextmanager
 def shop_team(folder: Path, settings: str = SETTINGS) -> Iterator[ShopTeam]:
     """A shop, with a gateway of its own and the keys `KEYS`."""
     with shop_api(folder / "shop.db") as shop, recording() as recorder:
-        settings = settings.format(model=recorder.url, always=", ".join(IDS))
+        settings = settings.format(model=recorder.url, always=", ".join([*WRITES, *_READS]))
         secrets = {}
         for name, rights in KEYS.items():
             words = ("keys", "create", name, "--model", "*", *rights, "--data", str(folder / "data"))
@@ -137,7 +140,7 @@ class Play:
         if turn.get("expire"):
             self.team.expire()
         chat = self._chat(turn)
-        model = ScriptedModel(self.team.recorder.fresh(), [_round(one) for one in turn.get("model", ())])
+        model = ScriptedModel(self.team.recorder.fresh(), [*map(_round, turn.get("model", ())), *[says(_UNASKED)] * 3])
         text = self._asked(chat, turn)
         assert len(model.received) == len(turn.get("model", ())), f"the model was asked {len(model.received)} times"
         self.codes += [one for one in dict.fromkeys(CODE.findall(text)) if one not in self.codes]

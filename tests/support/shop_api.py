@@ -231,7 +231,6 @@ _OPERATIONS: Sequence[_Operation] = (
     ),
 )  # fmt: skip
 _ROUTES = [(one, re.compile(re.sub(r"\{\w+\}", "([^/]+)", one.path))) for one in _OPERATIONS]
-IDS = [one.id for one in _OPERATIONS]
 WRITES = [one.id for one in _OPERATIONS if one.writes]
 
 

@@ -28,7 +28,7 @@ TIERS = {
     "wire/test_responses.py": "",
     "wire/test_sdk_python.py": "",
     "wire/test_upstream_faults.py": "",
-    "wire/test_write_dialogues.py": "",
+    "wire/test_write_machine.py": "",
 }
 
 # Folders that go to one worker, so that the other one never imports a large library: torch with sentence-transformers,

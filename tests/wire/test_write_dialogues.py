@@ -1,13 +1,31 @@
 """Dialogues about orders, returns and addresses: what the shop has in the end, and what arrived there."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.support.dialogues import DIALOGUES
+from tests.support.dialogues import DIALOGUES, Play, ShopTeam, shop_team, way_of
 from tests.support.shop_api import document, shop_api
+
+
+def _row(dialogue: dict[str, Any]) -> Any:
+    marks = [pytest.mark.xfail(strict=True, reason=dialogue["fault"])] if "fault" in dialogue else []
+    return pytest.param(dialogue, id=dialogue["name"], marks=marks)
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShopTeam]:
+    with shop_team(tmp_path_factory.mktemp("shop")) as team:
+        yield team
+
+
+@pytest.mark.parametrize("dialogue", [_row(one) for one in DIALOGUES])
+def test_a_dialogue_ends_as_expected(team: ShopTeam, dialogue: dict[str, Any]) -> None:
+    Play(team, *way_of(dialogue)).dialogue(dialogue)
 
 
 def test_the_expected_writes_leave_the_expected_rows(tmp_path: Path) -> None:
