@@ -105,7 +105,9 @@ class ActionLoop:
         if self._execution.question:
             await self._question(client)
             return True
-        if self._execution.waiting and await self._confirmation(turn, results, client):
+        if self._execution.waiting and (text := await self._confirmation(results, client)):
+            self._transcript.add(turn, results)
+            await self._say(client, text)
             return True
         made = self._trace.calls[before:]
         if turn.leaked or all(call.outcome == "unknown_tool" for call in made):
@@ -132,11 +134,15 @@ class ActionLoop:
         )
 
     async def _resume(self, client: ClientReply) -> bool:
-        """Make the calls that waited for the client's results; returns whether a question answers the chat."""
-        self._transcript.resume(await client.kept_alive(self._execution.results(self._transcript.waiting)))
-        if self._execution.question:
-            await self._question(client)
-        return bool(self._execution.question)
+        """Make the calls that waited for the client's results; returns whether the gateway answers the chat."""
+        results = await client.kept_alive(self._execution.results(self._transcript.waiting))
+        text = self._execution.question
+        if not text and self._execution.waiting:
+            text = await self._confirmation(results, client)
+        self._transcript.resume(results)
+        if text:
+            await self._say(client, text)
+        return bool(text)
 
     async def _question(self, client: ClientReply) -> None:
         """Ask the person in place of the model."""
@@ -152,25 +158,22 @@ class ActionLoop:
     def _asker(self) -> Asker:
         return Asker(self._exchange, self._toolbox.person, self._execution.chat.said)
 
-    async def _confirmation(self, turn: ModelTurn, results: list[str], client: ClientReply) -> bool:
-        """Show the calls of a round that wait for a person; returns whether the chat is answered.
+    async def _confirmation(self, results: list[str], client: ClientReply) -> str:
+        """Seal the calls of a round that wait for a person; returns the reply that shows them.
 
-        If the calls cannot be shown or stored, `results` say so to the model.
+        "" if the calls cannot be shown or stored: `results` say so to the model.
         """
         waiting, writes = self._execution.waiting, self._toolbox.writes
         assert writes is not None, "no call waits otherwise"
         try:
             asked = writes.ask([*waiting.values()], self._asker, self._request.fields["messages"], client.text)
-            text = await client.kept_alive(asked)
+            return await client.kept_alive(asked)
         except (CannotShow, RetrievalError) as error:
             log.info("%s no call is shown: %s", self._exchange.id, error)
             why = str(error) if isinstance(error, CannotShow) else _NOT_STORED
             for at in waiting:
                 results[at] = f"Nothing was sent. {why}"
-            return False
-        self._transcript.add(turn, results)
-        await self._say(client, text)
-        return True
+            return ""
 
     async def _answer(self, client: ClientReply, answer: CodeAnswer) -> bool:
         """Send what the person has confirmed; returns whether the gateway has answered by itself: nothing was sent."""

@@ -24,6 +24,10 @@ from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
 _RETRY_AFTER_S = 5
+_UNSUITED = (
+    "Nothing was sent: a request of this form cannot confirm a call. Send the code again with the model, the action "
+    "sets and the members of the request before it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Offers:
         if completion is None:
             return None
         toolbox = await self._toolbox(chat, completion, sets)
+        if toolbox is None and (answer := await self._answer(chat, completion.request)) and answer.writes:
+            raise ApiError(400, _UNSUITED, code="confirmation_unsuited")  # the model would answer the code line
         if toolbox is None and not completion.continues:
             return None
 

@@ -1,0 +1,67 @@
+"""Requests that try to lose, repeat or hide a call that changes something: what arrives at the API decides."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from tests.support.action_clients import WEATHER, CompletionsChat, ResponsesChat, SdkChat
+from tests.support.dialogues import CODE, SETTINGS, ShopTeam, shop_team
+from tests.support.scripted_model import ScriptedModel, Turn, calls, says
+
+ALWAYS = "cancelOrder, addNote, setLabel"
+CANCEL = ("act_cancelOrder", {"orderId": "17"})
+QUESTION = "Please cancel order 17"
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShopTeam]:
+    with shop_team(tmp_path_factory.mktemp("attacks"), SETTINGS.replace("{always}", ALWAYS)) as team:
+        yield team
+
+
+def scripted(team: ShopTeam, *turns: Turn) -> ScriptedModel:
+    return ScriptedModel(team.recorder.fresh(), turns)
+
+
+def asked(team: ShopTeam, kind: type[SdkChat] = CompletionsChat) -> tuple[SdkChat, str]:
+    """A chat whose newest reply shows a call, and the code line."""
+    team.shop.fresh()
+    chat = team.chat(kind, "agent")
+    scripted(team, calls(CANCEL))
+    (code,) = CODE.findall(chat.ask(QUESTION).text)
+    return chat, f"confirm {code}"
+
+
+@pytest.mark.parametrize("fields", [{"n": 2}, {"tool_choice": "none"}, {"model": "gpt-x"}], ids=str)
+def test_no_model_answers_a_code_line_that_the_request_cannot_confirm(team: ShopTeam, fields: dict[str, Any]) -> None:
+    """A model says that it is done, although nothing was sent."""
+    chat, line = asked(team)
+    model = scripted(team, says("Done."))
+    with pytest.raises(openai.BadRequestError, match="Nothing was sent"):
+        chat.ask(line, **fields)
+    assert model.received == []
+    assert team.shop.writes == []
+    del chat.said[-1]
+    assert chat.ask(line).text == "Done.", "the code still counts"
+    assert [str(one) for one in team.shop.writes] == ["DELETE /orders/17"]
+
+
+@pytest.mark.parametrize("kind", [CompletionsChat, ResponsesChat], ids=["chat", "responses"])
+def test_a_call_beside_a_call_of_the_clients_tool_is_shown(team: ShopTeam, kind: type[SdkChat]) -> None:
+    team.shop.fresh()
+    chat = team.chat(kind, "agent")
+    chat.tools = True
+    scripted(team, calls((WEATHER, {}), CANCEL))
+    (call,) = chat.ask(f"{QUESTION}, and tell me the weather").calls
+    model = scripted(team, says("Done."))
+    text = chat.results((call.id, "sunny")).text
+    (code,) = CODE.findall(text)
+    assert "DELETE" in text
+    assert model.received == []
+    assert chat.ask(f"confirm {code}").text == "Done."
+    assert [str(one) for one in team.shop.writes] == ["DELETE /orders/17"]
+    assert [one["role"] for one in model.received[0]["messages"]] == [
+        "user", "assistant", "tool", "tool", "assistant", "user", "assistant", "tool",
+    ]  # fmt: skip
