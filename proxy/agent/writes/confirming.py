@@ -211,8 +211,7 @@ class Writes:
             return result
         result = CallResult(_LOST, sent=True, word="unknown")
         try:
-            over = await over_limit(api, operation, owner)
-            result = over or await send(api, request, self.call, owner=owner)
+            result = await send(api, request, self.call, owner=owner)
         finally:
             await self._finish(write, result)
         return result
