@@ -85,6 +85,10 @@ class Shop:
         assert reply.status_code == 200, reply.text
         return str(reply.json()["choices"][0]["message"]["content"])
 
+    def run(self, operation: str, order: int, key: str) -> httpx.Response:
+        self.sent.clear()
+        return self.post(f"actions/sets/shop/operations/{operation}/run", {"arguments": {"id": order}}, key)
+
     def tools(self) -> set[str]:
         """The operations that the model was offered first."""
         names = {one["function"]["name"] for one in self.model.received[0].get("tools", [])}
@@ -174,3 +178,23 @@ def test_a_right_that_was_revoked_after_the_confirmation_sends_nothing(shop: Sho
     time.sleep(5)  # a change is valid within five seconds
     assert "othing was sent" in shop.chat(asked, shown, code_line(shown), key="revoked")
     assert shop.writes == []
+
+
+def test_a_run_changes_something_only_without_a_confirmation(shop: Shop) -> None:
+    reply = shop.run("cancelOrder", 30, "robot")
+    assert (reply.status_code, reply.json()["outcome"], shop.sent) == (200, "ok", ["DELETE /orders/30"])
+    for key, order, why in (("desk", 31, "needs a person's"), ("robot", 30, "was made a short time ago")):
+        refused = shop.run("cancelOrder", order, key)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "confirmation_required")
+        assert why in refused.json()["error"]["message"]
+        assert shop.sent == []
+    unknown = shop.run("refundOrder", 30, "desk")
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "operation_not_found")
+    assert shop.run("cancelOrder", 32, "robot").json()["outcome"] == "ok"
+
+
+@pytest.mark.parametrize(("key", "callable"), [("robot", {"cancelOrder", "refundOrder"}), ("desk", {"readOrder"})])
+def test_callable_is_what_a_run_calls(shop: Shop, key: str, callable: set[str]) -> None:
+    headers = {"authorization": f"Bearer {shop.keys[key]}"}
+    listed = httpx.get(f"{shop.served.url}/v1/actions/sets/shop/operations", headers=headers, timeout=60).json()
+    assert {one["id"] for one in listed["data"] if one["callable"]} == callable

@@ -14,12 +14,15 @@ from msgspec import UNSET, Meta, UnsetType
 
 from proxy.acts import collection_of
 from proxy.agent.action_trace import ActionCall, ActionTrace
-from proxy.agent.execution import traced_call
+from proxy.agent.execution import traced_call, traced_work
+from proxy.agent.writes.confirming import Asker, Proposed
+from proxy.agent.writes.mode import mode_of
+from proxy.agent.writes.shown import CannotShow
 from proxy.api.knowledge.access import ACTIONS, Deleted, KnowledgeCall, Page, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_text
 from proxy.apis.addresses import ForbiddenAddress
-from proxy.apis.call import Api
+from proxy.apis.call import Api, CallResult
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.request import BadArgument
@@ -77,7 +80,7 @@ class ActionOperation(Open, frozen=True, tag_field="object", tag="action.operati
     path: str
     summary: str
     description: str
-    callable: Annotated[bool, doc("Whether the key can call the operation: the operation only reads")]
+    callable: Annotated[bool, doc("Whether a run calls the operation: without a person's confirmation")]
 
 
 class OperationWithArguments(ActionOperation, frozen=True, kw_only=True):
@@ -92,7 +95,7 @@ class FoundOperations(Closed, frozen=True, tag_field="object", tag="action.searc
 class ActionResult(Closed, frozen=True, tag_field="object", tag="action.result"):
     set: str
     operation: str
-    outcome: Annotated[str, doc("ok, api_error, timeout, failed, no_credentials")]
+    outcome: Annotated[str, doc("ok, api_error, timeout, failed, no_credentials, limit, unknown")]
     status: Annotated[int | None, doc("Of the API's response; null: no response")]
     sent: Annotated[bool, doc("Whether a request left the gateway")]
     text: Annotated[str, doc("The result as a model reads the result, or what went wrong")]
@@ -220,13 +223,13 @@ async def list_operations(call: KnowledgeCall, query: _OperationsQuery) -> Opera
         if len(rows) <= limit:
             break
         after = rows[-1].name
-    return OperationPage.of([ActionOperation(*_members(name, one, api)) for one in shown[: limit + 1]], limit)
+    return OperationPage.of([ActionOperation(*_members(call, name, one, api)) for one in shown[: limit + 1]], limit)
 
 
 @operation(f"GET {_OPERATION}", "actions", "The operation")
 async def read_operation(call: KnowledgeCall) -> OperationWithArguments:
     """An operation, with the JSON Schema of the arguments."""
-    return _with_arguments(*await _operation(call))
+    return _with_arguments(call, *await _operation(call))
 
 
 @operation(f"POST {ACTIONS}/search", "actions", "Operations, best first")
@@ -237,12 +240,15 @@ async def search_operations(call: KnowledgeCall, body: _OperationQuestion) -> Fo
     found = (await call.actions.library.find([Turn("user", query)], names, k=body.k, view=view)).actions
     apis = await _apis(call, list({one.set for one in found}))
     rows = [(one.set, one.operation, apis.get(one.set)) for one in found]
-    return FoundOperations(query, [_with_arguments(*row) for row in rows if _exists(call, *row)])
+    return FoundOperations(query, [_with_arguments(call, *row) for row in rows if _exists(call, *row)])
 
 
 @operation(f"POST {_OPERATION}/run", "actions", "The result, or the request", slow=True)
 async def run_operation(call: KnowledgeCall, body: _Run) -> ActionResult | ActionRequest:
-    """Call an operation that reads, or show the request."""
+    """Call an operation, or show the request.
+
+    A call that changes something is made if neither the settings nor the key want a person's confirmation.
+    """
     arguments = body.arguments or {}
     async with call.rules.asking():
         name, operation, api = await _operation(call)
@@ -260,7 +266,7 @@ async def _run(api: Api, operation: Operation, arguments: Mapping[str, Any], cal
         traced.outcome = "invalid_arguments"
         raise invalid(f"'arguments': {'; '.join(wrong)}", "arguments")
     try:
-        outcome = await traced_call(api, operation, arguments, call.actions.limits.call, exchange, traced)
+        outcome = await _outcome(api, operation, arguments, call, traced)
     finally:
         traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
     if outcome.word == "invalid_arguments":
@@ -271,6 +277,34 @@ async def _run(api: Api, operation: Operation, arguments: Mapping[str, Any], cal
         *(api.name, operation.name, outcome.word, outcome.status or None),
         *(outcome.sent, outcome.text, outcome.size, outcome.ms),
     )
+
+
+async def _outcome(
+    api: Api, operation: Operation, arguments: Mapping[str, Any], call: KnowledgeCall, traced: ActionCall
+) -> CallResult:
+    """What became of a call. Raises ApiError for a call that changes something and that a person has to confirm."""
+    exchange, writes = call.exchange, call.actions.writes
+    mode, reads = mode_of(exchange.rights, api, operation), api.policy.effect_of(operation) == "reads"
+    if reads or mode == "refuse" or writes is None or api.refusal:
+        return await traced_call(api, operation, arguments, call.actions.limits.call, exchange, traced)
+    try:
+        request = api.request(operation, arguments)
+        again = await writes.lately_s(exchange.key, request) is not None
+        if mode == "confirm" or again:
+            traced.outcome = "waits"
+            raise _unconfirmed(operation, again=again)
+        work = writes.kept(writes.at_once(Proposed(api, operation, arguments, request), Asker(exchange, "", ())))
+        return await traced_work(work, traced.operation, exchange, traced, changes=True)
+    except (BadArgument, ForbiddenAddress, CannotShow) as error:
+        traced.outcome = "invalid_arguments"
+        return CallResult(api.masked_text(f"Nothing was sent: {error}"), word="invalid_arguments")
+
+
+def _unconfirmed(operation: Operation, *, again: bool) -> ApiError:
+    """again: the same call was sent lately."""
+    why = "was made a short time ago, so a person has to confirm it" if again else "needs a person's confirmation"
+    message = f"Nothing was sent: this call of {operation.name} {why}. Ask for it in a chat, whose reply has the code."
+    return ApiError(409, message, code="confirmation_required", param="operation")
 
 
 def _set(call: KnowledgeCall, row: StoredSet) -> Any:
@@ -352,13 +386,13 @@ def _exists(call: KnowledgeCall, name: str, one: Operation, api: Api | None) -> 
     return api.why_not_called(one, call.rights) != "not_granted"
 
 
-def _members(name: str, one: Operation, api: Api | None) -> Any:
+def _members(call: KnowledgeCall, name: str, one: Operation, api: Api | None) -> Any:
     """The members of an `ActionOperation`. api: as the caller's key calls the API; None: the key may not."""
-    callable = api is not None and not api.why_not_called(one) and api.policy.effect_of(one) == "reads"
+    callable = api is not None and mode_of(call.rights, api, one) == "auto"
     return one.name, name, one.method, one.path, one.summary, one.description, callable
 
 
-def _with_arguments(name: str, operation: Operation, api: Api | None) -> OperationWithArguments:
+def _with_arguments(call: KnowledgeCall, name: str, operation: Operation, api: Api | None) -> OperationWithArguments:
     """The operation with the JSON Schema of the arguments, without the fixed arguments and the API key."""
     schema = api.schema_of(operation) if api is not None else operation.schema
-    return OperationWithArguments(*_members(name, operation, api), arguments=schema)
+    return OperationWithArguments(*_members(call, name, operation, api), arguments=schema)
