@@ -51,6 +51,7 @@ _EXPOSED = [
     "x-rag-reason",
     "x-rag-sources",
     "x-rag-actions",
+    "x-rag-pending",
     "x-rag-compare",
     "x-rag-patterns",
     "x-rag-upstream-status",

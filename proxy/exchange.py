@@ -61,6 +61,7 @@ class Exchange:
     rewriting: tuple[str, Tokens] | None = None  # model and tokens of the call
     searched: tuple[str, ...] = ()  # collections
     sources: tuple[str, ...] = ()  # of injected passages, best first
+    pending: str = ""  # group of calls that change something, which the reply asks a person to confirm
     actions: tuple[str, ...] = ()  # called for the model, in order: SET/OPERATION, or document search
     action_trace: ActionTrace | None = None  # None: the chat has no action sets
     steps: list[Step] = field(default_factory=list)  # in the order of their ends

@@ -36,6 +36,7 @@ from runtime.write_behind import WriteBehindQueue
 
 if TYPE_CHECKING:
     from proxy.agent.actions import Actions
+    from proxy.agent.writes.approving import Approvals
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ def gateway(
     shadow = shadow_comparison(settings, ledger, metrics, environ)
     credentials = key_credentials(keys, environ)
     actions = _actions(settings, knowledge, credentials, metrics, environ)
+    approvals = _approvals(actions, keyring)
     mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=settings.server.max_body_bytes)
     models = ModelCalls(ways.app, ledger, settings.usage.record)
     passages = _passages(settings, knowledge, ways, rewriter(settings, models, routes), begun)
@@ -93,7 +95,7 @@ def gateway(
     parts = Parts(
         chat=chat,
         count=_count(chat, with_passages=settings.inject.augment_count),
-        knowledge=_knowledge_api(settings, knowledge, receipts, actions),
+        knowledge=_knowledge_api(settings, knowledge, receipts, actions, approvals),
         mcp=mcp,
         admin=Admin(keys, keyring, credentials, max_body_bytes=settings.server.max_body_bytes),
         passthrough=_passthrough(settings, ways.app, routes, histories, actions),
@@ -142,6 +144,15 @@ def _actions(
     return chat_actions(settings, knowledge, credentials, metrics, environ)
 
 
+def _approvals(actions: "Actions | None", keyring: Keyring) -> "Approvals | None":
+    """How applications answer a confirmation; None: no API has calls that a person confirms."""
+    if actions is None or actions.writes is None:
+        return None
+    from proxy.agent.writes.approving import Approvals  # as in `_actions`
+
+    return Approvals(actions.writes, actions.library, actions.apis, keyring.rights_of)
+
+
 def _count(chat: Augment, *, with_passages: bool) -> CountTokens:
     """The route that counts tokens, as for a chat without actions and without a receipt."""
     retrieval = chat.passages.retrieval
@@ -152,7 +163,11 @@ def _count(chat: Augment, *, with_passages: bool) -> CountTokens:
 
 
 def _knowledge_api(
-    settings: Settings, knowledge: Knowledge, receipts: Receipts, actions: "Actions | None"
+    settings: Settings,
+    knowledge: Knowledge,
+    receipts: Receipts,
+    actions: "Actions | None",
+    approvals: "Approvals | None",
 ) -> KnowledgeApi:
     return KnowledgeApi(
         knowledge,
@@ -164,6 +179,7 @@ def _knowledge_api(
         receipts=receipts,
         actions=actions,
         sets=settings.actions,
+        approvals=approvals,
     )
 
 

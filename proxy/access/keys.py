@@ -114,6 +114,11 @@ class Keyring:
             return None
         return lock.key
 
+    def rights_of(self, id: str) -> Rights | None:
+        """The rights of the key with this id; None: no valid key."""
+        now_s = time.time()
+        return next((one.key.rights for one in self._locks.values() if one.key.id == id and now_s < one.until_s), None)
+
     def former(self, secret: str) -> str:
         """Which key the invalid secret belonged to, for the log: the operator can find the program that uses it."""
         lock = self._locks.get(hash_of(secret)) if secret else None

@@ -106,6 +106,8 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
         headers.append((b"x-rag-upstream-status", b"%d" % exchange.upstream_status))
     if ran := _ran(exchange):
         headers.append((b"x-rag-actions", names_header(ran)))
+    if exchange.pending:
+        headers.append((b"x-rag-pending", exchange.pending.encode()))
     if not exchange.rag_status:
         return headers
     headers.append((b"x-rag-status", exchange.rag_status.encode()))

@@ -18,6 +18,7 @@ from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts
 from proxy.agent.actions import Actions
+from proxy.agent.writes.approving import Approvals
 from proxy.api.admin import Admin
 from proxy.api.knowledge.access import ACTIONS
 from proxy.api.knowledge.api import KnowledgeApi
@@ -42,7 +43,7 @@ def test_every_route_is_described_and_every_description_is_a_route(tmp_path: Pat
     data.mkdir()
     everything = SqlAccounts(data).create("root", EVERYTHING)[1]
     to_echo = json.dumps(dict.fromkeys(sorted(relayed - {ACTIONS}), "echo"))
-    apis = "{}" if ACTIONS in relayed else "{shop: {base_url: 'https://shop.example'}}"
+    apis = "{}" if ACTIONS in relayed else "{shop: {base_url: 'https://shop.example', writes: confirm}}"
     settings = f"models: {{echo: {{lane: echo}}}}\nactions: {apis}\nupstream: {{paths: {to_echo}}}"
     with serving(data, tmp_path, settings) as served:
         client = httpx.Client(base_url=served.url, headers={"authorization": f"Bearer {everything}"}, timeout=30)
@@ -66,6 +67,7 @@ def paths(relayed: frozenset[str]) -> set[str]:
         receipts=no_receipts(),
         actions=cast(Actions, SimpleNamespace(library=None)),
         sets={},
+        approvals=cast(Approvals, SimpleNamespace()),
     )
     accounts = SqlAccounts(Path("nowhere"))
     credentials = KeyCredentials(accounts, MasterKey("", "NONE"))

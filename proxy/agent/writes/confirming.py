@@ -35,9 +35,11 @@ from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
+_BESIDE = "beside"  # of a chat
 _BY_SETTINGS = "auto"  # the approver of a call that no person confirms
 _STATES: Mapping[str, State] = {"ok": "done", "unknown": "unknown"}  # the others: failed
 _NO_SUCH_NUMBER = "There is no action with this number. Nothing was sent."
+_FOUR_EYES = "Another person has to approve this, with another key: the code line alone sends nothing."
 _LOST = "The call failed, and whether it took effect is not known: the gateway has a fault, which its log describes."
 _NOT_NOTED = "Nothing was sent: the gateway cannot note the call at present. Ask again later."
 _TEXT_TYPES = ("text", "input_text", "output_text")
@@ -120,11 +122,21 @@ class Writes:
         code = new_code()
         shown = [shown_write(one, exchange.key_name) for one in proposed]
         text = confirmation(shown, code, self.confirm_s, asker.language)
+        if any(one.api.policy.needs_four_eyes(one.operation) for one in proposed):
+            text = f"{text}\n\n{_FOUR_EYES}"
         conversation = row_id(exchange.key, [*messages, {"role": "assistant", "content": before + text}])
         parts = write_texts(shown, asker.language)
         rows = self._rows(proposed, parts, asker, conversation)
         await asyncio.to_thread(self.store.add, rows, [one.request for one in proposed], code)
+        exchange.pending = rows[0].group
         return text
+
+    async def ask_beside(self, proposed: Proposed, asker: Asker) -> PendingWrite:
+        """Seal a call outside of a chat, which no code line confirms. Raises CannotShow, RetrievalError."""
+        own = f"{_BESIDE}-{os.urandom(12).hex()}"  # no conversation finds the group
+        (row,) = self._rows([proposed], write_texts([shown_write(proposed, asker.exchange.key_name)]), asker, own)
+        await asyncio.to_thread(self.store.add, [row], [proposed.request], new_code())
+        return row
 
     async def answer_in(self, key: str, messages: Sequence[Mapping[str, Any]]) -> CodeAnswer | None:
         """The code line with which a conversation ends; None: it ends otherwise, and what it has shown is void.
@@ -154,6 +166,8 @@ class Writes:
         if not answer.writes:
             return Denied("unknown")
         wanted = [called.get((one.set, one.operation)) for one in answer.writes]
+        if any(one is not None and one[0].policy.needs_four_eyes(one[1]) for one in wanted):
+            return Denied("four_eyes")
         return await asyncio.to_thread(
             self.store.claim,
             answer.writes[0].group,
@@ -162,7 +176,7 @@ class Writes:
             person=asker.person,
             conversation=answer.conversation,
             numbers=answer.line.numbers,
-            rights=_rights(asker.exchange.rights, wanted),
+            rights=rights_digest(asker.exchange.rights, wanted),
         )
 
     def refusal(self, denied: Denied, answer: CodeAnswer, asker: Asker) -> str:
@@ -281,6 +295,19 @@ class Writes:
         given = undo_arguments(other, link, one.arguments, before, made)
         return "" if given is None else f"{other.name} {msgspec.json.encode(given).decode()}"
 
+    async def reported(
+        self, write: PendingWrite, request: ApiRequest, called: tuple[Api, Operation], result: CallResult, asker: Asker
+    ) -> str:
+        """`report`, of a write that was sent."""
+        before = msgspec.json.decode(write.effect_read, type=SeenState) if write.effect_read else None
+        one = Proposed(*called, msgspec.json.decode(write.arguments), request, before=before)
+        try:
+            return await self.report(one, result, asker)
+        except RetrievalError:  # what shows the effect, and what takes it back, is not known
+            state = self.state_of(result)
+            assert state in ("done", "failed", "unknown")
+            return outcome(shown_write(one, asker.exchange.key_name), state, result.status, asker.language)
+
     async def lately_s(self, key: str, request: ApiRequest) -> float | None:
         """How many seconds ago the key sent the same request; None: not lately. Raises RetrievalError."""
         return await asyncio.to_thread(self.store.done_lately, key, digest_of(request), self.again_s)
@@ -293,15 +320,23 @@ class Writes:
         except RetrievalError as error:  # the write stays claimed, and is unknown when somebody looks
             log.warning("%s: %s is not noted: %s", write.id, state, error)
 
+    def group(self, id: str) -> list[PendingWrite]:
+        """A group of any key; none: no such group. Blocks. Raises RetrievalError."""
+        self._end_stale()
+        return self.store.group(id, None)
+
     def _group(self, key: str, conversation: str) -> list[PendingWrite]:
-        self.store.stale(self.call.seconds * self.most + _MARGIN_S)
+        self._end_stale()
         return self.store.group_of(key, conversation)
+
+    def _end_stale(self) -> None:
+        self.store.stale(self.call.seconds * self.most + _MARGIN_S)
 
     def _rows(
         self, proposed: Sequence[Proposed], shown: Sequence[str], asker: Asker, conversation: str
     ) -> list[PendingWrite]:
         exchange, now_s, group = asker.exchange, time(), f"pg-{os.urandom(12).hex()}"
-        rights = _rights(exchange.rights, [(one.api, one.operation) for one in proposed])
+        rights = rights_digest(exchange.rights, [(one.api, one.operation) for one in proposed])
         return [
             PendingWrite(
                 f"pw-{os.urandom(12).hex()}",
@@ -355,6 +390,8 @@ def own_text(message: Mapping[str, Any]) -> str:
 
 
 def _denial(why: Why, language: str) -> str:
+    if why == "four_eyes":
+        return _FOUR_EYES
     return _NO_SUCH_NUMBER if why == "wrong_number" else denial(why, language)
 
 
@@ -368,7 +405,7 @@ def _without_guesses(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str,
     return rows
 
 
-def _rights(rights: Rights, called: Sequence[tuple[Api, Operation] | None]) -> str:
+def rights_digest(rights: Rights, called: Sequence[tuple[Api, Operation] | None]) -> str:
     """A digest of all by which a call was allowed: the key's rights, the operation, the settings of its API."""
     rows = [
         None

@@ -28,8 +28,8 @@ _KEEP_S = 30 * 86_400.0  # a finished write, for `done_lately` and for questions
 
 State = Literal["pending", "claimed", "done", "failed", "unknown", "void"]
 Why = Literal[
-    "wrong_code", "wrong_number", "expired", "used", "void", "other_person", "rights_changed", "unknown"
-]  # unknown: no such group, or one of another key or conversation
+    "wrong_code", "wrong_number", "expired", "used", "void", "other_person", "rights_changed", "four_eyes", "unknown"
+]  # four_eyes: another key must confirm. unknown: no such group, or one of another key or conversation
 
 
 class PendingWrite(msgspec.Struct, frozen=True):
@@ -125,11 +125,11 @@ class PendingStore(Database):
         newest = select(table.c.group).where(*wanted).order_by(table.c.created_s.desc(), table.c.group).limit(1)
         return self._found(*wanted, table.c.group == newest.scalar_subquery())
 
-    def group(self, id: str, key: str) -> list[PendingWrite]:
-        """A group of a key, in any state, by number. Raises RetrievalError."""
+    def group(self, id: str, key: str | None) -> list[PendingWrite]:
+        """A group of a key, in any state, by number. key: None = of any key. Raises RetrievalError."""
         from proxy.agent.writes.tables import writes as table
 
-        return self._found(table.c.group == id, table.c.key == key)
+        return self._found(table.c.group == id, *([] if key is None else [table.c.key == key]))
 
     def waiting(self) -> list[PendingWrite]:
         """All writes that wait for a person, oldest first. Raises RetrievalError."""

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from proxy.agent.execution import Execution, traced_work
 from proxy.agent.toolbox import Calling, CallShare
 from proxy.agent.tools.operation_tool import OperationTool
-from proxy.agent.writes.confirming import Asker, CodeAnswer, Proposed, SeenState, Writes
+from proxy.agent.writes.confirming import Asker, CodeAnswer, Writes
 from proxy.agent.writes.pending import Denied, PendingWrite
 from proxy.apis.request import ApiRequest
 from proxy.dialects.replies import ToolCall
@@ -68,12 +68,7 @@ async def _sent(
     result = await traced_work(
         writes.sent(write, request, tool.api, tool.operation, exchange.key), tool.label, exchange, traced, changes=True
     )
-    before = msgspec.json.decode(write.effect_read, type=SeenState) if write.effect_read else None
-    one = Proposed(tool.api, tool.operation, arguments, request, before=before)
-    try:
-        report = await writes.report(one, result, asker)
-    except RetrievalError:  # the read is not known
-        report = await writes.report(replace(one, before=None), result, asker)
+    report = await writes.reported(write, request, (tool.api, tool.operation), result, asker)
     text = f"{report}\n\n{tool.read(dict(arguments), result, Calling(chat, traced, share)).text}"
     chat.budget.spend(text)
     traced.duration_ms = exchange.elapsed_ms() - traced.started_ms

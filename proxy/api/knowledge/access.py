@@ -39,8 +39,10 @@ from retrieval.records.search import Retrieved
 
 if TYPE_CHECKING:
     from proxy.agent.actions import Actions
+    from proxy.agent.writes.approving import Approvals
 
 ACTIONS = "/v1/actions"
+PENDING = ACTIONS + "/pending"
 _RETRY_AFTER_S = 5  # a dead index process restarts within seconds
 _WRITE_DEADLINE_S = 60.0  # the first write after a start waits for its child's embedder
 # Answers to errors whose message is for clients.
@@ -124,6 +126,7 @@ class Access(Rules):
     receipts: Receipts
     actions: "Actions | None"  # None: no API is configured
     sets: Mapping[str, ActionsApi]
+    approvals: "Approvals | None" = None  # None: no API has calls that a person confirms
 
     def __post_init__(self) -> None:
         self.set_locks = {name: asyncio.Lock() for name in self.sets}  # so that a put knows whether its set existed

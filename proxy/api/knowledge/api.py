@@ -5,7 +5,7 @@ from collections.abc import Collection
 from starlette.routing import Route
 
 from proxy.api.knowledge import attachments, documents, files, puts, receipts, searches, stores, uploads
-from proxy.api.knowledge.access import ACTIONS, Access
+from proxy.api.knowledge.access import ACTIONS, PENDING, Access
 from proxy.api.knowledge.description import Description
 from proxy.api.knowledge.endpoint import routes_of
 
@@ -16,12 +16,18 @@ class KnowledgeApi(Access):
     def routes(self, *, relayed: Collection[str]) -> list[Route]:
         """relayed: paths relayed to an upstream, with all below: OpenAI's dialect may be relayed."""
         more: list[object] = []
+        if self.approvals is None:
+            relayed = {*relayed, PENDING}
         if self.actions is None:
             relayed = {*relayed, ACTIONS}
         elif ACTIONS not in relayed:
             from proxy.api.knowledge import action_sets  # 25 MB and 0.3 s, only for gateways with APIs
 
             more = [action_sets]
+            if self.approvals is not None:
+                from proxy.api.knowledge import pending
+
+                more.append(pending)
         more += [] if files.PATH in relayed else [files]
         more += [] if stores.PATH in relayed else [stores, attachments]
         return routes_of(self, Description(relayed), searches, receipts, uploads, documents, puts, *more)

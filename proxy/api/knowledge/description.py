@@ -23,6 +23,7 @@ _PARAMETERS = {  # in paths
     "set": "The name of an action set",
     "operation": "The operation's id",
     "key": "The caller's key, which may contain slashes",
+    "/v1/actions/pending/{id}": "The group's id: x-rag-pending of the chat's reply",
     "/v1/admin/keys/{id}": "The key's id, not the secret",
     "/v1/knowledge/receipts/{id}": "The x-rag-id of a chat",
 }
@@ -96,6 +97,7 @@ def whole_document() -> dict[str, Any]:
         attachments,
         documents,
         files,
+        pending,
         puts,
         receipts,
         searches,
@@ -104,7 +106,20 @@ def whole_document() -> dict[str, Any]:
     )
 
     owners: list[type | ModuleType] = [
-        *(Description, searches, documents, puts, uploads, receipts, action_sets, files, stores, attachments, Admin)
+        *(
+            Description,
+            searches,
+            documents,
+            puts,
+            uploads,
+            receipts,
+            action_sets,
+            pending,
+            files,
+            stores,
+            attachments,
+            Admin,
+        )
     ]
     schemas = Schemas()
     paths: dict[str, Any] = {}
