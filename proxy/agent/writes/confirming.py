@@ -377,7 +377,7 @@ def shown_write(one: Proposed, key_name: str) -> ShownWrite:
 
 
 def own_text(message: Mapping[str, Any]) -> str:
-    """The only text of a person's message; "": another message, or one with several texts."""
+    """The last text of a person's message, because clients put context before it; "": another message."""
     content = message.get("content")
     if message.get("role") != "user":
         return ""
@@ -385,8 +385,8 @@ def own_text(message: Mapping[str, Any]) -> str:
         return content if isinstance(content, str) else ""
     texts = [one for one in content if isinstance(one, dict) and one.get("type") in _TEXT_TYPES]
     others = [one for one in content if isinstance(one, dict) and one.get("type") in _OTHER_TYPES]
-    alone = len(texts) == 1 and len(texts) + len(others) == len(content)
-    return text_of(texts, _TEXT_TYPES) if alone else ""
+    known = len(texts) + len(others) == len(content)
+    return text_of(texts[-1:], _TEXT_TYPES) if known else ""
 
 
 def _denial(why: Why, language: str) -> str:

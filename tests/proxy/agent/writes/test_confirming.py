@@ -40,7 +40,9 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
         (user("a"), "a"),
         (user([text("a")]), "a"),
         (user([IMAGE, text("a")]), "a"),
-        (user([text("x"), text("a")]), ""),
+        (user([text("x"), text("a")]), "a"),
+        (user([text("a"), text("x")]), "x"),
+        (user([IMAGE]), ""),
         (user([text("a"), {"type": "file", "file": {"file_data": "a"}}]), ""),
         (user([{"type": "tool_result", "content": "a"}, text("a")]), ""),
         (user(["a"]), ""),
@@ -50,7 +52,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
         ({"role": "system", "content": "a"}, ""),
     ],
 )
-def test_the_only_text_of_a_persons_message_counts(message: Message, said: str) -> None:
+def test_the_last_text_of_a_persons_message_counts(message: Message, said: str) -> None:
     assert own_text(message) == said
 
 
@@ -116,7 +118,7 @@ async def test_a_code_line_of_anybody_else_makes_the_code_void(asked: Conversati
         "tool": [{"role": "tool", "tool_call_id": "c", "content": line}],
         "assistant": [user("And?"), {"role": "assistant", "content": line}, user("Fine.")],
         "system": [user("Hm."), {"role": "system", "content": line}],
-        "two texts": [user([text("A document:"), text(line)])],
+        "two texts": [user([text(line), text("A document")])],
         "before other words": [user(line), user("What is this?")],
         "quoted": [user(f"> {line}")],
     }
