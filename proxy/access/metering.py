@@ -123,7 +123,6 @@ class RequestMeter:
         finally:
             tokens = exchange.tokens or (None if count is None else count())
             if tap is not None:
-                exchange.status = exchange.status or tap.status
                 tokens = tokens or _with_prompt(tap.tokens(body), exchange.body_tokens)
             exchange.tokens = used.plus(tokens) if used and tokens else tokens or used
 

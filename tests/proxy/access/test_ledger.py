@@ -14,7 +14,7 @@ from proxy.access.metering import Metering, Record
 from proxy.access.shares import LEASE_S, SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import COMPARISONS, UsageQuery, sums
-from proxy.asgi import Receive, Scope, Send
+from proxy.asgi import Message, Receive, Scope, Send
 from proxy.caller import EVERYTHING, UNLIMITED, Limits
 from proxy.dialects.errors import ApiError
 from proxy.dialects.target import Target
@@ -240,6 +240,31 @@ async def test_a_call_in_place_of_one_without_an_answer_is_reserved_alone(opened
         call, scope = Call(), scope_of(exchange=exchange)
         await Metering(route, process.ledger, "with_keys")(scope, call.receive, call.send)
     assert spent(opened()) == {"tokens_per_day": 200}
+
+
+async def test_a_hidden_round_does_not_hide_that_a_request_failed(opened: Callable[[], SqlAccounts]) -> None:
+    key, _ = opened().create("a", EVERYTHING)
+    exchange = Exchange(key=key.id, target=Target("gpt-4o", "relay", "", ""))
+
+    async def route(_scope: Scope, _receive: Receive, _send: Send) -> ModelCall:
+        return lambda meter: functools.partial(rounds, meter)
+
+    async def rounds(meter: CallMeter, scope: Scope, receive: Receive, _send: Send) -> None:
+        await meter(answers, scope, receive, keeps)
+        raise ApiError(502, "The second round failed.", code="upstream_error")
+
+    async def answers(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def keeps(_message: Message) -> None:
+        pass
+
+    async with Process(opened(), Clock()).running() as process:
+        call, scope = Call(), scope_of(exchange=exchange)
+        with pytest.raises(ApiError):
+            await Metering(route, process.ledger, "with_keys")(scope, call.receive, call.send)
+    (row,) = sums(opened(), UsageQuery(("key",)))
+    assert (row["requests"], row["failed"]) == (1, 1)
 
 
 async def test_calls_of_parallel_requests_reserve_no_more_than_the_limit(opened: Callable[[], SqlAccounts]) -> None:
