@@ -130,7 +130,7 @@ class Admission:
     def settle(self, tokens: int) -> None:
         """Count used tokens in place of reserved ones. A past window keeps its reservation.
 
-        tokens: all calls' so far.
+        tokens: of all calls so far.
         """
         more = tokens - self.settled_tokens - self.reserved_tokens
         for share in self.reserved:

@@ -257,7 +257,7 @@ def stands(part: str, texts: Sequence[KnownText]) -> bool:
 
 
 def stands_in_pieces(part: str, spoken: Sequence[str]) -> bool:
-    """Whether a person said each run of letters and digits as a word. spoken: their messages, as words."""
+    """Whether a person said each run of letters or digits, and each sign, as a word. spoken: messages, as words."""
     pieces = _PIECE.findall(words_of_text(part)) if len(part) <= _LONGEST else []
     numbers = [piece for piece in pieces if piece.isdigit()]
     if not numbers or max(map(len, numbers)) < _LEAST_DIGITS:
