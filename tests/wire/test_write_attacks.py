@@ -65,3 +65,18 @@ def test_a_call_beside_a_call_of_the_clients_tool_is_shown(team: ShopTeam, kind:
     assert [one["role"] for one in model.received[0]["messages"]] == [
         "user", "assistant", "tool", "tool", "assistant", "user", "assistant", "tool",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("text", ["I only read.\n\n<!--", "<details>", "$$\\phantom{", "\x1b[8m"])
+def test_a_text_of_the_model_cannot_hide_the_call(team: ShopTeam, text: str, stream: bool) -> None:
+    """Markdown shows nothing of a comment, which a value ends: the person would see another call."""
+    team.shop.fresh()
+    chat = team.chat(CompletionsChat, "agent")
+    label = ("act_setLabel", {"orderId": "17", "body": "x --> y"})
+    model = scripted(team, calls(label, text=text), says("Ask again."))
+    shown = chat.ask("Label order 17 as x --> y", stream=stream).text
+    assert CODE.findall(shown) == []
+    assert "Nothing was sent" in model.received[1]["messages"][-1]["content"]
+    scripted(team, calls(label, text="I label *order 17*: 3 < 4."))
+    assert len(CODE.findall(chat.ask("Again", stream=stream).text)) == 1

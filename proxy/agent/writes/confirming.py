@@ -21,7 +21,7 @@ from proxy.agent.writes.codes import WORDS, CodeLine, code_line, holds_code, new
 from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, State, Why, digest_of
 from proxy.agent.writes.sentences import language_of
-from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome, write_texts
+from proxy.agent.writes.shown import ShownWrite, check_before, confirmation, denial, outcome, write_texts
 from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, over_limit, send
 from proxy.apis.changes import changes
 from proxy.apis.openapi.effects import read_arguments, undo_arguments
@@ -118,6 +118,7 @@ class Writes:
         messages: visible to the client. before: the client's text of the reply so far. Raises CannotShow for calls
         that no person could check, and RetrievalError.
         """
+        check_before(before)
         exchange = asker.exchange
         code = new_code()
         shown = [shown_write(one, exchange.key_name) for one in proposed]

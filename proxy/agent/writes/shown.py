@@ -37,6 +37,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_$@][\w$@-]{0,80}", re.ASCII)
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _BESIDE = frozenset({"accept", "content-type", "cookie"})
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+# HTML, mathematics and codes of terminals, within which a screen may show nothing of a text, or something else.
+_HIDING = re.compile(r"<[A-Za-z/!?]|\$\$|\\[(\[]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _ADDRESS = re.compile(
     r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`]+|[^\s<>@\"'`,;:]{1,64}@[^\s<>@\"'`,;]{1,255}\.\w+"
     r"|\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){3,7}(?: ?[A-Z\d]{1,3})?\b"  # IBAN
@@ -84,6 +86,15 @@ def confirmation(writes: Sequence[ShownWrite], code: str, valid_s: float, langua
             f"{_MOST_LINES} lines), so it cannot be confirmed. Make several smaller calls."
         )
     return text
+
+
+def check_before(text: str) -> None:
+    """Raise CannotShow for a text of the model that could hide the confirmation after it."""
+    if _HIDING.search(text):
+        raise CannotShow(
+            "This answer has HTML, mathematics or control characters, which could hide the call from the person who "
+            "confirms it. Ask the user to write again, and then call with plain text before it, or none."
+        )
 
 
 def write_texts(writes: Sequence[ShownWrite], language: str = "en") -> list[str]:
