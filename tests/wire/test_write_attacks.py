@@ -1,5 +1,7 @@
 """Requests that try to lose, repeat or hide a call that changes something: what arrives at the API decides."""
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,3 +82,27 @@ def test_a_text_of_the_model_cannot_hide_the_call(team: ShopTeam, text: str, str
     assert "Nothing was sent" in model.received[1]["messages"][-1]["content"]
     scripted(team, calls(label, text="I label *order 17*: 3 < 4."))
     assert len(CODE.findall(chat.ask("Again", stream=stream).text)) == 1
+
+
+NOTE = ("act_addNote", {"orderId": "17", "body": {"text": "hello", "author": "Ann"}})
+
+
+def test_a_call_at_once_that_cannot_be_noted_is_not_sent_and_does_not_count_as_unknown(team: ShopTeam) -> None:
+    asked(team)
+    chat = team.chat(CompletionsChat, "auto")
+    model = scripted(team, calls(NOTE), says("Not now."))
+    with contextlib.closing(sqlite3.connect(team.served.data / "writes.db", isolation_level=None)) as sql:
+        sql.execute("BEGIN IMMEDIATE")  # another process writes for long
+        chat.ask("Add the note hello by Ann to order 17")
+        sql.execute("ROLLBACK")
+    assert model.received[1]["messages"][-1]["content"].startswith("Nothing was sent: the gateway cannot note")
+    assert team.shop.writes == []
+
+
+def test_a_call_at_once_may_be_longer_than_a_person_reads(team: ShopTeam) -> None:
+    team.shop.fresh()
+    text = " ".join(f"https://shop.example/{number:060}" for number in range(220))
+    chat = team.chat(CompletionsChat, "auto")
+    scripted(team, calls(("act_addNote", {"orderId": "17", "body": {"text": text, "author": "Ann"}})), says("Done."))
+    chat.ask(f"Add this note by Ann to order 17: {text}")
+    assert [one.body for one in team.shop.writes] == [{"text": text, "author": "Ann"}]

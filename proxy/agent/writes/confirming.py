@@ -21,7 +21,7 @@ from proxy.agent.writes.codes import WORDS, CodeLine, code_line, holds_code, new
 from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, State, Why, digest_of
 from proxy.agent.writes.sentences import language_of
-from proxy.agent.writes.shown import ShownWrite, check_before, confirmation, denial, outcome, write_texts
+from proxy.agent.writes.shown import CannotShow, ShownWrite, check_before, confirmation, denial, outcome, write_texts
 from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, over_limit, send
 from proxy.apis.changes import changes
 from proxy.apis.openapi.effects import read_arguments, undo_arguments
@@ -189,21 +189,29 @@ class Writes:
         return "\n".join([text, "", *states])
 
     async def at_once(self, one: Proposed, asker: Asker) -> CallResult:
-        """Send a call that no person has to confirm; noted as every other. Raises RetrievalError."""
+        """Send a call that no person has to confirm; noted as every other. Only cancellation raises."""
         own = f"{_BY_SETTINGS}-{os.urandom(12).hex()}"  # no conversation finds the group
-        rows = self._rows([one], write_texts([shown_write(one, asker.exchange.key_name)]), asker, own)
-        await asyncio.to_thread(self.store.add, rows, [one.request], new_code())
-        claimed = await asyncio.to_thread(
-            self.store.claim,
-            rows[0].group,
-            code=None,
-            key=asker.exchange.key,
-            person=asker.person,
-            conversation=own,
-            numbers=None,
-            rights=rows[0].rights,
-            approver=_BY_SETTINGS,
-        )
+        try:
+            shown = write_texts([shown_write(one, asker.exchange.key_name)])
+        except CannotShow as error:  # nobody reads it before the call
+            shown = [str(error)]
+        rows = self._rows([one], shown, asker, own)
+        try:
+            await asyncio.to_thread(self.store.add, rows, [one.request], new_code())
+            claimed = await asyncio.to_thread(
+                self.store.claim,
+                rows[0].group,
+                code=None,
+                key=asker.exchange.key,
+                person=asker.person,
+                conversation=own,
+                numbers=None,
+                rights=rows[0].rights,
+                approver=_BY_SETTINGS,
+            )
+        except RetrievalError as error:
+            log.warning("%s is not sent: %s", rows[0].id, error)
+            return CallResult(_NOT_NOTED, word="failed")
         if isinstance(claimed, Denied):  # the time for a confirmation is shorter than the two steps
             return CallResult(_NOT_NOTED, word="failed")
         return await self.sent(claimed.writes[0], claimed.requests[0], one.api, one.operation, asker.exchange.key)
