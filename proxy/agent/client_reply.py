@@ -89,7 +89,11 @@ class ClientReply:
         if start is None and self.streams:  # some upstreams declare a stream's length
             start = with_length(self.start, None)
         start = start or self.start
-        await self._send(start if length is None else with_length(start, length))
+        try:
+            await self._send(start if length is None else with_length(start, length))
+        except ApiError:  # the bridge refuses a stream that the client did not ask for: nothing was sent
+            self.started = False
+            raise
 
     async def body(self, content: bytes, *, more: bool) -> None:
         """Send part of the body."""

@@ -26,6 +26,8 @@ from tests.support.action_team import ANSWER, CANARIES, ORGS, QUESTION, USERS, T
 from tests.support.agent_bodies import QUESTION as CODING_QUESTION
 from tests.support.agent_bodies import codex_body
 from tests.support.atlas_api import GROUP, ORG
+from tests.support.dialect_clients import CHAT_CLIENT
+from tests.support.recording_upstream import answering
 from tests.support.scripted_model import USAGE, calls, says, thinks
 
 CHAT_PATH = "/v1/chat/completions"
@@ -433,6 +435,14 @@ def test_a_refusal_after_the_head_of_a_stream_ends_the_stream_with_an_error(team
     assert team.paths == [CHAT_PATH], "no other request, whose reply would have a second head"
     team.script(calls(ORGS), says(ANSWER))
     assert kind(team.served.url, name).ask(QUESTION).text == ANSWER, "the gateway has learned nothing"
+
+
+@BRIDGED
+def test_a_stream_that_was_not_asked_for_is_the_upstreams_fault(team: Team, kind: type[SdkChat]) -> None:
+    team.answered_by(answering(CHAT_CLIENT.stream("Hm.")))
+    reply = httpx.post(team.served.url + kind.path, json=kind(team.served.url).body(QUESTION), timeout=60)
+    assert reply.status_code == 502
+    assert "none was asked for" in reply.text
 
 
 @BRIDGED
