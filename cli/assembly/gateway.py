@@ -37,6 +37,7 @@ from runtime.write_behind import WriteBehindQueue
 if TYPE_CHECKING:
     from proxy.agent.actions import Actions
     from proxy.agent.writes.approving import Approvals
+    from proxy.api.action_tools import ActionTools
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ def gateway(
     credentials = key_credentials(keys, environ)
     actions = _actions(settings, knowledge, credentials, metrics, environ)
     approvals = _approvals(actions, keyring)
-    mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=settings.server.max_body_bytes)
+    most_bytes, tools = settings.server.max_body_bytes, _action_tools(actions, approvals)
+    mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=most_bytes, actions=tools)
     models = ModelCalls(ways.app, ledger, settings.usage.record)
     passages = _passages(settings, knowledge, ways, rewriter(settings, models, routes), begun)
     chat = augment(settings, ways, routes, passages, receipts, histories, shadow)
@@ -151,6 +153,15 @@ def _approvals(actions: "Actions | None", keyring: Keyring) -> "Approvals | None
     from proxy.agent.writes.approving import Approvals  # as in `_actions`
 
     return Approvals(actions.writes, actions.library, actions.apis, keyring.rights_of)
+
+
+def _action_tools(actions: "Actions | None", approvals: "Approvals | None") -> "ActionTools | None":
+    """The tools of MCP that call operations; None: no API has calls that a person confirms."""
+    if actions is None or approvals is None:
+        return None
+    from proxy.api.action_tools import ActionTools  # as in `_actions`
+
+    return ActionTools(actions, approvals)
 
 
 def _count(chat: Augment, *, with_passages: bool) -> CountTokens:

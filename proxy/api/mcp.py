@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+    from proxy.api.action_tools import ActionTools
+
 PATH = "/mcp"
 _MOST_BYTES = 1 << 18  # per request: a question and a filter; the SDK parses in the event loop
 _SEARCH = "Find passages in the team's own documents."
@@ -45,6 +47,7 @@ class Mcp:
     settings: RetrievalSettings
     _: KW_ONLY
     max_body_bytes: int
+    actions: "ActionTools | None" = None  # None: no API has calls that a person confirms
     _starting: "asyncio.Task[StreamableHTTPSessionManager] | None" = field(default=None, init=False)
     _running: "asyncio.Task[None] | None" = field(default=None, init=False)
 
@@ -72,7 +75,7 @@ class Mcp:
 
             # `auth` has checked caller and origin.
             return StreamableHTTPSessionManager(
-                server(self.knowledge, self.settings, _rights),
+                server(self.knowledge, self.settings, _rights, self.actions),
                 stateless=True,
                 json_response=True,
                 max_request_body_size=min(self.max_body_bytes, _MOST_BYTES),
@@ -96,9 +99,12 @@ def _received(body: bytes, receive: Receive) -> Receive:
 
 
 def server(
-    knowledge: Knowledge, settings: RetrievalSettings, rights: "Callable[[ServerRequestContext[Any, Any]], Rights]"
+    knowledge: Knowledge,
+    settings: RetrievalSettings,
+    rights: "Callable[[ServerRequestContext[Any, Any]], Rights]",
+    actions: "ActionTools | None" = None,
 ) -> "Server[Any]":
-    """The tools' server. rights: finds a caller's rights, or raises ApiError."""
+    """The tools' server. rights: finds a caller's rights, or raises ApiError. actions: over HTTP alone."""
     from mcp import types
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError
@@ -127,16 +133,21 @@ def server(
                 )
                 for name, (taken, given) in tool_schemas().items()
             ]
+            + (actions.tools() if actions is not None else [])
         )
 
     async def call_tool(
         context: "ServerRequestContext[Any, Any]", params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    ) -> types.CallToolResult | types.InputRequiredResult:
         answer = answers.get(params.name)
-        if answer is None:
+        of_actions = {tool.name for tool in actions.tools()} if actions is not None else set[str]()
+        if answer is None and params.name not in of_actions:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are search and fetch")
         try:
             with index_errors():
+                if answer is None:
+                    assert actions is not None
+                    return await actions.call(context, params, settings.deadline_s)
                 async with asyncio.timeout(settings.deadline_s):
                     found = await answer(params.arguments or {}, rights(context))
         except ApiError as error:
@@ -144,7 +155,10 @@ def server(
         text = types.TextContent(type="text", text=msgspec.json.encode(found).decode())  # some programs read only text
         return types.CallToolResult(content=[text], structured_content=msgspec.to_builtins(found))
 
-    return Server("ragway", version=version("ragway"), on_list_tools=list_tools, on_call_tool=call_tool)
+    made: Server[Any] = Server("ragway", version=version("ragway"), on_list_tools=list_tools, on_call_tool=call_tool)
+    if actions is not None:
+        made.middleware.append(actions.seal)
+    return made
 
 
 def _rights(context: "ServerRequestContext[Any, Any]") -> Rights:

@@ -239,6 +239,11 @@ class PendingStore(Database):
                 self._end(sql, self._secret(sql), write, "void")
         return len(found)
 
+    def state_key(self) -> bytes:
+        """The key by which other protocols seal what a client keeps. Raises RetrievalError."""
+        with self.writing() as sql:
+            return self._secret(sql).state_key()
+
     def stale(self, older_s: float) -> list[PendingWrite]:
         """The writes that were claimed longer ago, whose gateway died: they are unknown from now on.
 

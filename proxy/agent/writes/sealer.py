@@ -110,6 +110,10 @@ class WriteSecret:
 
         return Ed25519PrivateKey.from_private_bytes(self._key(b"sign"))
 
+    def state_key(self) -> bytes:
+        """Seals what a client keeps between two requests."""
+        return self._key(b"state")
+
     def _seals(self) -> MasterKey:
         return MasterKey(base64.b64encode(self._key(b"seal")).decode(), "the database of writes")
 

@@ -1,0 +1,279 @@
+"""The MCP tools `find_actions` and `run_action`, within the caller's rights.
+
+A call that changes something is shown to the person by the protocol's elicitation, and sent after the person has
+accepted it: the answer comes from the client, never from arguments, which a model writes. Between the two requests the
+client keeps the sealed `requestState`, so any worker can go on. A client without elicitation gets a text, and nothing
+is sent: an application with the key can answer by /v1/actions/pending.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from proxy.agent.action_trace import ActionCall, ActionTrace
+from proxy.agent.actions import Actions
+from proxy.agent.execution import traced_call
+from proxy.agent.tools.operation_tool import OperationTool
+from proxy.agent.writes.approving import Approvals
+from proxy.agent.writes.confirming import Asker, Proposed
+from proxy.agent.writes.pending import Denied, PendingWrite
+from proxy.agent.writes.shown import CannotShow
+from proxy.api.knowledge.access import PENDING
+from proxy.api.knowledge.declarations import Closed, Open, doc
+from proxy.api.knowledge.parameters import K, QueryText, checked, invalid, query_text, read_as
+from proxy.api.knowledge.schemas import Schemas
+from proxy.apis.addresses import ForbiddenAddress
+from proxy.apis.call import Api
+from proxy.apis.openapi.operation import Operation
+from proxy.apis.request import BadArgument
+from proxy.apis.schema_check import problems
+from proxy.dialects.base import PERSON_HEADER
+from proxy.dialects.errors import ApiError
+from proxy.dialects.quoting import quoted
+from proxy.exchange import Exchange, exchange_of
+from retrieval.errors import RetrievalError
+from retrieval.records.search import Turn, View
+
+if TYPE_CHECKING:
+    from mcp import types
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.request_state import RequestStateBoundary
+
+FIND, RUN = "find_actions", "run_action"
+_WAY = "mcp"
+_QUESTION, _YES = "confirm", "do_it"
+_NOTHING = "Nothing was sent"
+_MOST = 8
+
+
+class _FoundAction(Open, frozen=True):
+    set: str
+    operation: str
+    description: str
+    changes: Annotated[bool, doc("Whether a call changes something: a person is asked before it is sent.")]
+    arguments: Annotated[dict[str, Any], doc("A JSON Schema.")]
+
+
+class _FoundActions(Open, frozen=True):
+    results: list[_FoundAction]
+
+
+class _Find(Closed, frozen=True):
+    query: Annotated[QueryText, doc("What the action should do, in full: nothing is remembered.")]
+    k: Annotated[K, doc("Actions at most.")] | UnsetType = UNSET
+
+
+class _Run(Closed, frozen=True):
+    set: Annotated[str, doc("As find_actions returned it.")]
+    operation: Annotated[str, doc("As find_actions returned it.")]
+    arguments: Annotated[dict[str, Any], doc("By the JSON Schema of the action.")] | UnsetType = UNSET
+
+
+@dataclass(eq=False, repr=False)
+class ActionTools:
+    """The tools, and how they answer."""
+
+    actions: Actions
+    approvals: Approvals
+    _boundary: "RequestStateBoundary | None" = field(default=None, init=False)
+
+    def tools(self) -> "list[types.Tool]":
+        """As a client lists them."""
+        from mcp import types
+
+        of = Schemas(formats=False).schema
+        find = "Find actions of the team's APIs. Call one with run_action."
+        run = "Call an action that find_actions returned. A person confirms a call that changes something."
+        return [
+            types.Tool(
+                name=FIND,
+                title="Find actions",
+                description=find,
+                input_schema=of(_Find),
+                annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+            ),
+            types.Tool(
+                name=RUN,
+                title="Run an action",
+                description=run,
+                input_schema=of(_Run),
+                annotations=types.ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True),
+            ),
+        ]
+
+    async def seal(self, ctx: "ServerRequestContext[Any, Any]", call_next: "CallNext") -> "HandlerResult":
+        """Middleware: seals and opens the `requestState` of a call, for the same key, tool and arguments alone."""
+        if ctx.method != "tools/call" or (ctx.params or {}).get("name") != RUN:
+            return await call_next(ctx)
+        if self._boundary is None:
+            from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+            from mcp.shared.exceptions import MCPError
+            from mcp.types import INTERNAL_ERROR
+
+            writes = self.approvals.writes
+            try:
+                key = await asyncio.to_thread(writes.store.state_key)
+            except RetrievalError as error:
+                raise MCPError(INTERNAL_ERROR, "calls cannot be made at present: try again later") from error
+            security = RequestStateSecurity(
+                keys=[key], ttl=writes.confirm_s, bind_principal=lambda one: _exchange(one).key or None
+            )
+            self._boundary = RequestStateBoundary(security, default_audience="ragway")
+        return await self._boundary(ctx, call_next)
+
+    async def call(
+        self, context: "ServerRequestContext[Any, Any]", params: "types.CallToolRequestParams", deadline_s: float
+    ) -> "types.CallToolResult | types.InputRequiredResult":
+        """The result of one of the tools. Raises ApiError, RetrievalError, TimeoutError."""
+        exchange = _exchange(context)
+        if params.name == FIND:
+            async with asyncio.timeout(deadline_s):
+                return _result(await self._find(params.arguments or {}, exchange))
+        if params.request_state is not None:
+            return await self._answered(params, exchange, _person(context))
+        asked = read_as(_Run, checked(params.arguments or {}, _Run.__struct_fields__))
+        arguments = asked.arguments or {}
+        async with asyncio.timeout(deadline_s):
+            api, operation = await self._operation(asked.set, asked.operation, exchange)
+        if wrong := problems(api.schema_of(operation), arguments):
+            raise invalid(f"'arguments': {'; '.join(wrong)}", "arguments")
+        if api.policy.effect_of(operation) == "reads":
+            return await self._read(api, operation, arguments, exchange)
+        write = await self._asked(api, operation, arguments, exchange, _person(context))
+        four_eyes = api.policy.needs_four_eyes(operation)
+        return _confirmation(write) if _asks(context) and not four_eyes else _waits(context, write)
+
+    async def _find(self, asked: Mapping[str, Any], exchange: Exchange) -> Open:
+        wanted = read_as(_Find, checked(asked, _Find.__struct_fields__))
+        names = [name for name in self.actions.configured if exchange.rights.may_use(name)]
+        turns, view = [Turn("user", query_text(wanted.query))], View(exchange.rights.groups)
+        found = (await self.actions.library.find(turns, names, k=wanted.k or _MOST, view=view)).actions
+        apis = await self._apis({one.set for one in found}, exchange)
+        return _FoundActions(
+            [
+                _FoundAction(one.set, one.operation.name, tool.description, tool.effect == "changes", dict(tool.schema))
+                for one in found
+                if one.set in apis and not apis[one.set].why_not_called(one.operation, exchange.rights)
+                for tool in [OperationTool(one.operation, apis[one.set])]
+            ]
+        )
+
+    async def _apis(self, names: set[str], exchange: Exchange) -> Mapping[str, Api]:
+        rows = await asyncio.to_thread(self.actions.library.store.sets)
+        return await self.actions.apis.of(exchange.key, [row for row in rows if row.name in names])
+
+    async def _operation(self, name: str, wanted: str, exchange: Exchange) -> tuple[Api, Operation]:
+        """Raises ApiError 404, also for an operation that the key may not call."""
+        if exchange.rights.may_use(name) and name in self.actions.configured:
+            api = (await self._apis({name}, exchange)).get(name)
+            known = await asyncio.to_thread(self.actions.library.store.found, [(name, wanted)])
+            for one in known.values():
+                if api is not None and not api.why_not_called(one, exchange.rights):
+                    return api, one
+        message = f"There is no action {wanted!r} in {name!r}: call {FIND}, and take set and operation from a result."
+        raise ApiError(404, message, code="operation_not_found", param="operation")
+
+    async def _read(
+        self, api: Api, operation: Operation, arguments: Mapping[str, Any], exchange: Exchange
+    ) -> "types.CallToolResult":
+        traced = ActionCall(exchange.elapsed_ms(), set=api.name, operation=f"{api.name}/{operation.name}")
+        exchange.action_trace = ActionTrace((api.name,), "", calls=[traced])
+        outcome = await traced_call(api, operation, arguments, self.actions.limits.call, exchange, traced)
+        traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
+        return _text(quoted(outcome.text), failed=outcome.word != "ok")
+
+    async def _asked(
+        self, api: Api, operation: Operation, arguments: Mapping[str, Any], exchange: Exchange, person: str
+    ) -> PendingWrite:
+        """Seal a call that changes something. What a model has read is not known here, so no such call is automatic."""
+        writes = self.approvals.writes
+        if api.refusal:
+            raise ApiError(403, api.refusal, code="forbidden", type="permission_error")
+        try:
+            request = api.request(operation, arguments)
+            done_s, state = await writes.lately_s(exchange.key, request), None
+            if api.name not in self.actions.limits.private:
+                state = await writes.state(api, operation, arguments, exchange)
+            proposed = Proposed(api, operation, arguments, request, (), done_s, state)
+            return await writes.ask_beside(proposed, Asker(exchange, person, ()))
+        except (BadArgument, ForbiddenAddress, CannotShow) as error:
+            raise invalid(api.masked_text(f"'arguments': {error}"), "arguments") from error
+
+    async def _answered(
+        self, params: "types.CallToolRequestParams", exchange: Exchange, person: str
+    ) -> "types.CallToolResult":
+        """The result after the person's answer. Only the sealed state names the call."""
+        from mcp import types
+
+        given = (params.input_responses or {}).get(_QUESTION)
+        content = given.content if isinstance(given, types.ElicitResult) and given.action == "accept" else None
+        accepted = content is not None and content.get(_YES) is True
+        group = await self.approvals.group(params.request_state or "", exchange)
+        if group is None:
+            return _text(f"{_NOTHING}: no such call waits for this key.", failed=True)
+        if not accepted:
+            await self.approvals.decline(group)
+            return _text(f"{_NOTHING}: the person declined.")
+        sent = await self.approvals.approve(group, exchange, person=person, numbers=None, way=_WAY)
+        if isinstance(sent, Denied):
+            return _text(f"{_NOTHING}: {sent.why.replace('_', ' ')}.", failed=True)
+        return _text("\n\n".join(f"{one.report}\n\n{quoted(one.text)}" for one in sent))
+
+
+def _confirmation(write: PendingWrite) -> "types.InputRequiredResult":
+    """The protocol's question to the person."""
+    from mcp import types
+
+    schema = {
+        "type": "object",
+        "properties": {_YES: {"type": "boolean", "title": "Do it", "default": False}},
+        "required": [_YES],
+    }
+    message = f"This will change something. Nothing has been sent yet.\n\n{write.shown}"
+    asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
+    return types.InputRequiredResult(input_requests={_QUESTION: asked}, request_state=write.group)
+
+
+def _waits(context: "ServerRequestContext[Any, Any]", write: PendingWrite) -> "types.CallToolResult":
+    """The result for a client that cannot ask its person."""
+    assert context.request is not None  # always present over HTTP
+    url = f"{str(context.request.base_url).rstrip('/')}{PENDING}/{write.group}"
+    how = f"A person has to confirm this: not by this tool, but in an application of the team, which answers by {url}."
+    return _text(f"This will change something. Nothing has been sent yet.\n\n{write.shown}\n\n{how}")
+
+
+def _asks(context: "ServerRequestContext[Any, Any]") -> bool:
+    """Whether the client can ask its person within a call: by the protocol of 2026-07-28, with forms."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+    capabilities = context.session.client_capabilities
+    can = capabilities.elicitation if capabilities is not None else None
+    by_form = can is not None and (can.form is not None or can.url is None)
+    return by_form and context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def _exchange(context: "ServerRequestContext[Any, Any]") -> Exchange:
+    assert context.request is not None  # always present over HTTP
+    return exchange_of(context.request.scope)
+
+
+def _person(context: "ServerRequestContext[Any, Any]") -> str:
+    headers: Sequence[tuple[bytes, bytes]] = context.request.scope["headers"] if context.request is not None else ()
+    return next((value.decode("latin-1") for name, value in headers if name == PERSON_HEADER), "")
+
+
+def _text(text: str, *, failed: bool = False) -> "types.CallToolResult":
+    from mcp import types
+
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
+
+
+def _result(found: Open) -> "types.CallToolResult":
+    from mcp import types
+
+    text = types.TextContent(type="text", text=msgspec.json.encode(found).decode())
+    return types.CallToolResult(content=[text], structured_content=msgspec.to_builtins(found))

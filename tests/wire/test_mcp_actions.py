@@ -1,0 +1,154 @@
+"""Actions over MCP: found and run within a key's rights; what changes something is confirmed by the client's person."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitResult, InputRequiredResult, TextContent
+
+from tests.support.dialogues import ShopTeam, shop_team
+from tests.wire.test_pending_calls import SETTINGS
+
+CANCEL = {"set": "shop", "operation": "cancelOrder", "arguments": {"orderId": "17"}}
+OTHER = {"set": "shop", "operation": "cancelOrder", "arguments": {"orderId": "19"}}
+REFUND = {"orderId": "18", "body": {"cents": 500, "reason": "broken"}}
+YES = ElicitResult(action="accept", content={"do_it": True})
+NOES = [
+    ElicitResult(action="accept", content={"do_it": False}),
+    ElicitResult(action="accept", content={}),
+    ElicitResult(action="decline"),
+    ElicitResult(action="cancel"),
+]
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShopTeam]:
+    with shop_team(tmp_path_factory.mktemp("mcp-actions"), SETTINGS) as team:
+        yield team
+
+
+@pytest.fixture(autouse=True)
+def fresh(team: ShopTeam) -> None:
+    team.shop.fresh()
+
+
+class Person:
+    """Answers the client's questions."""
+
+    def __init__(self, answer: ElicitResult) -> None:
+        self.answer = answer
+        self.read: list[str] = []
+
+    async def __call__(self, context: Any, params: Any) -> ElicitResult:
+        assert isinstance(params, ElicitRequestFormParams)
+        self.read.append(params.message)
+        return self.answer
+
+
+@asynccontextmanager
+async def client(
+    team: ShopTeam, person: Person | None = None, key: str = "agent", mode: Any = "auto"
+) -> AsyncIterator[Client]:
+    http = httpx2.AsyncClient(headers={"authorization": f"Bearer {team.secrets[key]}"}, timeout=60)
+    transport = streamable_http_client(team.served.url + "/mcp", http_client=http)
+    async with http, Client(transport, mode=mode, elicitation_callback=person) as opened:
+        yield opened
+
+
+def words(called: CallToolResult, *, failed: bool = False) -> str:
+    assert called.is_error == failed, called.content
+    (text,) = called.content
+    assert isinstance(text, TextContent)
+    return text.text
+
+
+def sent(team: ShopTeam) -> list[str]:
+    return [str(one) for one in team.shop.writes]
+
+
+async def test_actions_are_found_and_read_within_the_rights(team: ShopTeam) -> None:
+    async with client(team) as mcp, client(team, key="reader") as reader:
+        assert {tool.name for tool in (await mcp.list_tools()).tools} == {
+            "search", "fetch", "find_actions", "run_action",
+        }  # fmt: skip
+        asked = {"query": "cancel an order", "k": 20}
+        found = (await mcp.call_tool("find_actions", asked)).structured_content or {}
+        changing = {one["operation"]: one["changes"] for one in found["results"]}
+        assert changing["cancelOrder"]
+        readers = (await reader.call_tool("find_actions", asked)).structured_content or {}
+        assert readers["results"]
+        assert not any(one["changes"] for one in readers["results"])
+        order = {"set": "shop", "operation": "getOrder", "arguments": {"orderId": "17"}}
+        assert "MUG-BLUE" in words(await reader.call_tool("run_action", order))
+        refused = words(await reader.call_tool("run_action", CANCEL), failed=True)
+        absent = words(await reader.call_tool("run_action", {**CANCEL, "operation": "absent"}), failed=True)
+        assert refused.replace("cancelOrder", "absent") == absent
+        assert "'arguments'" in words(await mcp.call_tool("run_action", {**CANCEL, "arguments": {}}), failed=True)
+    assert sent(team) == []
+
+
+async def test_a_call_that_changes_something_is_sent_once_the_person_accepts(team: ShopTeam) -> None:
+    person = Person(YES)
+    async with client(team, person) as mcp:
+        assert "Done: DELETE" in words(await mcp.call_tool("run_action", CANCEL))
+    (shown,) = person.read
+    assert f"DELETE {team.shop.url}/orders/17" in shown
+    assert sent(team) == ["DELETE /orders/17"]
+
+
+@pytest.mark.parametrize("answer", NOES)
+async def test_without_a_clear_yes_nothing_is_sent(team: ShopTeam, answer: ElicitResult) -> None:
+    async with client(team, Person(answer)) as mcp:
+        assert "declined" in words(await mcp.call_tool("run_action", CANCEL))
+    assert sent(team) == []
+
+
+async def test_the_state_counts_once_for_its_key_and_arguments(team: ShopTeam) -> None:
+    async with client(team, Person(YES)) as mcp, client(team, Person(YES), key="other") as other:
+        asked = await mcp.session.call_tool("run_action", CANCEL, allow_input_required=True)
+        assert isinstance(asked, InputRequiredResult)
+        state = asked.request_state or ""
+        assert "pg-" not in state
+        with pytest.raises(MCPError):
+            await other.call_tool("run_action", CANCEL, input_responses={"confirm": YES}, request_state=state)
+        with pytest.raises(MCPError):
+            await mcp.call_tool("run_action", OTHER, input_responses={"confirm": YES}, request_state=state)
+        with pytest.raises(MCPError):
+            await mcp.call_tool("run_action", CANCEL, input_responses={"confirm": YES}, request_state="pg-" + "0" * 24)
+        assert sent(team) == []
+        done = await mcp.call_tool("run_action", CANCEL, input_responses={"confirm": YES}, request_state=state)
+        assert "Done" in words(done)
+        again = await mcp.call_tool("run_action", CANCEL, input_responses={"confirm": YES}, request_state=state)
+        assert "used" in words(again, failed=True)
+    assert sent(team) == ["DELETE /orders/17"]
+
+
+@pytest.mark.parametrize(("mode", "person"), [("auto", None), ("legacy", None), ("legacy", Person(YES))])
+async def test_a_client_that_cannot_ask_gets_the_address_of_the_button(
+    team: ShopTeam, mode: str, person: Person | None
+) -> None:
+    async with client(team, person, mode=mode) as mcp:
+        text = words(await mcp.call_tool("run_action", CANCEL))
+    assert "Nothing has been sent yet." in text
+    assert sent(team) == []
+    url = text.split()[-1].removesuffix(".")
+    headers = {"authorization": f"Bearer {team.secrets['agent']}"}
+    async with httpx.AsyncClient(headers=headers, timeout=60) as button:
+        done = await button.post(url, json={"approve": True})
+    assert done.json()["calls"][0]["state"] == "done"
+    assert sent(team) == ["DELETE /orders/17"]
+
+
+async def test_with_four_eyes_the_client_that_asks_cannot_accept(team: ShopTeam) -> None:
+    person = Person(YES)
+    async with client(team, person) as mcp:
+        asked = {"set": "shop", "operation": "refundOrder", "arguments": REFUND}
+        assert "/v1/actions/pending/pg-" in words(await mcp.call_tool("run_action", asked))
+    assert person.read == []
+    assert sent(team) == []
