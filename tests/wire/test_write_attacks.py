@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openai
@@ -106,3 +107,19 @@ def test_a_call_at_once_may_be_longer_than_a_person_reads(team: ShopTeam) -> Non
     scripted(team, calls(("act_addNote", {"orderId": "17", "body": {"text": text, "author": "Ann"}})), says("Done."))
     chat.ask(f"Add this note by Ann to order 17: {text}")
     assert [one.body for one in team.shop.writes] == [{"text": text, "author": "Ann"}]
+
+
+def test_a_call_at_once_is_made_once_by_requests_at_the_same_time(team: ShopTeam) -> None:
+    """An SDK repeats a request that takes long, while the first is under way."""
+    team.shop.fresh()
+    given = {"text": "only once", "author": "Ann"}
+
+    def answer(asked: Any) -> Any:
+        sent = asked["messages"][-1]["role"] == "tool"
+        return says("Done.") if sent else calls(("act_addNote", {"orderId": "17", "body": given}))
+
+    scripted(team, *[answer] * 8)
+    chats = [team.chat(CompletionsChat, "auto") for _ in range(4)]
+    with ThreadPoolExecutor(len(chats)) as pool:
+        list(pool.map(lambda chat: chat.ask("Add the note 'only once' by Ann to order 17"), chats))
+    assert [one.body for one in team.shop.writes] == [given]

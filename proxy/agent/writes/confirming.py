@@ -41,6 +41,7 @@ _STATES: Mapping[str, State] = {"ok": "done", "unknown": "unknown"}  # the other
 _NO_SUCH_NUMBER = "There is no action with this number. Nothing was sent."
 _FOUR_EYES = "Another person has to approve this, with another key: the code line alone sends nothing."
 _LOST = "The call failed, and whether it took effect is not known: the gateway has a fault, which its log describes."
+_MADE_NOW = "Nothing was sent: the same call was made just now. Tell the user so, and do not repeat it."
 _NOT_NOTED = "Nothing was sent: the gateway cannot note the call at present. Ask again later."
 _TEXT_TYPES = ("text", "input_text", "output_text")
 _OTHER_TYPES = ("image_url", "input_image", "input_audio", "image")  # parts of a message that hold no text
@@ -208,12 +209,15 @@ class Writes:
                 numbers=None,
                 rights=rows[0].rights,
                 approver=_BY_SETTINGS,
+                again_s=self.again_s,
             )
+            if isinstance(claimed, Denied):
+                await asyncio.to_thread(self.store.void, asker.exchange.key, own)
         except RetrievalError as error:
             log.warning("%s is not sent: %s", rows[0].id, error)
             return CallResult(_NOT_NOTED, word="failed")
-        if isinstance(claimed, Denied):  # the time for a confirmation is shorter than the two steps
-            return CallResult(_NOT_NOTED, word="failed")
+        if isinstance(claimed, Denied):  # a client that repeats a request, at the same time
+            return CallResult(_MADE_NOW if claimed.why == "used" else _NOT_NOTED, word="failed")
         return await self.sent(claimed.writes[0], claimed.requests[0], one.api, one.operation, asker.exchange.key)
 
     async def sent(

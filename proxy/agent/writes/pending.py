@@ -20,7 +20,7 @@ from proxy.apis.request import ApiRequest
 from runtime.lazy_database import Database
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Select
 
 _FILE = "writes.db"
 _MOST_GUESSES = 5  # of a code
@@ -149,11 +149,13 @@ class PendingStore(Database):
         numbers: Collection[int] | None,
         rights: str,
         approver: str = "",
+        again_s: float = 0.0,
     ) -> Claimed | Denied:
         """Take the writes of a group, to send each at once; no other call ever gets them. Raises RetrievalError.
 
         code: None, if the person confirmed by another way than a code. numbers: None takes all; the others become void.
         approver: who confirmed instead of the person, for the log.
+        again_s: "used" if the key sent one of the requests within so long; 0: may be sent again.
         """
         from sqlalchemy import select
 
@@ -169,6 +171,11 @@ class PendingStore(Database):
             writes = [_write(row) for row in rows]
             right = code is None or all(compare_digest(secret.code_digest(code, group), row.code) for row in rows)
             why = _why_not(writes, now_s, person=person, rights=rights, right_code=right, numbers=numbers)
+            since_s = now_s - again_s
+            if again_s and any(
+                (sql.execute(_newest_sent(key, one.digest)).scalar() or 0.0) >= since_s for one in writes
+            ):
+                why = why or "used"
             if why is not None:
                 return self._refuse(sql, secret, writes, why, by=approver)
             requests = [
@@ -259,13 +266,7 @@ class PendingStore(Database):
 
     def done_lately(self, key: str, digest: str, within_s: float) -> float | None:
         """How many seconds ago the key sent the same request, if that was done or may have been; None: not lately."""
-        from sqlalchemy import func, select
-
-        from proxy.agent.writes.tables import writes as table
-
-        done = table.c.state.in_(("claimed", "done", "unknown"))
-        query = select(func.max(table.c.claimed_s)).where(table.c.key == key, table.c.digest == digest, done)
-        (row,) = self.rows(query) or [(None,)]
+        (row,) = self.rows(_newest_sent(key, digest)) or [(None,)]
         ago_s = None if row[0] is None else max(self._now_s() - row[0], 0.0)
         return ago_s if ago_s is not None and ago_s <= within_s else None
 
@@ -380,6 +381,16 @@ def _why_not(
         "wrong_number": numbers is not None and (not numbers or not {*numbers} <= {one.number for one in writes}),
     }
     return next((why for why, holds in reasons.items() if holds), None)
+
+
+def _newest_sent(key: str, digest: str) -> "Select[Any]":
+    """When the key last sent a request that was done, or may have been."""
+    from sqlalchemy import func, select
+
+    from proxy.agent.writes.tables import writes as table
+
+    done = table.c.state.in_(("claimed", "done", "unknown"))
+    return select(func.max(table.c.claimed_s)).where(table.c.key == key, table.c.digest == digest, done)
 
 
 def _encoded(request: ApiRequest) -> bytes:
