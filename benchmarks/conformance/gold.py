@@ -53,6 +53,7 @@ Json = dict[str, Any]
 _ANSWER = "Done."
 _FIRST_ID = 770_000  # of the API's results
 _MOST_SHOWN = 12  # differences
+_PLACE = re.compile(r": ([A-Z]+) (/\S*)\)(?= |$)")
 _CODE = re.compile(r"\b[A-Z2-7]{4}-[A-Z2-7]{4}\b")
 _SETTINGS = """
 embedder: {{model: hash}}
@@ -144,17 +145,17 @@ class Chat:
 def _tools(asked: Json, calls: Sequence[GoldCall]) -> dict[tuple[str, str], str]:
     """Method and path of each offered operation -> the name of the tool.
 
-    The description ends with both, unless the description is too long; then the name decides.
+    The description has both in brackets at its end, unless the description is too long; then the name decides.
     """
     by_name = {f"act_{re.sub(r'[^a-zA-Z0-9_-]+', '_', one.id)}": (one.method, one.path) for one in calls}
     found = {}
     for tool in asked.get("tools", ()):
         name, description = tool["function"]["name"], tool["function"].get("description", "")
-        words = description.rstrip(")").rsplit(": ", 1)[-1].split(" ")
-        if description.endswith("…") and name in by_name:
+        ends = _PLACE.findall(description)
+        if ends:
+            found[ends[-1]] = name
+        elif "…" in description and name in by_name:
             found[by_name[name]] = name
-        elif len(words) == 2:
-            found[words[0], words[1]] = name
     return found
 
 
