@@ -21,14 +21,18 @@ from cli.assembly.apis import (
     call_limits,
     refused_address,
     why_not_called,
+    writes_of,
 )
 from cli.assembly.stores import accounts, key_credentials
 from cli.common import WholeNumber, arms_text, as_text, echo, echo_json, errors_as, progress_bar, run, with_settings
 from cli.options import Commands
 from config.sections import Settings
 from config.settings import API_NAME, SettingsError, check_address
+from proxy.access.usage import OPERATOR
+from proxy.agent.writes.confirming import Asker, Proposed, shown_write
+from proxy.agent.writes.shown import CannotShow, write_texts
 from proxy.apis.addresses import ForbiddenAddress
-from proxy.apis.call import Api, call
+from proxy.apis.call import Api, CallResult, call
 from proxy.apis.library import MIN_RELEVANCE, AddReport, FoundAction
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.read import UnreadableSpec
@@ -36,6 +40,8 @@ from proxy.apis.request import BadArgument
 from proxy.apis.schema_check import problems
 from proxy.apis.sources import is_url, shown_source
 from proxy.apis.store import ActionSet, ActionStore
+from proxy.caller import EVERYTHING
+from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 from retrieval.records.search import ALL, Turn
 from runtime import logs
@@ -272,22 +278,27 @@ def _found_row(settings: Settings, action_set: ActionSet, one: FoundAction) -> d
 @click.argument("operation")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--dry", is_flag=True, help="Print the request, without credentials and fixed values, and send nothing.")
+@click.option("--yes", is_flag=True, help="Send a call that changes something; without it, such a call is only shown.")
 @click.option("--key", help="Id of a key, whose own credentials and fixed arguments are used.")
 @with_settings
 def run_operation(
-    name: str, operation: str, arguments: Sequence[str], dry: bool, key: str | None, settings: Settings
+    name: str, operation: str, arguments: Sequence[str], dry: bool, yes: bool, key: str | None, settings: Settings
 ) -> None:
     """Call an OPERATION of the set NAME, and print the result as a model would read the result.
 
     A VALUE is JSON, else text: `limit=5`, `tags=["a","b"]`, `body={"name":"x"}`, `name=Ann`. `orgId=12` is
-    text if the argument must be text. The arguments of the setting `actions.NAME.fixed` are added. Only operations
-    that read are called (GET, HEAD, OPTIONS).
+    text if the argument must be text. The arguments of the setting `actions.NAME.fixed` are added. A call that changes
+    something needs the setting `actions.NAME.writes`, and --yes.
     """
     with _opened(settings) as store:
         found = set_of(store, name)
         called = _operation_of(store, name, operation)
     given = {key: _value(called.schema, key, text) for key, text in map(_argument, arguments)}
-    run(_run(settings, _api(settings, found, key), called, given, dry=dry))
+    api = _api(settings, found, key)
+    if not dry and api.policy.effect_of(called) == "changes" and not api.why_not_called(called):
+        run(_change(settings, api, called, given, key or "", yes=yes))
+    else:
+        run(_run(settings, api, called, given, dry=dry))
 
 
 def _api(settings: Settings, found: ActionSet, key: str | None) -> Api:
@@ -309,10 +320,34 @@ def _credentials(settings: Settings, set_name: str, key: str) -> Mapping[str, st
         return credentials.opened({one: value for one, value in credentials.sealed(key).items() if one.set == set_name})
 
 
+async def _change(
+    settings: Settings, api: Api, operation: Operation, arguments: dict[str, Any], key: str, *, yes: bool
+) -> int:
+    """Show a call that changes something; if the operator agrees, send it. key: whose credentials are used."""
+    _check(api, operation, arguments)
+    try:
+        one = Proposed(api, operation, arguments, api.request(operation, arguments))
+        echo("\n".join(write_texts([shown_write(one, key)])))
+    except (BadArgument, ForbiddenAddress, CannotShow) as error:
+        raise click.ClickException(api.masked_text(f"{operation.name}: {error}")) from error
+    if not yes:
+        raise click.ClickException("nothing was sent: the same command with --yes sends this")
+    if api.refusal:
+        raise click.ClickException(api.refusal)
+    with errors_as(click.ClickException, RetrievalError), contextlib.closing(action_store(settings)) as store:
+        writes = writes_of(settings, os.environ, store)
+        assert writes is not None, "the set allows writes"
+        asker = Asker(Exchange(key_name=key, rights=EVERYTHING), "", ())
+        try:
+            outcome = await writes.at_once(one, asker, approver=OPERATOR)
+        finally:
+            await writes.close()
+            await api.close()
+    return _printed(outcome)
+
+
 async def _run(settings: Settings, api: Api, operation: Operation, arguments: dict[str, Any], *, dry: bool) -> int:
-    wrong = problems(api.schema_of(operation), arguments)
-    if wrong:
-        raise click.ClickException(f"{operation.name}: {'; '.join(wrong)}")
+    _check(api, operation, arguments)
     if dry:
         try:
             request = api.shown_request(operation, arguments)
@@ -321,11 +356,22 @@ async def _run(settings: Settings, api: Api, operation: Operation, arguments: di
         lines = [f"{request.method} {request.url}", *(f"{key}: {value}" for key, value in request.headers)]
         body = ["", request.body.decode("utf-8", "backslashreplace")] if request.body else []
         echo(api.masked_text("\n".join([*lines, *body])))
-        if operation.why_not_called:
+        if api.why_not_called(operation) == "could_change":
             echo(f"{operation.name} could change something: without --dry, nothing is sent either", err=True)
         return 0
     outcome = await call(api, operation, arguments, call_limits(settings))
     await api.close()
+    return _printed(outcome)
+
+
+def _check(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> None:
+    """Raises click.ClickException."""
+    if wrong := problems(api.schema_of(operation), arguments):
+        raise click.ClickException(f"{operation.name}: {'; '.join(wrong)}")
+
+
+def _printed(outcome: CallResult) -> int:
+    """Print what became of a call; returns the exit code."""
     echo(outcome.text)
     echo(f"status {outcome.status or '-'}, {outcome.size:,} bytes, {outcome.ms:.0f} ms", err=True)
     return 0 if outcome.succeeded else 1

@@ -9,10 +9,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from cli.assembly.stores import record_store
+from cli.assembly.stores import record_store, write_store
 from cli.common import knowledge as opened_knowledge
 from config.sections import ActionsApi, Settings
-from config.settings import MASTER_KEY, SettingsError
+from config.settings import SettingsError
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import FIXED, KeyCredentials
 from proxy.agent.actions import Actions
@@ -20,8 +20,6 @@ from proxy.agent.conversation import HiddenRounds
 from proxy.agent.toolbox import ActionLimits
 from proxy.agent.tools.result_store import StoredResults
 from proxy.agent.writes.confirming import Writes
-from proxy.agent.writes.pending import PendingStore
-from proxy.agent.writes.sealer import Sealer
 from proxy.apis.addresses import networks_of, why_refused
 from proxy.apis.call import Api, CallLimits, arguments_named
 from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
@@ -33,7 +31,6 @@ from proxy.apis.store import ActionSet, ActionStore
 from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.observe.metrics import Metrics
 from retrieval.knowledge import Knowledge
-from runtime.sealing import MasterKey
 
 _NAMING = ("only", "never", "reads", "confirm", "auto", "four_eyes", "calls_per_hour")  # settings that name operations
 _SEARCH_SHARE = 0.7  # of the time for an offer: a slow search still leaves the conversation's operations
@@ -68,18 +65,17 @@ def chat_actions(
         memory if keeps else None,
         UnsupportedFeatures(settings.upstream.relearn_after_s),
         results if keeps else None,
-        _writes(settings, environ, library.store),
+        writes_of(settings, environ, library.store),
     )
 
 
-def _writes(settings: Settings, environ: Mapping[str, str], actions: ActionStore) -> Writes | None:
+def writes_of(settings: Settings, environ: Mapping[str, str], actions: ActionStore) -> Writes | None:
     """The calls that change something; None: no set allows such calls."""
     if all(api.writes == "refuse" for api in settings.actions.values()):
         return None
-    row, master = settings.action_calls, environ.get(MASTER_KEY, "")
-    sealer = Sealer(MasterKey(master, MASTER_KEY) if master else None)
-    store = PendingStore(Path(settings.data), settings.catalog.url, sealer=sealer)
-    return Writes(store, call_limits(settings), row.confirm_s, row.again_s, row.calls, actions.found)
+    row = settings.action_calls
+    limits = call_limits(settings)
+    return Writes(write_store(settings, environ), limits, row.confirm_s, row.again_s, row.calls, actions.found)
 
 
 @contextlib.asynccontextmanager

@@ -24,6 +24,7 @@ actions:
     writes: auto
     calls_per_hour: {{refundOrder: 1}}
     networks: ["127.0.0.0/8"]
+action_calls: {{log_content: true}}
 """
 ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
 DOCUMENT: Json = {
@@ -198,3 +199,28 @@ def test_callable_is_what_a_run_calls(shop: Shop, key: str, callable: set[str]) 
     headers = {"authorization": f"Bearer {shop.keys[key]}"}
     listed = httpx.get(f"{shop.served.url}/v1/actions/sets/shop/operations", headers=headers, timeout=60).json()
     assert {one["id"] for one in listed["data"] if one["callable"]} == callable
+
+
+def test_the_operator_sends_a_call_by_hand_after_it_was_shown(shop: Shop) -> None:
+    folder = shop.served.data.parent
+    words = ("actions", "run", "shop", "cancelOrder", "id=40", "--data", "data")
+    shop.sent.clear()
+    shown = ragway(*words, folder=folder)
+    assert (shown.returncode, shop.sent) == (1, [])
+    assert "DELETE http://127.0.0.1" in shown.stdout
+    assert "nothing was sent: the same command with --yes sends this" in shown.stderr
+    done = ragway(*words, "--yes", folder=folder)
+    assert (done.returncode, shop.sent) == (0, ["DELETE /orders/40"]), done.stderr
+    log = ragway("actions", "log", "--data", "data", folder=folder).stdout.splitlines()
+    assert [line.split("  ")[4:] for line in log if "confirmed" in line][-1] == [
+        "confirmed",
+        "claimed",
+        "no key by operator",
+    ]
+
+
+def test_the_log_keeps_contents_if_the_settings_say_so(shop: Shop) -> None:
+    shop.run("cancelOrder", 50, "robot")
+    logged = ragway("actions", "log", "--json", "--data", "data", folder=shop.served.data.parent)
+    rows = [json.loads(line) for line in logged.stdout.splitlines()]
+    assert "/orders/50" in str([row.get("content") for row in rows])

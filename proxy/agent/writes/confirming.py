@@ -189,9 +189,9 @@ class Writes:
         states = [f"{one.number}. {one.state}{f' ({one.status})' if one.status else ''}" for one in answer.writes]
         return "\n".join([text, "", *states])
 
-    async def at_once(self, one: Proposed, asker: Asker) -> CallResult:
-        """Send a call that no person has to confirm; noted as every other. Only cancellation raises."""
-        own = f"{_BY_SETTINGS}-{os.urandom(12).hex()}"  # no conversation finds the group
+    async def at_once(self, one: Proposed, asker: Asker, *, approver: str = _BY_SETTINGS) -> CallResult:
+        """Send a call that needs no code; noted as every other. approver: for the log. Only cancellation raises."""
+        own = f"{approver}-{os.urandom(12).hex()}"  # no conversation finds the group
         try:
             shown = write_texts([shown_write(one, asker.exchange.key_name)])
         except CannotShow as error:  # nobody reads it before the call
@@ -208,7 +208,7 @@ class Writes:
                 conversation=own,
                 numbers=None,
                 rights=rows[0].rights,
-                approver=_BY_SETTINGS,
+                approver=approver,
                 again_s=self.again_s,
             )
             if isinstance(claimed, Denied):
