@@ -281,13 +281,16 @@ class Actions:
         least: the relevance of the best text below which no operation is offered. Raises RetrievalError.
         """
         k = self.limits.settings.k
-        found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
-        why = {
-            one.label: reason
-            for one in found.actions
-            if (reason := apis[one.set].why_not_called(one.operation, rights)) != "not_granted"
-        }
-        actions = [one for one in found.actions if one.label in why]
+        reasons = {name: partial(api.why_not_called, granted=rights) for name, api in apis.items()}
+        found = await self.library.find(
+            turns,
+            list(apis),
+            k=k * SEARCHED,
+            view=View(rights.groups),
+            exists=lambda name, one: reasons[name](one) != "not_granted",
+        )
+        actions = found.actions
+        why = {one.label: why for one in actions if (why := reasons[one.set](one.operation)) != "not_granted"}
         usable = _with_producers([one for one in actions if not why[one.label]], k)
         if (texts := found.texts) is not None:
             likely = (texts.relevance or 0.0) >= least

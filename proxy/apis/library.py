@@ -8,7 +8,7 @@ sets took 746 ms; searching one collection takes 1 ms. How rare a word is also d
 import asyncio
 import contextlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -26,6 +26,7 @@ from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
 _BATCH = 100  # documents written at a time
 _HITS_PER_OPERATION = 5  # chunks per operation
 _CANDIDATES = 100  # per arm: an operation has two to four chunks
+_FURTHER_HITS = 2_000  # and candidates, for a caller who may call few of the operations found
 # Lower than for passages, whose gate would find no operation for 5 of 100 RestBench questions: a question without a
 # good document may still name an operation.
 MIN_RELEVANCE = 0.02
@@ -54,6 +55,11 @@ _PRONOUN = re.compile("I(['’].*)?")
 _QUOTED = re.compile(r'"[^"]*"|“[^”]*”|«[^»]*»')
 
 _T = TypeVar("_T")
+Exists = Callable[[str, Operation], bool]  # set, operation
+
+
+def _all(_set: str, _operation: Operation) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,50 +149,73 @@ class ActionLibrary:
             existed = await asyncio.to_thread(self.store.remove, name)
             return await self._remove_texts(name, ()) > 0 or existed
 
-    async def find(self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC) -> FoundActions:
-        """At most k operations for the latest question, from sets with documents. Raises RetrievalError."""
+    async def find(
+        self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC, exists: Exists = _all
+    ) -> FoundActions:
+        """At most k operations for the latest question, from sets with documents. Raises RetrievalError.
+
+        exists: whether there is an operation of a set for the caller; the others take no place.
+        """
         if not sets:
             return FoundActions()
         view = replace(view, filter=_filter(tuple(sets)))
         try:
-            found = await self._texts(question, k, view)
-            hits: Sequence[Hit] = found.hits
-            if hits and (words := without_names(question[-1].text)):
-                further = (await self._texts([*question[:-1], Turn("user", words)], k, view)).hits
-                hits = sorted([*hits, *further], key=lambda hit: -hit.score)
+            found, hits = await self._hits(question, view, k * _HITS_PER_OPERATION, _CANDIDATES)
+            read, hidden = await asyncio.to_thread(self._read_with_producers, _by_set(hits), k, exists)
+            if hidden and len(read) < k:
+                found, hits = await self._hits(question, view, _FURTHER_HITS, _FURTHER_HITS)
+                read, _ = await asyncio.to_thread(self._read_with_producers, _by_set(hits), k, exists)
         except UnknownCollection:
             return FoundActions()
-        read = await asyncio.to_thread(self._read_with_producers, _by_set(hits), k)
         best = {_name_of(hit.passage.source): hit for hit in reversed(hits)}
         actions = [FoundAction(name, operation, best.get((name, operation.name))) for name, operation in read]
         return FoundActions(actions, found)
 
-    async def _texts(self, question: Sequence[Turn], k: int, view: View) -> Retrieved:
+    async def _hits(
+        self, question: Sequence[Turn], view: View, most: int, candidates: int
+    ) -> tuple[Retrieved, Sequence[Hit]]:
+        """The texts for a question, and their hits with those for the question without names."""
+        found = await self._texts(question, view, most, candidates)
+        hits: Sequence[Hit] = found.hits
+        if hits and (words := without_names(question[-1].text)):
+            further = (await self._texts([*question[:-1], Turn("user", words)], view, most, candidates)).hits
+            hits = sorted([*hits, *further], key=lambda hit: -hit.score)
+        return found, hits
+
+    async def _texts(self, question: Sequence[Turn], view: View, most: int, candidates: int) -> Retrieved:
         return await self.knowledge.search.retrieve(
             SearchRequest(
                 question,
                 [COLLECTION],
-                k=k * _HITS_PER_OPERATION,
+                k=most,
                 budget_tokens=0,
                 view=view,
-                hit_options=HitOptions(min_relevance=MIN_RELEVANCE, candidates=_CANDIDATES, least_chunks=_LEAST_CHUNKS),
+                hit_options=HitOptions(min_relevance=MIN_RELEVANCE, candidates=candidates, least_chunks=_LEAST_CHUNKS),
             )
         )
 
-    def _read_with_producers(self, names: Sequence[tuple[str, str]], k: int) -> list[tuple[str, Operation]]:
-        """At most k existing operations with their sets, each once and before its producers.
+    def _read_with_producers(
+        self, names: Sequence[tuple[str, str]], k: int, exists: Exists
+    ) -> tuple[list[tuple[str, Operation]], bool]:
+        """At most k existing operations with their sets, each once and before its producers; and whether some do not
+        exist for the caller.
 
         names: (set, name), also of texts without an operation: a write may be under way or interrupted.
         """
         read: dict[tuple[str, str], Operation] = {}
+        hidden = 0
         for at in range(0, len(names), k):
             if len(read) < k:
-                read |= self.store.found(names[at : at + k])
+                rows = self.store.found(names[at : at + k])
+                shown = {place: one for place, one in rows.items() if exists(place[0], one)}
+                hidden += len(rows) - len(shown)
+                read |= shown
         found = [one for one in names if one in read][:k]
         producers = {one: [(one[0], name) for name in read[one].producers] for one in found}
-        read |= self.store.found({each for some in producers.values() for each in some} - read.keys())
+        further = self.store.found({each for some in producers.values() for each in some} - read.keys())
+        read |= {place: one for place, one in further.items() if exists(place[0], one)}
         groups = ([each for each in (one, *producers[one]) if each in read] for one in found)
-        return [(one[0], read[one]) for one in whole_groups(groups, k)]
+        return [(one[0], read[one]) for one in whole_groups(groups, k)], hidden > 0
 
     async def _write_texts(self, texts: Sequence[DocumentInput], progress: Progress | None) -> None:
         with contextlib.suppress(CollectionExists):

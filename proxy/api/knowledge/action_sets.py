@@ -17,7 +17,6 @@ from proxy.agent.action_trace import ActionCall, ActionTrace
 from proxy.agent.execution import traced_call, traced_work
 from proxy.agent.writes.confirming import Asker, Proposed
 from proxy.agent.writes.mode import mode_of
-from proxy.agent.writes.shown import CannotShow
 from proxy.api.knowledge.access import ACTIONS, Deleted, KnowledgeCall, Page, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_text
@@ -237,10 +236,16 @@ async def search_operations(call: KnowledgeCall, body: _OperationQuestion) -> Fo
     """Operations for a question."""
     query = query_text(body.query)
     names, view = _readable(call, body.sets or []), View(call.rights.groups)
-    found = (await call.actions.library.find([Turn("user", query)], names, k=body.k, view=view)).actions
-    apis = await _apis(call, list({one.set for one in found}))
-    rows = [(one.set, one.operation, apis.get(one.set)) for one in found]
-    return FoundOperations(query, [_with_arguments(call, *row) for row in rows if _exists(call, *row)])
+    apis = await _apis(call, names)
+    found = await call.actions.library.find(
+        [Turn("user", query)],
+        names,
+        k=body.k,
+        view=view,
+        exists=lambda name, one: _exists(call, name, one, apis.get(name)),
+    )
+    rows = [(one.set, one.operation, apis.get(one.set)) for one in found.actions]
+    return FoundOperations(query, [_with_arguments(call, *row) for row in rows])
 
 
 @operation(f"POST {_OPERATION}/run", "actions", "The result, or the request", slow=True)
@@ -295,7 +300,7 @@ async def _outcome(
             raise _unconfirmed(operation, again=again)
         work = writes.kept(writes.at_once(Proposed(api, operation, arguments, request), Asker(exchange, "", ())))
         return await traced_work(work, traced.operation, exchange, traced, changes=True)
-    except (BadArgument, ForbiddenAddress, CannotShow) as error:
+    except (BadArgument, ForbiddenAddress) as error:
         traced.outcome = "invalid_arguments"
         return CallResult(api.masked_text(f"Nothing was sent: {error}"), word="invalid_arguments")
 

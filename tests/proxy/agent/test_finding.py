@@ -139,6 +139,18 @@ async def test_a_chat_is_offered_an_operation_with_its_producer_or_not_at_all(
     assert "get_zoos" in names or not any("zooId" in name for name in names)
 
 
+async def test_a_caller_of_few_operations_finds_them_among_many(library: ActionLibrary) -> None:
+    """The operations that do not exist for the caller say the question's words, too, and come first."""
+    paths = {f"penguins{number}": {"summary": "List the penguins of a zoo"} for number in range(400)}
+    mine = {"summary": "List penguins that live far away from all others, in the cold and dark of a long winter"}
+    await library.add("a", document("Birds", **paths, mine=mine))
+    question = [Turn("user", "list the penguins of a zoo")]
+    every = await library.find(question, ["a"], k=5, view=ALL)
+    assert "mine" not in {one.operation.name for one in every.actions}
+    found = await library.find(question, ["a"], k=5, view=ALL, exists=lambda _, one: one.name == "mine")
+    assert [one.label for one in found.actions] == ["a/mine"]
+
+
 async def test_names_in_a_question_hide_no_operation(library: ActionLibrary) -> None:
     titles = [f"Star {word} Wars" for word in ("Chart", "Map", "Ship", "Light", "Fleet", "Trek", "Rail", "Gate")]
     paths = {f"star{number}": {"summary": title} for number, title in enumerate(titles)}
