@@ -62,6 +62,8 @@ class Exchange:
     searched: tuple[str, ...] = ()  # collections
     sources: tuple[str, ...] = ()  # of injected passages, best first
     pending: str = ""  # group of calls that change something, which the reply asks a person to confirm
+    shows_approvals: bool = False  # the client of a response shows `mcp_approval_request` items
+    approvals: tuple[Mapping[str, Any], ...] = ()  # such items of the reply
     actions: tuple[str, ...] = ()  # called for the model, in order: SET/OPERATION, or document search
     action_trace: ActionTrace | None = None  # None: the chat has no action sets
     steps: list[Step] = field(default_factory=list)  # in the order of their ends

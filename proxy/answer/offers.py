@@ -19,6 +19,7 @@ from proxy.augment.passages import Passages
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit
+from proxy.dialects.responses import RESPONSES
 from proxy.exchange import ModelCall
 from retrieval.errors import RetrievalError
 
@@ -96,6 +97,7 @@ class Offers:
                 toolbox = await actions.offer(request, turns, sets, exchange, chat.target, own, answer)
                 if toolbox is not None:
                     toolbox.person = chat.request.person(chat.headers)
+                    chat.exchange.shows_approvals = _shows_approvals(chat)
                 return toolbox
         except (RetrievalError, TimeoutError) as error:
             if answer is not None:  # without the operations, the model would answer the code line
@@ -116,6 +118,12 @@ class Offers:
         except RetrievalError as error:
             log.warning("%s what waits for a confirmation is not read: %s", chat.exchange.id, error)
             raise _unavailable() from error
+
+
+def _shows_approvals(chat: Chat) -> bool:
+    """Whether the client shows approval items: `x-rag-approvals: items`, for a response."""
+    shows = any(name == b"x-rag-approvals" and value.strip().lower() == b"items" for name, value in chat.headers)
+    return shows and chat.exchange.dialect is RESPONSES
 
 
 def _unavailable() -> ApiError:

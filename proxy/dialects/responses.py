@@ -344,3 +344,21 @@ RESPONSES = Dialect(
     error_body=lambda error, _: error.body(),
     error_frame=_error_frame,
 )
+
+
+# --- Approvals: an item names a call that waits by the code of its confirmation and its number.
+
+_APPROVAL = re.compile(r"mcpr_([A-Z2-7]{4})([A-Z2-7]{4})_([0-9]{1,3})")
+
+
+def approval_request(code: str, number: int, set_name: str, operation: str, arguments: str) -> dict[str, Any]:
+    """The item that asks for a call's approval. code: of the confirmation, as KX7M-4QPD. arguments: JSON."""
+    id = f"mcpr_{code.replace('-', '')}_{number}"
+    named = {"server_label": set_name, "name": operation, "arguments": arguments}
+    return {"id": id, "type": "mcp_approval_request", **named}
+
+
+def approved_call(id: object) -> tuple[str, int] | None:
+    """Code and number of the call that an item of `approval_request` names; None: another item."""
+    found = _APPROVAL.fullmatch(id) if isinstance(id, str) else None
+    return None if found is None else (f"{found[1]}-{found[2]}", int(found[3]))

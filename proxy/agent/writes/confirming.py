@@ -31,6 +31,7 @@ from proxy.apis.store import revision_of
 from proxy.caller import Rights
 from proxy.dialects.base import INSTRUCTIONS, text_of
 from proxy.dialects.replies import json_of
+from proxy.dialects.responses import approval_request
 from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 
@@ -131,6 +132,10 @@ class Writes:
         rows = self._rows(proposed, parts, asker, conversation)
         await asyncio.to_thread(self.store.add, rows, [one.request for one in proposed], code)
         exchange.pending = rows[0].group
+        if exchange.shows_approvals:
+            exchange.approvals = tuple(
+                approval_request(code, one.number, one.set, one.operation, one.arguments) for one in rows
+            )
         return text
 
     async def ask_beside(self, proposed: Proposed, asker: Asker) -> PendingWrite:

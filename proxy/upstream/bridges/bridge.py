@@ -220,11 +220,11 @@ class _Reply:
         """Raises ApiError."""
         for data in filter(None, map(sse.data_of, frames)):
             if data.strip() == _DONE:
-                self._writer.end()
+                self._writer.end(self._exchange.approvals)
                 return
             self._read_chunk(json_of(data))
         if over:
-            self._writer.end()
+            self._writer.end(self._exchange.approvals)
 
     def _read_chunk(self, chunk: Any) -> None:
         """A chunk, or a whole completion. Raises ApiError."""
@@ -255,7 +255,7 @@ class _Reply:
 
         def written() -> bytes:
             self._read_chunk(json_of(body))
-            self._writer.end()
+            self._writer.end(self._exchange.approvals)
             return self._writer.taken() if self._streamed else json_bytes(self._writer.whole)
 
         reply = await by_size(body, written)

@@ -6,7 +6,7 @@ streams and whole replies, and they agree.
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -36,6 +36,7 @@ class ReplyWriter(ABC):
         self.text_bytes = 0  # of all texts and calls
         self.ended = False
         self.whole: Json = {}
+        self.further: Sequence[Mapping[str, Any]] = ()  # items of the gateway, which only a response has
         self.streamed = streamed
         self._reported_bytes = 0  # `text_bytes` when usage was last reported
         self._frames: list[bytes] = []
@@ -59,13 +60,17 @@ class ReplyWriter(ABC):
             words = f"The upstream sent more than {MAX_REPLY_BYTES >> 20} MB as one answer. Ask for less at once."
             raise upstream_error(502, words, "upstream_too_large")
 
-    def end(self) -> None:
-        """Write the last events. Raises ApiError 502: the upstream never said that the answer is whole."""
+    def end(self, further: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Write the last events. Raises ApiError 502: the upstream never said that the answer is whole.
+
+        further: items of the gateway behind the answer.
+        """
         if self.finish_reason is None:
             raise cut()
         if not self.ended:
             self.ended = True
             self._end_calls()
+            self.further = further
             self.finish()
 
     def tokens(self, request: bytes) -> Tokens:

@@ -84,6 +84,9 @@ class ResponseWriter(ReplyWriter):
     def finish(self) -> None:
         reason = _INCOMPLETE.get(self.finish_reason or "")
         self.end_item("incomplete" if reason == "max_output_tokens" else "completed")
+        for item in self.further:
+            self._add_item(dict(item))
+            self.end_item()
         self.whole = {
             **self._response,
             "status": "incomplete" if reason else "completed",

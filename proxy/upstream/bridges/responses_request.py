@@ -7,12 +7,14 @@ the same without them; docs/reference/lanes.md lists what is left out.
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import orjson
 
 from proxy.dialects.json_body import check_size
+from proxy.dialects.responses import approved_call
 from proxy.upstream.bridges.conversation import arranged
 from proxy.upstream.bridges.members import Json, by_type, members_of, objects_in, text_in, unsupported, wrong
 
@@ -107,7 +109,7 @@ def _messages(sent: Json) -> list[Json]:
         return arranged([*messages, {"role": "user", "content": given}])
     items = objects_in(given if given is not None else [], "input")
     check_size(b",".join(_unpacked(item) for _, item in items))  # the first check saw only base64 texts
-    for at, item in items:
+    for at, item in _with_code_lines(items):
         kind = item.get("type") or "message"
         if kind == "reasoning":
             if blocks := _thinking(item):
@@ -127,6 +129,37 @@ def _messages(sent: Json) -> list[Json]:
     if not (messages := arranged(messages)):
         wrong("input", "must be a text or a list of at least one item")
     return messages
+
+
+def _with_code_lines(items: Sequence[tuple[str, Json]]) -> Iterator[tuple[str, Json]]:
+    """The items with a code line in place of approvals of the gateway's calls.
+
+    The message before an `mcp_approval_request` has the same in words.
+    """
+    for kind, group in groupby(items, lambda one: _approval_kind(one[1])):
+        if not kind:
+            yield from group
+        elif kind == "mcp_approval_response":
+            rows = list(group)
+            yield rows[0][0], {"role": "user", "content": _code_line([item for _, item in rows])}
+
+
+def _approval_kind(item: Json) -> str:
+    """The type of an item about a call that waits at the gateway; "": another item."""
+    names = {"mcp_approval_request": "id", "mcp_approval_response": "approval_request_id"}
+    kind = item.get("type")
+    named = names.get(kind) if isinstance(kind, str) else None
+    return str(kind) if named is not None and approved_call(item.get(named)) is not None else ""
+
+
+def _code_line(answers: list[Json]) -> str:
+    """What a person's answers say in words. The calls that are not approved are given up."""
+    approved = [approved_call(one["approval_request_id"]) for one in answers if one.get("approve") is True]
+    calls = list(filter(None, approved))
+    codes = {code for code, _ in calls}
+    if len(codes) != 1:  # none is approved, or the items are about several confirmations
+        return "No, do not do it."
+    return f"confirm {codes.pop()} {','.join(str(number) for _, number in calls)}"
 
 
 def _add_to_turn(messages: list[Json], part: Json) -> None:
