@@ -55,7 +55,7 @@ class Group:
     ended_s: float = 0.0  # when it became void
 
     @property
-    def whose(self) -> dict[str, str]:
+    def whose(self) -> dict[str, Any]:
         return {name: getattr(self.writes[0], name) for name in WHOSE}
 
 
@@ -144,7 +144,7 @@ class Writes(RuleBasedStateMachine):
             self.end(group)
         return multiple()
 
-    def expected(self, group: Group, whose: dict[str, str], code: str | None, numbers: set[int] | None) -> str:
+    def expected(self, group: Group, whose: dict[str, Any], code: str | None, numbers: set[int] | None) -> str:
         """Who may confirm what, and when: written from the promise, not from the program."""
         other = {name for name in WHOSE if whose[name] != group.whose[name]}
         if other & {"key", "conversation"}:
