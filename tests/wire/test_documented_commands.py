@@ -33,7 +33,7 @@ KEY_ID, RECEIPT_ID = "key-561ee2ea9f3f", "rag-6f1d3c1e7c0b5b0e9a553d1f"  # as th
 SETTINGS = """
 models: {"*": {lane: echo}}
 retrieval: {collections: [handbook], min_relevance: 0.0}
-actions: {atlas: {base_url: https://cloud.mongodb.com}}
+actions: {atlas: {base_url: https://cloud.mongodb.com, writes: confirm}}
 """
 VARIABLES = {
     "RAGWAY_MASTER_KEY": base64.b64encode(bytes(32)).decode(),
