@@ -47,7 +47,7 @@ actions:
   atlas: {{auth: digest, user_env: ATLAS_USER, secret_env: ATLAS_PASSWORD, networks: ["127.0.0.0/8"]}}
   shop: {{writes: confirm, networks: ["127.0.0.0/8"]}}
 """
-WRITE_QUESTION = "Cancel the order with the id 1."
+WRITE_QUESTION = "Cancel the order with the id 17."
 ENVIRONMENT = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD, "RAGWAY_EMBEDDER__MODEL": "all-MiniLM-L6-v2"}
 LIMITS: Any = {"temperature": 0, "max_tokens": 64}
 
