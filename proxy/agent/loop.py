@@ -103,7 +103,7 @@ class ActionLoop:
         before = len(self._trace.calls)
         results = await client.kept_alive(self._results(turn))
         if self._execution.question:
-            await self._question(client)
+            await self._say(client, self._execution.question)
             return True
         if self._execution.waiting and (text := await self._confirmation(results, client)):
             self._transcript.add(turn, results)
@@ -143,10 +143,6 @@ class ActionLoop:
         if text:
             await self._say(client, text)
         return bool(text)
-
-    async def _question(self, client: ClientReply) -> None:
-        """Ask the person in place of the model."""
-        await self._say(client, self._execution.question)
 
     async def _say(self, client: ClientReply, text: str) -> None:
         """End the reply with a text of the gateway."""

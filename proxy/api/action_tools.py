@@ -31,7 +31,7 @@ from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import BadArgument
 from proxy.apis.schema_check import problems
-from proxy.dialects.base import PERSON_HEADER
+from proxy.dialects.base import person_in
 from proxy.dialects.errors import ApiError
 from proxy.dialects.quoting import quoted
 from proxy.exchange import Exchange, exchange_of
@@ -263,7 +263,7 @@ def _exchange(context: "ServerRequestContext[Any, Any]") -> Exchange:
 
 def _person(context: "ServerRequestContext[Any, Any]") -> str:
     headers: Sequence[tuple[bytes, bytes]] = context.request.scope["headers"] if context.request is not None else ()
-    return next((value.decode("latin-1") for name, value in headers if name == PERSON_HEADER), "")
+    return person_in(headers)
 
 
 def _text(text: str, *, failed: bool = False) -> "types.CallToolResult":

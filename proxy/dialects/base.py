@@ -30,6 +30,11 @@ X_API_KEY: KeyHeader = b"x-api-key"
 PERSON_HEADER = b"x-rag-user"
 
 
+def person_in(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Who asks, as the header says; "": not said."""
+    return next((value.decode("latin-1") for name, value in headers if name == PERSON_HEADER), "")
+
+
 class ConversationMessage(NamedTuple):
     """One message, in a form that all dialects share."""
 
@@ -117,8 +122,7 @@ class ModelRequest(JsonBody, ABC):
 
     def person(self, headers: Iterable[tuple[bytes, bytes]] = ()) -> str:
         """Who asks, as the client says by header or body; "": not said. Nobody has checked it."""
-        by_header = next((value.decode("latin-1") for name, value in headers if name == PERSON_HEADER), "")
-        return by_header or next((one for one in self._persons() if isinstance(one, str)), "")
+        return person_in(headers) or next((one for one in self._persons() if isinstance(one, str)), "")
 
     def _persons(self) -> Sequence[Any]:
         """Members that name the person, best first."""

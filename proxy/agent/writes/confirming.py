@@ -5,6 +5,7 @@ the code line, and then exactly the sealed requests go out; any other message ma
 """
 
 import asyncio
+import functools
 import hashlib
 import json
 import logging
@@ -12,14 +13,14 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import time
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from proxy.agent.conversation import row_id
 from proxy.agent.writes.codes import WORDS, CodeLine, code_line, holds_code, new_code
 from proxy.agent.writes.mode import mode_of
-from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, State, Why, digest_of
+from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, Why, digest_of
 from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import CannotShow, ShownWrite, check_before, confirmation, denial, outcome, write_texts
 from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, over_limit, send
@@ -38,9 +39,11 @@ from retrieval.errors import RetrievalError
 log = logging.getLogger("ragway")
 _BESIDE = "beside"  # of a chat
 _BY_SETTINGS = "auto"  # the approver of a call that no person confirms
-_STATES: Mapping[str, State] = {"ok": "done", "unknown": "unknown"}  # the others: failed
+Ended = Literal["done", "failed", "unknown"]
+_ENDED: Mapping[str, Ended] = {"ok": "done", "unknown": "unknown"}  # the others: failed
 _NO_SUCH_NUMBER = "There is no action with this number. Nothing was sent."
 _FOUR_EYES = "Another person has to approve this, with another key: the code line alone sends nothing."
+_NEEDS_ANOTHER = "Another person has to approve this. Nothing was sent."
 _LOST = "The call failed, and whether it took effect is not known: the gateway has a fault, which its log describes."
 _MADE_NOW = "Nothing was sent: the same call was made just now. Tell the user so, and do not repeat it."
 _NOT_NOTED = "Nothing was sent: the gateway cannot note the call at present. Ask again later."
@@ -278,14 +281,9 @@ class Writes:
             await asyncio.wait(set(self._sending))
         self.store.close()
 
-    def state_of(self, result: CallResult) -> State:
-        """What became of a call."""
-        return _STATES.get(result.word, "failed")
-
     async def report(self, one: Proposed, result: CallResult, asker: Asker) -> str:
         """What became of a call, in the gateway's words, with what it changed. Raises RetrievalError."""
-        state, before, lines = self.state_of(result), one.before, list[str]()
-        assert state in ("done", "failed", "unknown")
+        state, before, lines = _ended(result), one.before, list[str]()
         if before is not None and state != "failed":
             after = await self.state(one.api, one.operation, one.arguments, asker.exchange)
             lines = changes(before.text, after.text) if after is not None else []
@@ -322,17 +320,15 @@ class Writes:
         try:
             return await self.report(one, result, asker)
         except RetrievalError:  # what shows the effect, and what takes it back, is not known
-            state = self.state_of(result)
-            assert state in ("done", "failed", "unknown")
-            return outcome(shown_write(one, asker.exchange.key_name), state, result.status, asker.language)
+            shown = shown_write(one, asker.exchange.key_name)
+            return outcome(shown, _ended(result), result.status, asker.language)
 
     async def lately_s(self, key: str, request: ApiRequest) -> float | None:
         """How many seconds ago the key sent the same request; None: not lately. Raises RetrievalError."""
         return await asyncio.to_thread(self.store.done_lately, key, digest_of(request), self.again_s)
 
     async def _finish(self, write: PendingWrite, result: CallResult) -> None:
-        state = self.state_of(result)
-        assert state in ("done", "failed", "unknown")
+        state = _ended(result)
         try:
             await asyncio.to_thread(self.store.finish, write.id, state, result.status, result.text)
         except RetrievalError as error:  # the write stays claimed, and is unknown when somebody looks
@@ -407,20 +403,30 @@ def own_text(message: Mapping[str, Any]) -> str:
     return text_of(texts[-1:], _TEXT_TYPES) if known else ""
 
 
+def _ended(result: CallResult) -> Ended:
+    """What became of a call."""
+    return _ENDED.get(result.word, "failed")
+
+
 def _denial(why: Why, language: str) -> str:
     if why == "four_eyes":
-        return _FOUR_EYES
+        return _NEEDS_ANOTHER
     return _NO_SUCH_NUMBER if why == "wrong_number" else denial(why, language)
 
 
 def _without_guesses(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The conversation up to the confirmation: without wrong code lines at the end, and the gateway's replies."""
-    wrong = {"".join(_denial(why, one).split()) for one in WORDS for why in _GUESSES}
     while len(rows) > 2 and rows[-1].get("role") == "assistant" and code_line(own_text(rows[-2])) is not None:
-        if "".join(text_of(rows[-1].get("content"), _TEXT_TYPES).split()) not in wrong:
+        if "".join(text_of(rows[-1].get("content"), _TEXT_TYPES).split()) not in _replies_to_guesses():
             break
         rows = rows[:-2]
     return rows
+
+
+@functools.cache
+def _replies_to_guesses() -> frozenset[str]:
+    """The gateway's replies to a wrong code or number, in every language, without white space."""
+    return frozenset("".join(_denial(why, one).split()) for one in WORDS for why in _GUESSES)
 
 
 def rights_digest(rights: Rights, called: Sequence[tuple[Api, Operation] | None]) -> str:

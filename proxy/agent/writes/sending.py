@@ -18,8 +18,6 @@ from retrieval.errors import RetrievalError
 
 _NOT_READ = "What waits for this code cannot be read at present. Nothing was sent: answer with the code again later."
 
-_FOUR_EYES = "Another person has to approve this. Nothing was sent."
-
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -35,8 +33,6 @@ async def confirmed(execution: Execution, writes: Writes, answer: CodeAnswer, as
     """Send what a code line confirms; a text for the person, if nothing is sent."""
     toolbox = execution.chat.toolbox
     tools = {origin: one for origin, one in toolbox.answered.items() if isinstance(one, OperationTool)}
-    if any(one.api.policy.needs_four_eyes(one.operation) for one in tools.values()):
-        return _FOUR_EYES
     try:
         called = {origin: (one.api, one.operation) for origin, one in tools.items()}
         claimed = await writes.claim(answer, asker, called)

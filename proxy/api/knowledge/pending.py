@@ -13,7 +13,7 @@ from proxy.agent.writes.pending import Denied, State
 from proxy.api.knowledge.access import PENDING, KnowledgeCall, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.parameters import invalid
-from proxy.dialects.base import PERSON_HEADER
+from proxy.dialects.base import person_in
 from proxy.dialects.errors import ApiError, forbidden
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ async def answer_pending_calls(call: KnowledgeCall, body: _Approval) -> Answered
     approvals, numbers = _approvals(call), body.numbers
     async with call.rules.asking():
         group = await _group(call)
-        person = next((value.decode("latin-1") for name, value in call.scope["headers"] if name == PERSON_HEADER), "")
+        person = person_in(call.scope["headers"])
         if group.own and person != group.writes[0].person:
             raise _denied(Denied("other_person"), group)
     if not body.approve:
