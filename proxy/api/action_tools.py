@@ -195,10 +195,8 @@ class ActionTools:
             raise ApiError(403, api.refusal, code="forbidden", type="permission_error")
         try:
             request = api.request(operation, arguments)
-            done_s, state = await writes.lately_s(exchange.key, request), None
-            if api.name not in self.actions.limits.private:
-                state = await writes.state(api, operation, arguments, exchange)
-            proposed = Proposed(api, operation, arguments, request, (), done_s, state)
+            proposed = Proposed(api, operation, arguments, request)
+            proposed = await writes.looked_up(proposed, exchange, private=self.actions.limits.private)
             return await writes.ask_beside(proposed, Asker(exchange, person, ()))
         except (BadArgument, ForbiddenAddress, CannotShow) as error:
             raise invalid(api.masked_text(f"'arguments': {error}"), "arguments") from error

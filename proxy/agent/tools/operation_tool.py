@@ -214,12 +214,9 @@ class _Call:
                 ("passage" if "passage" in row.origins else "result", row.path, row.value)
                 for row in only_foreign(values)
             ]
-            done_s = await writes.lately_s(exchange.key, request)
-            state = None
-            if tool.api.name not in chat.limits.private:  # the person's text would carry it on
-                state = await writes.state(tool.api, tool.operation, self._arguments, exchange)
-            one = Proposed(tool.api, tool.operation, self._arguments, request, foreign, done_s, state)
-            if mode == "auto" and not keeps_from_auto(values) and done_s is None:
+            one = Proposed(tool.api, tool.operation, self._arguments, request, foreign)
+            one = await writes.looked_up(one, exchange, private=chat.limits.private)
+            if mode == "auto" and not keeps_from_auto(values) and one.done_s is None:
                 asker = Asker(exchange, self._toolbox.person, chat.said)
                 work = writes.kept(writes.at_once(one, asker))
                 return self.read(await traced_work(work, tool.label, exchange, calling.traced, changes=True), calling)

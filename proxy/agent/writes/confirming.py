@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import time
 from typing import Any, Literal, TypeVar
@@ -251,7 +251,17 @@ class Writes:
             await self._finish(write, result)
         return result
 
-    async def state(
+    async def looked_up(self, one: Proposed, exchange: Exchange, *, private: Collection[str]) -> Proposed:
+        """The call with what a person should know: whether it was made lately, and what it would change.
+
+        private: sets whose state is not read, because the person's text would carry it on. Raises RetrievalError.
+        """
+        done_s, before = await self.lately_s(exchange.key, one.request), None
+        if one.api.name not in private:
+            before = await self._state(one.api, one.operation, one.arguments, exchange)
+        return replace(one, done_s=done_s, before=before)
+
+    async def _state(
         self, api: Api, operation: Operation, arguments: Mapping[str, Any], exchange: Exchange
     ) -> SeenState | None:
         """What a read says now about the thing that a call changes; None: no read does. Raises RetrievalError."""
@@ -285,7 +295,7 @@ class Writes:
         """What became of a call, in the gateway's words, with what it changed. Raises RetrievalError."""
         state, before, lines = _ended(result), one.before, list[str]()
         if before is not None and state != "failed":
-            after = await self.state(one.api, one.operation, one.arguments, asker.exchange)
+            after = await self._state(one.api, one.operation, one.arguments, asker.exchange)
             lines = changes(before.text, after.text) if after is not None else []
         return outcome(
             shown_write(one, asker.exchange.key_name),
