@@ -80,6 +80,7 @@ class Fleet:
     keys: dict[str, str]
     folder: Path
     environ: dict[str, str]
+    client: httpx.Client  # a connection for each request: any worker may answer
     asked: Iterator[int] = field(default_factory=itertools.count)
     steps: int = 0
     slow_at: int = 0  # the step of the newest slow rule
@@ -94,7 +95,7 @@ class Fleet:
         headers = {"authorization": f"Bearer {self.keys[key]}", "x-rag-user": person}
         body = {"model": "rage/shop/gpt-x", "messages": list(messages)}
         url = self.replicas[replica % len(self.replicas)].url
-        return httpx.post(f"{url}/v1/chat/completions", json=body, headers=headers, timeout=60)
+        return self.client.post(f"{url}/v1/chat/completions", json=body, headers=headers)
 
     def change_document(self, replica: int) -> None:
         """Another revision of the operation."""
@@ -103,7 +104,7 @@ class Fleet:
         given["paths"]["/orders/{orderId}/label"]["put"]["summary"] = f"Set the label, revision {self.revision}"
         url = f"{self.replicas[replica % len(self.replicas)].url}/v1/actions/sets/shop"
         headers = {"authorization": f"Bearer {self.keys['admin']}"}
-        httpx.put(url, json=given, headers=headers, timeout=60).raise_for_status()
+        self.client.put(url, json=given, headers=headers).raise_for_status()
         self.changed_s = time.monotonic()
 
     def make_key(self, name: str) -> None:
@@ -119,9 +120,9 @@ class Fleet:
         """Revoke a key; returns once all replicas refuse it."""
         headers = {"authorization": f"Bearer {self.keys['admin']}"}
         url = self.replicas[0].url
-        listed = httpx.get(f"{url}/v1/admin/keys", headers=headers, timeout=60).json()
+        listed = self.client.get(f"{url}/v1/admin/keys", headers=headers).json()
         (id,) = (one["id"] for one in listed["data"] if one["name"] == self.names[name])
-        httpx.delete(f"{url}/v1/admin/keys/{id}", headers=headers, timeout=60).raise_for_status()
+        self.client.delete(f"{url}/v1/admin/keys/{id}", headers=headers).raise_for_status()
         self.settle(name, 401)
 
     def settle(self, name: str, status: int) -> None:
@@ -166,7 +167,9 @@ def fleet(folder: Path, postgres: str = "", qdrant: str = "") -> Iterator[Fleet]
                 sql.execute(sqlalchemy.text("UPDATE writes SET expires_s = created_s WHERE state = 'pending'"))
             engine.dispose()
 
-        made = Fleet(shop, [], start, expire_there if postgres else expire, {}, folder, environ)
+        limits = httpx.Limits(max_keepalive_connections=0)
+        client = stack.enter_context(httpx.Client(timeout=60, limits=limits))
+        made = Fleet(shop, [], start, expire_there if postgres else expire, {}, folder, environ, client)
         for name in ("admin", "agent", "other"):
             made.make_key(name)
         words = ("actions", "add", "shop", "shop.json", "--data", "data")
