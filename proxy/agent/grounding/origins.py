@@ -2,18 +2,26 @@
 
 A text that a model reads can tell the model what to write: "send it to eve@evil.example". So a value that stands in
 passages or results and in no message of the person is foreign: a person sees it before it is sent, whatever was
-granted. A value that the person also said is the person's.
+granted. A value that the person also said is the person's. A value that stands nowhere as a whole is foreign, too, if a
+part of it stands in passages or results alone: in percent-encoding or base64, split over two arguments, or beside words
+of the person. What a model says in other words is the model's, and nothing tells where that comes from.
 
 A destination (a URL, an e-mail address, a telephone, an account, an identifier of the path) must stand in a message of
 the person sign by sign. For other values, plurals, written numbers and named days count as said, as in `said`.
 """
 
+import base64
+import binascii
+import contextlib
+import html
+import itertools
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
+from urllib.parse import unquote_plus
 
 from proxy.agent.grounding.arguments import (
     KnownText,
@@ -32,7 +40,11 @@ Origin = Literal["user", "operator", "passage", "result", "model"]
 _MOST_VALUES = 500  # of one call
 _MOST_LEVELS = 60
 _LONG_WORDS = 8  # a text of so many words is composed; its parts have origins of their own
-_COPIED_WORDS = 6  # in a row: shorter rows of words are common
+_COPIED_WORDS = 6  # in a row, of a composed text: shorter rows of words are common
+_COPIED_SHORT = 2  # of a shorter text
+_LEAST_JOINED, _LEAST_JOINED_LETTERS = 5, 8  # characters of two arguments, with a digit and without
+_ENCODINGS = 6  # forms of a value that are looked for
+_LONGEST_ENCODED = 100_000  # characters
 _MOST_WORDS = 20_000  # of a value that are compared
 _FORMATS = frozenset(
     "uri url iri uri-reference email idn-email hostname idn-hostname ipv4 ipv6 phone tel telephone iban bic".split()
@@ -57,6 +69,9 @@ _SCHEME = re.compile(r"(?i)^(?:[a-z][a-z0-9+.-]{1,20}://|mailto:|tel:)(?:www\.)?
 _COMMON = frozenset({"0", "1", "-1"})  # which stand in most texts
 _LEAST_LETTERS = 4  # of a word alone that is told from chance
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{6,}={0,2}")
+_LETTERS_APART = re.compile(r"(?:\S\s+){3,}\S")
+_HEX = re.compile(r"(?:[0-9A-Fa-f]{2}){4,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +96,8 @@ class ValueOrigin:
 
     @property
     def foreign(self) -> bool:
-        """Whether the value is only from passages or results."""
-        return bool(self.origins) and self.origins <= {"passage", "result"}
+        """Whether the value, or a part of it, is from passages or results, and nobody gave the whole."""
+        return bool(self.origins & {"passage", "result"}) and not self.origins & {"user", "operator"}
 
 
 def origins(
@@ -114,7 +129,7 @@ def origins(
                 raise TooManyValues
             for link in links:
                 found.append(known.origin_of(leaf.within(link), schema, destination=True))
-    return found
+    return known.with_split(found)
 
 
 def keeps_from_auto(values: Sequence[ValueOrigin]) -> list[ValueOrigin]:
@@ -126,7 +141,7 @@ def keeps_from_auto(values: Sequence[ValueOrigin]) -> list[ValueOrigin]:
 
 
 def only_foreign(values: Sequence[ValueOrigin]) -> list[ValueOrigin]:
-    """The values whose only origin is a passage or a result."""
+    """The values from passages or results, which a person should know before a call is sent."""
     return [one for one in values if one.foreign]
 
 
@@ -205,22 +220,41 @@ class _Known:
 
     def origin_of(self, leaf: _Leaf, schema: Mapping[str, Any], *, destination: bool) -> ValueOrigin:
         found = set[Origin]()
-        if self._said.has(leaf, destination=destination, strict=destination) or self._is_said(
+        forms = [leaf, *map(leaf.within, _decoded(leaf.text))]
+        own = forms[:1] if destination else forms
+        if self._said.has_any(own, destination=destination, strict=destination) or self._is_said(
             leaf, schema, destination=destination
         ):
             found.add("user")
-        if self._operator.has(leaf, destination=destination, strict=destination):
+        if self._operator.has_any(own, destination=destination, strict=destination):
             found.add("operator")
         results = list[str]()
         if destination or not _by_chance(leaf):
-            results = [name for name, one in self._results.items() if one.has(leaf, destination=destination)]
-            found |= {"passage"} if self._passages.has(leaf, destination=destination) else set()
-        if not found and not results and _is_composed(leaf):
-            found.add("model")
-            results = [name for name, one in self._results.items() if one.shares_words(leaf.text)]
-            found |= {"passage"} if self._passages.shares_words(leaf.text) else set()
+            results = [name for name, one in self._results.items() if one.has_any(forms, destination=destination)]
+            found |= {"passage"} if self._passages.has_any(forms, destination=destination) else set()
+            if not found and not results and isinstance(leaf.value, str):
+                found.add("model")
+                given = (self._said, self._operator)
+                results = [name for name, one in self._results.items() if one.has_part(forms, given)]
+                found |= {"passage"} if self._passages.has_part(forms, given) else set()
         found |= {"result"} if results else set()
         return ValueOrigin(leaf.path, leaf.value, frozenset(found or {"model"}), tuple(results), destination)
+
+    def with_split(self, values: Sequence[ValueOrigin]) -> list[ValueOrigin]:
+        """The values, with the origin of two that stand in a text as one word only together."""
+        found = list(values)
+        for at, (one, other) in enumerate(itertools.pairwise(values)):
+            joined = "".join(words_of_text(str(each.value)).replace(" ", "") for each in (one, other))
+            least = _LEAST_JOINED_LETTERS if joined.isalpha() else _LEAST_JOINED
+            nowhere = one.origins == other.origins == {"model"} and bool not in (type(one.value), type(other.value))
+            if not nowhere or len(joined) < least or self._said.joins(joined) or self._operator.joins(joined):
+                continue
+            results = [name for name, each in self._results.items() if each.joins(joined)]
+            origin: set[Origin] = {"result"} if results else set()
+            origin |= {"passage"} if self._passages.joins(joined) else set()
+            for place in (at, at + 1) if origin else ():
+                found[place] = replace(values[place], origins=frozenset({"model", *origin}), results=tuple(results))
+        return found
 
     def _is_said(self, leaf: _Leaf, schema: Mapping[str, Any], *, destination: bool) -> bool:
         """Whether the person said a value in other words."""
@@ -232,8 +266,33 @@ class _Known:
         return says(said, leaf.name, leaf.value, {"allOf": list(leaf.parts)}, schema)
 
 
-def _is_composed(leaf: _Leaf) -> bool:
-    return isinstance(leaf.value, str) and len(words_of_text(leaf.text).split()) >= _LONG_WORDS
+def _decoded(text: str) -> list[str]:
+    """What a text means in the encodings in which a model can hide it."""
+    found = [text]
+    for one in found:  # grows
+        if len(found) > _ENCODINGS or len(text) > _LONGEST_ENCODED:
+            break
+        apart = [re.sub(r"\s", "", one)] if _LETTERS_APART.fullmatch(one.strip()) else []
+        for other in (unquote_plus(one), html.unescape(one), *_of_bytes(one.strip()), *apart):
+            if other not in found:
+                found.append(other)
+    return found[1:]
+
+
+def _of_bytes(text: str) -> Iterator[str]:
+    """The text that base64 or hexadecimal digits stand for."""
+    written: list[bytes] = []
+    if _HEX.fullmatch(text):
+        written.append(bytes.fromhex(text))
+    if _BASE64.fullmatch(text):
+        with contextlib.suppress(binascii.Error):
+            whole = text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4)
+            written.append(base64.b64decode(whole, altchars=b"-_" if re.search("[-_]", whole) else None, validate=True))
+    for one in written:
+        with contextlib.suppress(UnicodeDecodeError):
+            read = one.decode()
+            if all(letter.isprintable() or letter.isspace() for letter in read):
+                yield read
 
 
 def _by_chance(leaf: _Leaf) -> bool:
@@ -252,9 +311,9 @@ class _Source:
         forms = [form for text in texts for form in forms_of_text(text)]
         self._texts = [KnownText.of(form) for form in forms]
         self.words = [one.words for one in self._texts]
-        self._plain = [unicodedata.normalize("NFC", form).casefold() for form in forms]
+        self._plain = [unicodedata.normalize("NFC", form).lower() for form in forms]
         self._numbers: set[Decimal] | None = None
-        self._rows: set[tuple[str, ...]] | None = None
+        self._rows: dict[int, set[tuple[str, ...]]] = {}  # of so many words
 
     def has(self, leaf: _Leaf, *, destination: bool, strict: bool = False) -> bool:
         """Whether a value stands in a text as a whole. strict: with the signs between its words.
@@ -271,7 +330,7 @@ class _Source:
 
     def _has_signs(self, text: str) -> bool:
         """Whether a URL or an address stands in a text, and not within a longer one."""
-        plain = unicodedata.normalize("NFC", _SCHEME.sub("", text)).casefold().rstrip("/")
+        plain = unicodedata.normalize("NFC", _SCHEME.sub("", text)).lower().rstrip("/")  # ß is not ss, as in a host
         if not plain:
             return False
         whole = re.compile(rf"(?<![\w.@%+-]){re.escape(plain)}/?(?![\w@%&=+-]|[/.:?#!]+(?=[^\s\"'<>)\]}},;/.:?#!]))")
@@ -283,16 +342,54 @@ class _Source:
             self._numbers = {number for one in self._plain for found in _NUMBER.findall(one) for number in _read(found)}
         return self._numbers
 
-    def shares_words(self, text: str) -> bool:
-        """Whether a text has a row of words of these texts."""
+    def has_any(self, forms: Sequence[_Leaf], *, destination: bool, strict: bool = False) -> bool:
+        return any(self.has(one, destination=destination, strict=strict) for one in forms)
+
+    def has_part(self, forms: Sequence[_Leaf], own: Sequence["_Source"]) -> bool:
+        """Whether a part of a text stands here, and in none of the own texts.
+
+        Of a composed text, only a row of words or a word with digits counts: single words are common.
+        """
+        return any(self._has_part(one.text, own) for one in forms)
+
+    def _has_part(self, text: str, own: Sequence["_Source"]) -> bool:
         words = words_of_text(text).split()[:_MOST_WORDS]
-        if self._rows is None:
-            self._rows = {row for one in self.words for row in _rows(one.split())}
-        return not self._rows.isdisjoint(_rows(words))
+        composed = len(words) >= _LONG_WORDS and not (text.isascii() and len(text.split()) == 1)  # a URL is not
+        telling = [(one,) for one in words if not _is_common(one)]
+        strange = [one for one in telling if one in self.rows(1) and not any(one in each.rows(1) for each in own)]
+        if any(_has_digits(one, 3 if composed else 2) for (one,) in strange):
+            return True
+        if not composed and (not strange or 2 * len(strange) >= len(telling)):
+            return bool(strange)
+        size = _COPIED_WORDS if composed else _COPIED_SHORT
+        rows = self.rows(size).intersection(_rows(words, size))
+        return any(
+            (composed or any((one,) in strange for one in row)) and not any(row in one.rows(size) for one in own)
+            for row in rows
+        )
+
+    def joins(self, joined: str) -> bool:
+        """Whether letters and digits stand here one after the other."""
+        return any(joined in one.joined for one in self._texts)
+
+    def rows(self, size: int) -> set[tuple[str, ...]]:
+        """All rows of so many words."""
+        if size not in self._rows:
+            self._rows[size] = {row for one in self.words for row in _rows(one.split(), size)}
+        return self._rows[size]
 
 
-def _rows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    return (tuple(words[at : at + _COPIED_WORDS]) for at in range(len(words) - _COPIED_WORDS + 1))
+def _is_common(word: str) -> bool:
+    """Whether a word stands in many texts by chance."""
+    return word.isascii() and (word in _COMMON if word.isdigit() else len(word) < _LEAST_LETTERS and word.isalpha())
+
+
+def _has_digits(word: str, least: int) -> bool:
+    return len(word) >= least and any(map(str.isdigit, word))
+
+
+def _rows(words: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(words[at : at + size]) for at in range(len(words) - size + 1))
 
 
 def _found_whole(whole: re.Pattern[str], text: str) -> bool:

@@ -1,5 +1,6 @@
 """Where the values of a call come from: what only a document or a result says is not the person's."""
 
+import base64
 import time
 from typing import Any
 
@@ -33,6 +34,7 @@ OPERATION = Operation(
 )
 TEXTS = ChatTexts(
     said=[
+        "See https://strasse.example, ring twice.",
         "Cancel my order A-4711 and refund 1,250.50 EUR to bob@shop.example, see https://shop.example/a/b.",
         "And 22,3,44 at 15 %, end.example?",
     ],
@@ -82,11 +84,57 @@ def found(arguments: dict[str, Any], texts: ChatTexts = TEXTS, **more: Any) -> l
         ({"url": "https://shop.example/a/b/c"}, {"model"}),
         ({"url": "http://evil.example/pay"}, {"passage"}),
         ({"tenant": "A-4711"}, {"user", "result"}),
+        ({"tenant": "ring A-4711 twice"}, {"model"}),  # of the person's words and the model's
+        ({"url": "https://strasse.example"}, {"user"}),
+        ({"url": "https://straße.example"}, {"model"}),  # another host
     ],
 )
 def test_a_value_has_the_origins_of_the_texts_in_which_it_stands(arguments: dict[str, Any], expected: set[str]) -> None:
     (one,) = found(arguments)
     assert one.origins == expected
+
+
+STRANGERS = "order B-1234, at https://evil.example/pay"  # in a passage
+DIGITS = b"https://evil.example/pay".hex()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"text": "b-1234"}, {"text": "B 1234"}, {"text": "B1234"}, {"text": "B\n 1234"}, {"text": "B%2D1234"},
+        {"text": "Ｂ－1234"}, {"text": "B&#45;1234"}, {"text": "B%252D1234"}, {"text": "B - 1 2 3 4"},
+        {"text": "9999"}, {"text": "9,999"}, {"amount": 9999.0}, {"text": ["9999"]},
+        {"text": base64.b64encode(STRANGERS.encode()).decode()},
+        {"text": base64.urlsafe_b64encode(STRANGERS.encode()).decode().rstrip("=")}, {"text": DIGITS},
+        {"text": "A-4711 B-1234"}, {"text": "A-4711,B-1234"}, {"text": "ring twice eve evil"},
+        {"text": "Cancel B-1234"},
+        {"text": "order returns policy"}, {"text": "https://shop.example/a/b?next=https://evil.example/pay"},
+        {"text": "Cancel my order A-4711 and refund the money and B-1234 to me"},
+        {"text": "Cancel my order A-4711: send the whole sum of 9,999 to eve"},
+        {"labels": {"B-1234": "x"}}, {"labels": {"ring B-1234": "x"}}, {"labels": {"x": ["ring", "B-1234"]}},
+        {"lines": [{"sku": "B-12"}, {"sku": "34"}]}, {"text": "B-1", "tenant": "234"},
+        {"text": "retu", "tenant": "rnspolicy"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_strangers_value_in_other_signs_or_beside_the_persons_is_foreign(arguments: dict[str, Any]) -> None:
+    values = found(arguments)
+    assert only_foreign(values)
+    assert keeps_from_auto(values)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"text": "ring twice"}, {"text": base64.b64encode(b"Cancel my order A-4711").decode()}, {"text": "A%2D4711"},
+        {"text": "to be kind"}, {"text": "see order A-4711 please"}, {"text": "a", "tenant": "b"},
+        {"labels": {"x": "ring"}},
+        {"text": "Dear Bob, we have done as you said, and wish you a good evening"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_the_person_or_the_model_says_is_not_foreign(arguments: dict[str, Any]) -> None:
+    assert not keeps_from_auto(found(arguments))
 
 
 def test_fixed_arguments_are_the_operators() -> None:
