@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.support.tiers import TIERS
@@ -64,7 +65,9 @@ class Import:
         return f"{self.by}:{self.line} imports {self.of}"
 
 
+@cache
 def modules() -> list[Module]:
+    """All files of ours; parsed at the first test that asks, because each test process collects this file."""
     found = []
     for file in sorted(file for package in OURS for file in (ROOT / package).rglob("*.py")):
         parts = file.relative_to(ROOT).with_suffix("").parts
@@ -74,8 +77,9 @@ def modules() -> list[Module]:
     return found
 
 
-MODULES = modules()
-NAMES = {module.name for module in MODULES}
+@cache
+def names() -> set[str]:
+    return {module.name for module in modules()}
 
 
 def imports(module: Module) -> Iterator[Import]:
@@ -84,20 +88,26 @@ def imports(module: Module) -> Iterator[Import]:
     def walk(node: ast.AST, at_start: bool) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            typing_only = isinstance(child, ast.If) and any(map(_is_type_checking, ast.walk(child.test)))
             if isinstance(child, ast.Import):
                 for alias in child.names:
                     yield Import(module.name, alias.name, child.lineno, at_start)
             elif isinstance(child, ast.ImportFrom):
                 of = child.module or ""
-                for name in {f"{of}.{a.name}" if f"{of}.{a.name}" in NAMES else of for a in child.names}:
+                for name in {f"{of}.{a.name}" if f"{of}.{a.name}" in names() else of for a in child.names}:
                     yield Import(module.name, name, child.lineno, at_start)
             yield from walk(child, at_start and not inside and not typing_only)
 
     return walk(module.tree, True)
 
 
-IMPORTS = [found for module in MODULES for found in imports(module)]
+@cache
+def all_imports() -> list[Import]:
+    return [found for module in modules() for found in imports(module)]
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "TYPE_CHECKING"
 
 
 def within(name: str, *packages: str) -> bool:
@@ -106,7 +116,7 @@ def within(name: str, *packages: str) -> bool:
 
 def offending(importers: tuple[str, ...], imported: tuple[str, ...]) -> list[str]:
     """The imports of these packages by those."""
-    return [str(found) for found in IMPORTS if within(found.by, *importers) and within(found.of, *imported)]
+    return [str(found) for found in all_imports() if within(found.by, *importers) and within(found.of, *imported)]
 
 
 def test_the_walk_sees_imports_of_every_kind() -> None:
@@ -121,15 +131,15 @@ def test_the_walk_sees_imports_of_every_kind() -> None:
         ("a.b", True), ("retrieval.errors", True), ("retrieval", True), ("typing", True), ("c", False), ("d", True),
         ("e", False), ("g", True),
     }  # fmt: skip
-    assert len(MODULES) > 40
-    assert len(IMPORTS) > 200
+    assert len(modules()) > 40
+    assert len(all_imports()) > 200
 
 
 # Who imports whom: settings and runtime < retrieval < proxy < evaluation < cli
 
 
 def test_runtime_knows_nothing_of_ours() -> None:
-    seen = [i for i in IMPORTS if within(i.by, "runtime") and within(i.of, *OURS) and not within(i.of, "runtime")]
+    seen = [i for i in all_imports() if within(i.by, "runtime") and within(i.of, *OURS) and not within(i.of, "runtime")]
     assert [str(i) for i in seen] == []
 
 
@@ -137,7 +147,9 @@ def test_retrieval_knows_nothing_of_the_gateway() -> None:
     web = ("starlette", "fastapi", "httpx", "httptools", "uvicorn", "openai", "click")
     assert offending(("retrieval",), ("cli", "evaluation", "proxy", *web)) == []
     # But for a provider's embeddings: the index process needs them, and is no part of the gateway.
-    assert {i.by for i in IMPORTS if within(i.by, "retrieval") and i.of == "litellm"} == {"retrieval.embedding.remote"}
+    assert {i.by for i in all_imports() if within(i.by, "retrieval") and i.of == "litellm"} == {
+        "retrieval.embedding.remote"
+    }
 
 
 def test_settings_know_nothing_of_ours() -> None:
@@ -149,12 +161,12 @@ def test_the_gateway_never_imports_the_evaluation_or_the_command_line() -> None:
 
 
 def test_the_dialects_import_no_other_room() -> None:
-    seen = [i for i in IMPORTS if within(i.by, "proxy.dialects") and within(i.of, *OURS)]
+    seen = [i for i in all_imports() if within(i.by, "proxy.dialects") and within(i.of, *OURS)]
     assert {i.of for i in seen if not within(i.of, "proxy.dialects", "runtime")} == set()
 
 
 def test_the_apis_know_no_chat_and_no_server() -> None:
-    seen = [i for i in IMPORTS if within(i.by, "proxy.apis") and within(i.of, "proxy")]
+    seen = [i for i in all_imports() if within(i.by, "proxy.apis") and within(i.of, "proxy")]
     assert [str(i) for i in seen if not within(i.of, "proxy.apis", "proxy.dialects")] == []
 
 
@@ -164,7 +176,9 @@ def test_access_knows_no_route_and_no_metrics() -> None:
 
 def test_the_agent_knows_no_http_server() -> None:
     above = ("access", "answer", "api", "augment", "observe", "server", "upstream")
-    seen = [i for i in IMPORTS if within(i.by, "proxy.agent") and within(i.of, *(f"proxy.{room}" for room in above))]
+    seen = [
+        i for i in all_imports() if within(i.by, "proxy.agent") and within(i.of, *(f"proxy.{room}" for room in above))
+    ]
     assert [str(i) for i in seen] == []
 
 
@@ -188,7 +202,7 @@ def test_the_ways_to_a_model_know_no_keys_and_no_passages() -> None:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     """Imports for typing and inside functions count: a circle of files can only be understood as a whole."""
-    below = {name: {i.of for i in IMPORTS if i.by == name and i.of in NAMES} - {name} for name in NAMES}
+    below = {name: {i.of for i in all_imports() if i.by == name and i.of in names()} - {name} for name in names()}
     while leaves := {name for name, of in below.items() if not of}:
         below = {name: of - leaves for name, of in below.items() if name not in leaves}
     in_a_circle = set(below)
@@ -203,12 +217,12 @@ def test_the_evaluation_never_imports_the_command_line() -> None:
 
 def test_only_the_command_line_loads_settings() -> None:
     """The sections are plain types that any room may take."""
-    seen = [i for i in IMPORTS if within(i.of, "config") and not within(i.by, "config")]
+    seen = [i for i in all_imports() if within(i.of, "config") and not within(i.by, "config")]
     assert [str(i) for i in seen if i.of != "config.sections" and not within(i.by, "cli")] == []
 
 
 def test_nothing_imports_the_app_but_the_builder() -> None:
-    assert {i.by for i in IMPORTS if within(i.of, "proxy.app")} == {"cli.assembly.gateway"}
+    assert {i.by for i in all_imports() if within(i.of, "proxy.app")} == {"cli.assembly.gateway"}
 
 
 def test_ingest_and_search_do_not_import_each_other() -> None:
@@ -217,7 +231,7 @@ def test_ingest_and_search_do_not_import_each_other() -> None:
 
 
 def test_no_name_of_a_class_or_module_stands_twice_in_retrieval() -> None:
-    of_ours = [module for module in MODULES if within(module.name, "retrieval") and module.file.name != "__init__.py"]
+    of_ours = [module for module in modules() if within(module.name, "retrieval") and module.file.name != "__init__.py"]
     stems = [module.file.stem for module in of_ours]
     classes = [node.name for module in of_ours for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
     assert {name for name in (*stems, *classes) if (*stems, *classes).count(name) > 1} == set()
@@ -227,7 +241,9 @@ def test_no_public_class_name_stands_twice() -> None:
     """A schema of the served API document has the name that clients know, also where a record has the same name."""
     files: dict[str, list[str]] = {}
     served = {"Open"}
-    classes = [(module, node) for module in MODULES for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+    classes = [
+        (module, node) for module in modules() for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)
+    ]
     while found := {node.name for _, node in classes if served & {*map(ast.unparse, node.bases)}} - served:
         served |= found
     for module, node in classes:
@@ -245,7 +261,7 @@ def test_stores_know_neither_ingest_nor_search() -> None:
 def test_the_gateway_knows_of_the_index_only_what_travels() -> None:
     """The rest holds the data folder, and is the index process's (the command line may open it without one)."""
     light = ("attributes", "errors", "knowledge", "rpc.client", "index.spool", "filters")
-    seen = [i for i in IMPORTS if within(i.by, "proxy") and within(i.of, "retrieval")]
+    seen = [i for i in all_imports() if within(i.by, "proxy") and within(i.of, "retrieval")]
     foreign = [i for i in seen if not within(i.of, "retrieval.records")]
     assert [str(i) for i in foreign if i.of.removeprefix("retrieval.") not in light] == []
 
@@ -255,12 +271,12 @@ def test_the_gateway_knows_of_the_index_only_what_travels() -> None:
 
 def test_each_large_library_has_one_door() -> None:
     doors = HEAVY_DOORS | LIGHTER_DOORS
-    seen = [(i, i.of.partition(".")[0]) for i in IMPORTS]
+    seen = [(i, i.of.partition(".")[0]) for i in all_imports()]
     assert [str(i) for i, library in seen if library in doors and not re.fullmatch(doors[library], i.by)] == []
 
 
 def test_heavy_libraries_are_imported_on_first_use() -> None:
-    assert [str(i) for i in IMPORTS if i.at_start and i.of.partition(".")[0] in HEAVY_DOORS] == []
+    assert [str(i) for i in all_imports() if i.at_start and i.of.partition(".")[0] in HEAVY_DOORS] == []
 
 
 def test_the_gateway_starts_without_anything_heavy() -> None:
@@ -275,15 +291,15 @@ def test_the_gateway_starts_without_anything_heavy() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [module.name for module in MODULES if not (ast.get_docstring(module.tree) or "").strip()]
+    silent = [module.name for module in modules() if not (ast.get_docstring(module.tree) or "").strip()]
     assert [name for name in silent if not name.endswith("__main__")] == []
 
 
 def test_every_package_maps_its_modules() -> None:
     missing = []
-    for package in (module for module in MODULES if module.file.name == "__init__.py"):
+    for package in (module for module in modules() if module.file.name == "__init__.py"):
         words = set(re.findall(r"\w+", ast.get_docstring(package.tree) or ""))
-        children = [name for name in NAMES if name.rpartition(".")[0] == package.name]
+        children = [name for name in names() if name.rpartition(".")[0] == package.name]
         leaves = {name.rpartition(".")[2] for name in children} - {"__main__"}
         missing += [f"{package.name} does not mention {leaf}" for leaf in sorted(leaves - words)]
     assert missing == []
@@ -292,7 +308,7 @@ def test_every_package_maps_its_modules() -> None:
 def test_a_map_names_nothing_that_is_gone() -> None:
     """A map's line begins with the module's name, then at least two spaces."""
     gone = []
-    for package in (module for module in MODULES if module.file.name == "__init__.py"):
+    for package in (module for module in modules() if module.file.name == "__init__.py"):
         mapped = re.findall(r"^ *(\w+)/?  +\S", ast.get_docstring(package.tree) or "", re.MULTILINE)
         there = {path.stem for path in package.file.parent.iterdir()}
         gone += [f"{package.name} maps {name}" for name in mapped if name not in there]
@@ -300,12 +316,15 @@ def test_a_map_names_nothing_that_is_gone() -> None:
 
 
 def test_no_folder_is_crowded() -> None:
-    loose = Counter(module.file.parent for module in MODULES if module.file.stem not in ("__init__", "__main__"))
+    loose = Counter(module.file.parent for module in modules() if module.file.stem not in ("__init__", "__main__"))
     assert {str(folder.relative_to(ROOT)) for folder, count in loose.items() if count > _MOST_LOOSE} == set()
 
 
 def test_no_module_is_named_like_a_standard_one_or_like_anything() -> None:
-    stems = {module.name.rpartition(".")[2] for module in MODULES} - {"__main__", "chunk"}  # chunk: gone in Python 3.13
+    stems = {module.name.rpartition(".")[2] for module in modules()} - {
+        "__main__",
+        "chunk",
+    }  # chunk: gone in Python 3.13
     assert sorted(stems & (sys.stdlib_module_names | {"utils", "util", "helpers", "manager", "misc"})) == []
 
 
@@ -314,7 +333,7 @@ def test_faults_of_any_kind_are_caught_in_three_places_only() -> None:
 
     An API's bytes may cause such a fault, and it ends no chat. Elsewhere a broad handler must end by raising.
     """
-    broad = {module.name for module in MODULES for node in ast.walk(module.tree) if _catches_all(node)}
+    broad = {module.name for module in modules() for node in ast.walk(module.tree) if _catches_all(node)}
     assert broad == {"proxy.agent.execution", "proxy.augment.passages", "proxy.observe.middleware"}
 
 
