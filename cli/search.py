@@ -54,4 +54,4 @@ def _passage_text(number: int, hit: Hit) -> str:
     passage = hit.passage
     path = " > ".join(part for part in (passage.title, *passage.headings) if part)
     text = "\n".join("    " + line for line in passage.text.strip().splitlines())
-    return f"{number}. {path}  ({passage.source}; {arms})\n{text}\n"
+    return f"{number}. {path}  ({passage.cited}; {arms})\n{text}\n"

@@ -123,6 +123,11 @@ class Tools:
 
 def _result(hits: Sequence[Hit]) -> _FoundDocument:
     passage = hits[0].passage
-    texts = [quoted(hit.passage.text) for hit in hits]
+    texts = [_placed(quoted(hit.passage.text), hit.passage.place) for hit in hits]
     title, url = quoted_label(passage.title or passage.source), quoted_label(passage.source)
     return _FoundDocument(passage.document, title, url, _BETWEEN.join(texts))
+
+
+def _placed(text: str, place: str) -> str:
+    """The text below the name of its page, if there is one."""
+    return f"[{quoted_label(place)}]\n{text}" if place else text

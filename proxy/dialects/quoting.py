@@ -171,7 +171,7 @@ class Quotable(Protocol):
     @property
     def headings(self) -> Sequence[str]: ...
     @property
-    def source(self) -> str: ...
+    def cited(self) -> str: ...
     @property
     def text(self) -> str: ...
 
@@ -187,7 +187,7 @@ def shown_passages(passages: Sequence[Quotable]) -> list[tuple[str, str]]:
 
 def _label(passage: Quotable) -> str:
     path = " > ".join(quoted_label(part) for part in (passage.title, *passage.headings) if part)
-    return f"{path} (source: {quoted_label(passage.source)})"
+    return f"{path} (source: {quoted_label(passage.cited)})"
 
 
 def _visible(text: str) -> str:

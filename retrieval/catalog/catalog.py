@@ -232,9 +232,11 @@ class Catalog:
         with self.engine.connect() as sql:
             row = sql.execute(query).one_or_none()
             described = descriptions.read(sql, [(id, revision)])[id, revision]
+            places = descriptions.read_places(sql, (id, revision))
         if row is None:
             raise KeyError((id, revision))
-        return Document(row.source, row.title, row.text, cast(Format, row.format), row.modified_s, *described)
+        fields = row.source, row.title, row.text, cast(Format, row.format), row.modified_s
+        return Document(*fields, *described, places)
 
     def spans(self, wanted: Sequence[tuple[str, int, int, int]]) -> list[str]:
         """Return the text of each (document, revision, start, end); "" if the revision does not exist."""

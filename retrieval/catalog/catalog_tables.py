@@ -105,6 +105,13 @@ attributes = Table(  # per revision, deleted with it; older revisions have no ro
     Column("attributes", Text, nullable=False),  # JSON
     ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
 )  # fmt: skip
+places = Table(  # of revisions with pages; deleted with them
+    "places", metadata,
+    Column("document", Name, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("places", Text, nullable=False),  # JSON: [start, name] of each page
+    ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
+)  # fmt: skip
 audiences = Table(  # groups of a restricted revision; deleted with it
     "audiences", metadata,
     Column("document", Name, primary_key=True),

@@ -1,4 +1,4 @@
-"""Attributes and groups of revisions, in tables of their own: written and deleted together with a revision."""
+"""Attributes, groups and places of revisions, in tables of their own: written and deleted together with a revision."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Engine, insert, select, true
 
-from retrieval.catalog.catalog_tables import attributes, audiences, revisions
-from retrieval.records.documents import Attribute, Document, Groups
+from retrieval.catalog.catalog_tables import attributes, audiences, places, revisions
+from retrieval.records.documents import Attribute, Document, Groups, Places
 
 RevisionKey = tuple[str, int]  # document and revision
 
@@ -20,6 +20,9 @@ def write(sql: Any, key: RevisionKey, document: Document) -> None:
     if document.groups:
         members = [{"document": id, "revision": revision, "member": group} for group in document.groups]
         sql.execute(insert(audiences), members)
+    if document.places:
+        listed = orjson.dumps(document.places).decode()
+        sql.execute(insert(places).values(document=id, revision=revision, places=listed))
 
 
 def readable(groups: Groups) -> ColumnElement[bool]:
@@ -39,6 +42,12 @@ def readable_documents(engine: Engine, documents: Sequence[str], groups: Groups)
     )
     with engine.connect() as sql:
         return set(sql.scalars(query))
+
+
+def read_places(sql: Any, key: RevisionKey) -> Places:
+    id, revision = key
+    found = sql.scalar(select(places.c.places).where(places.c.document == id, places.c.revision == revision))
+    return tuple((start, name) for start, name in orjson.loads(found or "[]"))
 
 
 def read(sql: Any, keys: Sequence[RevisionKey]) -> dict[RevisionKey, tuple[dict[str, Attribute], tuple[str, ...]]]:

@@ -502,6 +502,7 @@ def _passage(revision: Revision, document: Document, chunk: Chunk, tokens: int) 
         attributes=document.attributes,
         groups=document.groups,
         context=chunk.context,
+        place=chunk.place,
     )
 
 

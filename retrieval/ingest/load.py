@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import accumulate, pairwise
 from pathlib import Path, PurePosixPath
 
 from retrieval.errors import Unreadable
@@ -19,7 +20,7 @@ from retrieval.ingest.chunking import questions
 from retrieval.ingest.encoded import without_encoded_bytes
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats.registry import FORMATS, format_of
-from retrieval.records.documents import Document, Format
+from retrieval.records.documents import Document, Format, Places
 from retrieval.records.ingest import Failure
 from runtime.logs import printable
 
@@ -176,11 +177,20 @@ def parse(
     parsed = parser(data, shown_as, groups is None)
     front, text = parsed.front, parsed.text
     text = _SURROGATES.sub("\ufffd", text)  # of JSON; no tokenizer and no database takes half a character
-    text = without_encoded_bytes(text)
+    text, places = _without_encoded_bytes(text, parsed.places)
     if not text.strip():
         raise Unreadable("empty: the file holds no text")
     title = printable(named or parsed.title or _readable(shown_as.stem))
-    return Document(source, title, text, kind, modified_s, front.attributes, front.groups if groups is None else groups)
+    readers = front.groups if groups is None else groups
+    return Document(source, title, text, kind, modified_s, front.attributes, readers, places)
+
+
+def _without_encoded_bytes(text: str, places: Places) -> tuple[str, Places]:
+    """Return the text without encoded bytes, page by page, and where its pages begin."""
+    starts = [start for start, _ in places]
+    pieces = [without_encoded_bytes(text[start:end]) for start, end in pairwise([0, *starts, len(text)])]
+    moved = accumulate(map(len, pieces[:-1]))
+    return "".join(pieces), tuple(zip(moved, (name for _, name in places), strict=True))
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from retrieval.ingest.context import Contexts, enrich, prompt_id
 from retrieval.ingest.load import parse
 from retrieval.knowledge import EmbedderOptions, Enrichment
 from retrieval.lexical.terms import VERSION
-from retrieval.records.documents import Attribute, Chunk, Document, Format, shown_text
+from retrieval.records.documents import Attribute, Chunk, Document, Format, cited, shown_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class Splitter:
                 f"makes {len(chunks):,} chunks, the limit is {ingest.max_chunks:,}: split the document, or raise "
                 "the limit (ingest.max_chunks)"
             )
-        shown_texts = [shown_text(document.source, document.title, chunk.headings, chunk.text) for chunk in chunks]
-        counts = self._tokens.counts(shown_texts)
+        shown = [(cited(document.source, chunk.place), document.title, chunk.headings, chunk.text) for chunk in chunks]
+        counts = self._tokens.counts([shown_text(*parts) for parts in shown])
         if not recipe.enrichments:
             return SplitDocument(document, chunks, counts)
         if self._contexts is None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 Format = Literal["markdown", "rst", "html", "text", "code", "csv"]
 Attribute = str | int | float | bool | list[str]
+Places = tuple[tuple[int, str], ...]  # where each page of a text begins, and its name, such as "page 12"
 Groups = Sequence[str] | None  # a reader's groups; None: it may read everything
 RESERVED = "."  # first character of a reserved collection's name
 _RESERVED_NAME = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # not "./models/a.gguf", a model's name
@@ -28,6 +29,7 @@ class Document:
     modified_s: float  # seconds since the epoch
     attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)  # for filters
     groups: tuple[str, ...] = ()  # a reader needs one of these; none: every reader of the collection
+    places: Places = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Chunk:
     text: str
     headings: tuple[str, ...]  # outermost first, without the document's title
     context: str = ""  # written by a model; embedded and indexed with the chunk, never shown
+    place: str = ""  # of its first character after what it repeats of the chunk before, such as "page 12"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,11 @@ class Passage:
     attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)  # of the document
     groups: tuple[str, ...] = ()  # of the document
     context: str = ""  # written by a model; embedded and indexed with the chunk, never shown
+    place: str = ""  # of the chunk
+
+    @property
+    def cited(self) -> str:
+        return cited(self.source, self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,11 @@ def _path(title: str, headings: Sequence[str]) -> str:
     return " > ".join([title, *headings] if title else headings)
 
 
+def cited(source: str, place: str) -> str:
+    """A source as people and models cite it: "handbook.pdf, page 12"."""
+    return f"{source}, {place}" if place else source
+
+
 def shown_text(source: str, title: str, headings: Sequence[str], text: str) -> str:
-    """A passage's label and text, as long as what the model reads."""
+    """A passage's label and text, as long as what the model reads. source: with its place (`cited`)."""
     return f"{source} {indexed_text(title, headings, text)}"

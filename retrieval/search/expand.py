@@ -262,9 +262,9 @@ def _whole_document(pieces: Sequence[Passage], text: str) -> Passage:
     """The document as one passage; tokens estimated from the densest chunk."""
     first = min(pieces, key=lambda piece: piece.ordinal)
     density = max(piece.tokens / max(1, len(_rendered(piece))) for piece in pieces)
-    whole = replace(first, ordinal=0, headings=(), start=0, end=len(text), text=text)
+    whole = replace(first, ordinal=0, headings=(), start=0, end=len(text), text=text, place="")
     return replace(whole, tokens=math.ceil(density * len(_rendered(whole))))
 
 
 def _rendered(passage: Passage) -> str:
-    return shown_text(passage.source, passage.title, passage.headings, passage.text)
+    return shown_text(passage.cited, passage.title, passage.headings, passage.text)

@@ -379,6 +379,6 @@ def _saved_by_joining(first: Passage, second: Passage) -> int:
     Estimated from the second passage's share of characters: counting a text's tokens takes longer than packing the
     context.
     """
-    shown = len(shown_text(second.source, second.title, second.headings, second.text))
+    shown = len(shown_text(second.cited, second.title, second.headings, second.text))
     repeated = shown - len(second.text) + max(0, first.end - second.start)
     return int(second.tokens * min(repeated, shown) / shown) if shown else 0

@@ -51,6 +51,7 @@ MODIFIED_S = "modified_s"
 MARKS, NUMBERS, DATES = "marks", "numbers", "dates"  # of attributes, for filters
 # Passage fields that are stored as they are.
 _STORED = ("document", "revision", "ordinal", "title", SOURCE, MODIFIED_S, "start", "end", "text", "tokens")
+_IF_ANY = ("context", "place")  # also, but not if empty
 
 # points per write: 256 of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
 BATCH = 256
@@ -66,7 +67,7 @@ def payload_of(tenant: str, point: Point) -> dict[str, Any]:
         TENANT: tenant,
         **{name: getattr(passage, name) for name in _STORED},
         "headings": list(passage.headings),
-        **({"context": passage.context} if passage.context else {}),
+        **{name: value for name in _IF_ANY if (value := getattr(passage, name))},
         **({ATTRIBUTES: dict(passage.attributes)} if passage.attributes else {}),
         **filter_fields(passage.attributes),
         **({GROUPS: list(passage.groups)} if passage.groups else {}),
@@ -178,7 +179,7 @@ def passage_of(payload: Mapping[str, Any]) -> Passage:
         headings=tuple(payload["headings"]),
         attributes=payload.get(ATTRIBUTES, {}),
         groups=tuple(payload.get(GROUPS, ())),
-        context=payload.get("context", ""),
+        **{name: payload.get(name, "") for name in _IF_ANY},
     )
 
 

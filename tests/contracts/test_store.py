@@ -367,10 +367,11 @@ PASSAGES = [
     ),
     Passage("d", 2**40, 7, "t", "C:\\docs\\x", 3.0, ("h",), 10**9, 10**9 + 1, '{"tenant": "b@1"}', 9),
     Passage("d", 3, 1, "t", "s", -1.25, ("h",) * 30, 0, 1_000_000, "connection pool " * 62_500, 125_000),
+    Passage("d", 1, 0, "t", "s.pdf", 1.0, (), 0, 1, "x", 1, context="About x.", place="page 12"),
 ]
 
 
-@pytest.mark.parametrize("passage", PASSAGES, ids=["empty", "unicode", "large numbers", "huge text"])
+@pytest.mark.parametrize("passage", PASSAGES, ids=["empty", "unicode", "large numbers", "huge text", "page"])
 async def test_a_passage_comes_back_as_it_went_in(store: Store, passage: Passage) -> None:
     await store.upsert("a@1", [point_with(1, passage)])
     assert await store.read([id_of(1)]) == {id_of(1): passage}

@@ -46,6 +46,7 @@ class Passage(Closed, frozen=True, tag_field="object", tag="knowledge.passage"):
     source: str
     title: str
     headings: Sequence[str]
+    place: Annotated[str, doc('Where the text begins, such as "page 12"; empty in a format without pages')]
     start: Annotated[int, doc("The first character of the document's text")]
     end: int
     text: str
@@ -92,6 +93,7 @@ def _passage(hit: Hit) -> Passage:
         one.source,
         one.title,
         one.headings,
+        one.place,
         one.start,
         one.end,
         one.text,

@@ -4,7 +4,8 @@ A chunk's budget covers the embedder's full input: title and heading path, then 
 finds related text, `assemble` decides which blocks share a chunk, `boundaries` where a block may be cut.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 
 from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.errors import Unreadable
@@ -57,7 +58,25 @@ def chunk(
     else:
         drafts = _structured(document, chunking, token_index, heading_paths, overlap_tokens)
     final = _fit_budget(document, drafts, tokens, chunk_tokens)
-    return [Chunk(n, start, end, text[start:end], path) for n, (start, end, path) in enumerate(final)]
+    places = _places(document, final)
+    return [
+        Chunk(n, start, end, text[start:end], path, place=place)
+        for n, ((start, end, path), place) in enumerate(zip(final, places, strict=True))
+    ]
+
+
+def _places(document: Document, drafts: Sequence[_Draft]) -> list[str]:
+    """Return each draft's place: that of its first character after what it repeats of the draft before."""
+    if not document.places:
+        return [""] * len(drafts)
+    text, starts = document.text, [start for start, _ in document.places]
+    places, done = [], 0
+    for start, end, _ in drafts:
+        own = end - len(text[max(start, done) : end].lstrip())
+        at = bisect_right(starts, own) - 1
+        places.append(document.places[at][1] if at >= 0 else "")
+        done = end
+    return places
 
 
 def _structured(

@@ -13,7 +13,7 @@ from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
 from retrieval.ingest.formats import front_matter, markdown, rst
 from retrieval.ingest.formats.decode import decode
-from retrieval.records.documents import Format
+from retrieval.records.documents import Format, Places
 
 # Unicode's line ends besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
 _LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
@@ -27,6 +27,7 @@ class ParsedFile:
     text: str
     title: str = ""
     front: front_matter.Front = field(default_factory=front_matter.Front)
+    places: Places = ()
 
 
 # Content, source, and whether the content may name readers. Raises Unreadable; UnreadableRights if it does not clearly

@@ -1,6 +1,7 @@
 """A context as the text that a model is shown: plain text in, plain text out; its sources fit into a header."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -42,6 +43,11 @@ def test_labels_each_passage_with_its_title_headings_and_source() -> None:
         f"[1] Connect > TLS > Files (source: docs/a.md) #{tag}\na\n[end of 1] #{tag}\n\n"
         f"[2]  (source: docs/a.md) #{tag}\nb\n[end of 2] #{tag}"
     )
+
+
+def test_a_label_names_the_page() -> None:
+    paged = replace(passage("Pay by card.", title="Fares", source="handbook.pdf"), place="page 12")
+    assert Template("{passages}").render([paged], []).startswith("[1] Fares (source: handbook.pdf, page 12) #")
 
 
 @pytest.mark.parametrize(

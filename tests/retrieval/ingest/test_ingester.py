@@ -12,6 +12,7 @@ import pytest
 from retrieval.errors import DataInUse, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan, SearchRequest
+from retrieval.records.documents import Document
 from retrieval.records.ingest import IngestReport
 from retrieval.records.search import Retrieved, Turn, View
 from tests.support.plans import plan_for, silent
@@ -324,3 +325,15 @@ async def test_attributes_and_groups_go_where_the_text_goes(data: Path, tmp_path
         assert (await index.writing.ingest([folder], "docs", silent)).unchanged == 1
         await index.writing.rebuild("docs", silent)
         assert await known(index) == ({"year": 2024}, ("legal",), {"year": 2024})
+
+
+async def test_a_passage_names_its_page_also_after_a_rebuild(data: Path) -> None:
+    pages = ["Ferries sail at noon. ", "Buses leave at midnight. "]
+    places = ((0, "page 1"), (len(pages[0] * 40), "page 2"))
+    document = Document("times.pdf", "Times", pages[0] * 40 + pages[1] * 40, "markdown", 1.0, places=places)
+    async with opened(plan_for(data)) as index:
+        await index.writing.learn([document], "docs", silent)
+        for _ in range(2):
+            (best, *_) = (await ask(index, "When do buses leave?")).hits
+            assert best.passage.cited == "times.pdf, page 2"
+            await index.writing.rebuild("docs", silent)

@@ -220,6 +220,16 @@ def test_no_overlap_repeats_nothing() -> None:
     assert all(before.end <= after.start for before, after in itertools.pairwise(chunks))
 
 
+def test_a_chunk_is_on_the_page_of_its_first_character_that_is_not_repeated() -> None:
+    text = SENTENCE * 12
+    first, second, *_ = unplaced = split(text, overlap=20)
+    assert second.start < first.end
+    assert {piece.place for piece in unplaced} == {""}
+    document = Document("a.pdf", "Guide", text, "markdown", 0.0, places=((0, "page 1"), (first.end, "page 2")))
+    chunks = chunk(document, tokens=minilm(), chunk_tokens=64, overlap_tokens=20)
+    assert [piece.place for piece in chunks] == ["page 1", *["page 2"] * (len(unplaced) - 1)]
+
+
 def test_overlap_does_not_cross_a_heading() -> None:
     sections = "".join(f"## Section {n}\n\n{SENTENCE * 3}\n\n" for n in range(4))
     chunks = split(sections, overlap=20)
