@@ -9,6 +9,10 @@ class Unreadable(RetrievalError):
     """A file that cannot become a document: missing, empty, binary, oversized, wrongly encoded."""
 
 
+class Unreachable(RetrievalError):
+    """A source that cannot be listed now: nothing is known of its documents."""
+
+
 class UnreadableRights(Unreadable):
     """A document whose groups cannot be read with certainty."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from retrieval.index import spool
 from retrieval.index.vector_spaces import VectorSpaces
 from retrieval.ingest.job_runner import JobRunner
 from retrieval.ingest.removal import Removal
-from retrieval.ingest.sources import Folder
+from retrieval.ingest.sources.folder import Folder
 from retrieval.knowledge import EmbedderChoice, Plan, Progress
 from retrieval.records.documents import Document, Groups, is_reserved
 from retrieval.records.files import UploadedFile
@@ -48,7 +49,8 @@ class IndexWriting:
             raise Invalid(f"{collection} is the gateway's own collection: choose another name")
         source = self._folder(paths, exclude)
         with self._changing(collection):
-            return await self._spaces.of(collection).ingester.ingest(source, collection, progress)
+            report = await self._spaces.of(collection).ingester.ingest(source, collection, progress)
+        return replace(report, changes=())  # each name of a large collection: too much for one message
 
     async def pending_documents(
         self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()

@@ -6,12 +6,13 @@ one continues. One bad file never stops an ingest.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import orjson
 
@@ -26,12 +27,19 @@ from retrieval.ingest.load import FileCandidate, FoundFiles, printable_path
 from retrieval.ingest.prepare import ChunkTexts, Preparation
 from retrieval.ingest.removal import Removal
 from retrieval.ingest.smoothing import smooth_with_neighbours
-from retrieval.ingest.sources import Source
+from retrieval.ingest.sources.source import Known, LeftOut, Marks, Source, Unchanged
 from retrieval.ingest.splitting import Recipe, SourceFile, SplitDocument
 from retrieval.knowledge import DETECTED, Progress
 from retrieval.lexical.language import LANGUAGES, detect
 from retrieval.records.documents import Chunk, Document, Passage, indexed_text, lexical_text
-from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, MissingEnrichment, PendingDocument
+from retrieval.records.ingest import (
+    DocumentChange,
+    EnrichmentPlan,
+    Failure,
+    IngestReport,
+    MissingEnrichment,
+    PendingDocument,
+)
 from retrieval.records.points import Point, Sparse, Vector
 from retrieval.stores.base import Store
 from retrieval.stores.schema import DENSE
@@ -62,6 +70,24 @@ class Tally:
     chunks: int = 0
     source: str = ""  # of the present document
     failures: list[Failure] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)  # key -> reason
+    changes: list[DocumentChange] = field(default_factory=list)
+    kept: int = 0
+
+    def count(self, what: Literal["added", "changed", "removed"], source: str, content: str) -> None:
+        """Count a document that was written or removed."""
+        setattr(self, what, getattr(self, what) + 1)
+        self.changes.append(DocumentChange(what, source, content))
+
+    def pass_over(self, candidate: FileCandidate, reason: Unchanged | LeftOut | Unreadable) -> None:
+        """Count a document that is not written."""
+        if isinstance(reason, Unchanged):
+            self.unchanged += 1
+        elif isinstance(reason, LeftOut):
+            self.left_out[candidate.key] = str(reason)
+        else:
+            self.failures.append(Failure(candidate.key, str(reason)))
+        self.tick()
 
     def tick(self, documents: int = 1) -> None:
         self.done += documents
@@ -86,6 +112,7 @@ class Pending:
     content_hash: str
     split: SplitDocument
     known: bool
+    mark: str = ""  # as in `FileCandidate`
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +149,23 @@ class Ingester:
         self._neighbour_weight = recipe.ingest.neighbour_weight
         self._exclusive, self._turn = writers.exclusive, writers.turn
 
-    async def ingest(self, source: Source, name: str, progress: Progress) -> IngestReport:
+    async def ingest(
+        self, source: Source, name: str, progress: Progress, *, marks: Marks | None = None, allow_empty: bool = True
+    ) -> IngestReport:
         """Bring a collection up to date with a source.
 
         New and changed documents are indexed, unchanged ones are skipped, and those that the source no longer has are
         removed.
 
-        Raises WrongEmbedder if it was built with another embedder.
+        marks: of what is known; changed with each document, so that an interrupted ingest leaves the marks so far.
+        allow_empty: False: a source without any readable document removes nothing.
+
+        Raises WrongEmbedder if it was built with another embedder; Unreachable.
         """
+        marks = {} if marks is None else marks
         async with self._turn("ingest", name):
             files, known = await source.list(), self._catalog.current_revisions(name)
-            removed = source.gone(known, files, lambda of: self._catalog.document(of.document, of.revision).source)
+            removed = source.gone(known, files, self._source_of)
             tally = Tally(len(files.candidates), progress)
             tally.failures = [f for f in files.failures if f.path not in removed]
             if not files.candidates and not known:
@@ -144,17 +177,52 @@ class Ingester:
                 if await self._store.count(collection.tenant) < self._catalog.chunks(name):
                     tally.chunks += await self._rebuild(collection, progress)
                     collection = self._catalog.collection(name)
-            changed = self._changed(source, sorted(files.candidates, key=_bytes), name, known, tally)
+            small_first = sorted(files.candidates, key=lambda candidate: candidate.size_bytes)
+            changed = self._changed(source, small_first, name, known, tally, marks)
             async for batch in _batches(changed, long_alone=True):
                 await self._write(collection, batch, tally)
-            for key in sorted(removed):
+                marks.update((pending.key, (pending.mark, pending.content_hash)) for pending in batch)
+            for key in sorted(self._removable(removed | tally.left_out.keys(), known, tally, allow_empty)):
                 await self._remove(name, known[key], tally)
+                marks.pop(key, None)
             return _report(name, tally, files)
 
+    async def preview(
+        self, source: Source, name: str, progress: Progress, *, marks: Marks, allow_empty: bool
+    ) -> IngestReport:
+        """Return what `ingest` would do. Nothing is parsed: what cannot be parsed counts as added or changed."""
+        files, known, marks = await source.list(), self._catalog.current_revisions(name), dict(marks)
+        removed = source.gone(known, files, self._source_of)
+        tally = Tally(len(files.candidates), progress)
+        tally.failures = [f for f in files.failures if f.path not in removed]
+        for candidate in files.candidates:
+            key = candidate.key
+            try:
+                file = await self._read_changed(source, candidate, known.get(key), marks)
+            except (Unchanged, LeftOut, Unreadable) as error:
+                tally.pass_over(candidate, error)
+                continue
+            tally.count("changed" if key in known else "added", candidate.source, source.version(file))
+            tally.tick()
+        for key in self._removable(removed | tally.left_out.keys(), known, tally, allow_empty):
+            tally.count("removed", self._source_of(known[key]), known[key].content_hash)
+        return _report(name, tally, files)
+
+    def _removable(self, keys: Set[str], known: Known, tally: Tally, allow_empty: bool) -> Set[str]:
+        """Return which of these documents may be removed: none if the source is suddenly empty, unless allowed."""
+        gone = keys & known.keys()
+        if allow_empty or tally.added or tally.changed or tally.unchanged:
+            return gone
+        tally.kept = len(gone)
+        return set()
+
     async def _remove(self, name: str, known: RevisionRecord, tally: Tally) -> None:
+        tally.count("removed", self._source_of(known), known.content_hash)
         async with self._exclusive(name):
             await self._removal.clear(self._catalog.retire(known.document))
-        tally.removed += 1
+
+    def _source_of(self, known: RevisionRecord) -> str:
+        return self._catalog.document(known.document, known.revision).source
 
     async def _main_language(
         self, collection: str, samples: Sequence[FileCandidate | Document], source: Source | None = None
@@ -164,7 +232,7 @@ class Ingester:
             return language
         texts = []
         for item in _sample(samples):
-            with contextlib.suppress(Unreadable):  # reported when the file's turn comes
+            with contextlib.suppress(Unreadable, LeftOut):  # reported when the document's turn comes
                 if isinstance(item, Document):
                     texts.append(item.text)
                 elif source is not None:
@@ -246,10 +314,9 @@ class Ingester:
         files, known = await source.list(), self._catalog.current_revisions(name)
         changed = []
         for candidate in files.candidates:
-            key = str(candidate.path)
-            with contextlib.suppress(Unreadable):
-                if self._is_changed(source, await source.read(candidate), known.get(key)):
-                    changed.append(PendingDocument(key, candidate.source))
+            with contextlib.suppress(Unreadable, Unchanged):
+                await self._read_changed(source, candidate, known.get(candidate.key), {})
+                changed.append(PendingDocument(candidate.key, candidate.source))
         return tuple(changed)
 
     async def enrichment_plan(self, source: Source, changed: PendingDocument, name: str) -> EnrichmentPlan:
@@ -343,38 +410,49 @@ class Ingester:
         name: str,
         known: dict[str, RevisionRecord],
         tally: Tally,
+        marks: Marks,
     ) -> AsyncIterator[Pending]:
         """Yield documents with new content, split."""
         for candidate in candidates:
-            key = str(candidate.path)
+            key = candidate.key
             tally.work_on(candidate.source)
             try:
-                file = await source.read(candidate)
-                if not self._is_changed(source, file, known.get(key)):
-                    tally.unchanged += 1
-                    tally.tick()
-                    continue
+                file = await self._read_changed(source, candidate, known.get(key), marks)
                 split = await self._preparation.split(file)
-            except Unreadable as error:
-                tally.failures.append(Failure(key, str(error)))
+            except (Unchanged, LeftOut, Unreadable) as error:
                 # what is unreadable may be a change of rights
                 if isinstance(error, UnreadableRights) and key in known:
                     await self._remove(name, known[key], tally)
-                tally.tick()
+                tally.pass_over(candidate, error)
                 continue
-            yield Pending(key, source.version(file), split, key in known)
+            yield Pending(key, source.version(file), split, key in known, file.mark)
 
-    def _is_changed(self, source: Source, file: SourceFile, known: RevisionRecord | None) -> bool:
-        """Whether the catalog lacks this content in this recipe."""
-        return known is None or (known.content_hash, known.recipe) != (source.version(file), self._recipe)
+    async def _read_changed(
+        self, source: Source, candidate: FileCandidate, known: RevisionRecord | None, marks: Marks
+    ) -> SourceFile:
+        """Return a document whose content, in this recipe, the catalog lacks.
+
+        Raises Unchanged if the catalog has it, LeftOut, Unreadable.
+        """
+        mark, version = marks.get(candidate.key, ("", ""))
+        if known is None or (known.content_hash, known.recipe) != (version, self._recipe):
+            mark = ""
+        if mark and candidate.mark == mark:
+            raise Unchanged
+        file = await source.read(candidate, mark)
+        version = source.version(file)
+        if known is not None and (known.content_hash, known.recipe) == (version, self._recipe):
+            marks[candidate.key] = (file.mark, version)
+            raise Unchanged
+        return file
 
     async def _write(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
         vectors = iter(await self.vectors([p.split for p in batch], collection.language, tally))
         async with self._exclusive(collection.name):
             for pending in batch:
                 await self.write(collection, pending, list(islice(vectors, len(pending.split.chunks))))
-                tally.changed += pending.known
-                tally.added += not pending.known
+                source = pending.split.document.source
+                tally.count("changed" if pending.known else "added", source, pending.content_hash)
                 tally.tick()
 
     async def write(self, collection: Collection, pending: Pending, vectors: Sequence[Row]) -> None:
@@ -461,14 +539,6 @@ def _same(ready: RevisionRecord, current: RevisionRecord | None) -> bool:
     return current is not None and (ready.document, ready.content_hash) == (current.document, current.content_hash)
 
 
-def _bytes(candidate: FileCandidate) -> int:
-    """Return the file's size, to write small files first; 0 if the file is gone."""
-    try:
-        return candidate.path.stat().st_size
-    except OSError:
-        return 0
-
-
 def _indexed(document: Document, chunk: Chunk, language: str) -> ChunkTexts:
     parts = (document.title, chunk.headings, chunk.text, chunk.context)
     return ChunkTexts(indexed_text(*parts), lexical_text(*parts), language)
@@ -514,8 +584,10 @@ def _report(name: str, tally: Tally, files: FoundFiles | None = None) -> IngestR
         tally.unchanged,
         tally.removed,
         tally.chunks,
-        files.skipped if files else {},
+        dict(Counter(files.skipped if files else {}) + Counter(tally.left_out.values())),
         tuple(Failure(printable_path(item.path), item.reason) for item in tally.failures),
         tuple(f"{link.source} -> {printable_path(link.target)}" for link in (files.left_out if files else ())),
         tuple(map(printable_path, files.unread)) if files else (),
+        tally.kept,
+        tuple(tally.changes),
     )

@@ -8,6 +8,7 @@ an `Unreadable` with one line of text (in `find`: a `Failure`) and never affects
 import os
 import re
 import stat
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ _MINIFIED = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
 _PEEK_BYTES = 65_536
 _MOST_UNREAD = 100  # files named in a report
+_RACY_S = 2.0  # a file may change twice within a tick of the file system's clock: a younger time proves nothing
 _CONVERSIONS = (  # endings, and how to get a file that can be read
     ((".pdf",), "convert the file, for example by `pdftotext -layout FILE.pdf FILE.txt`; "),
     ((".docx", ".odt", ".epub", ".rtf"), "convert the file, for example by `pandoc FILE -o FILE.md`; "),
@@ -46,8 +48,16 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 class FileCandidate:
     """A file that may become a document."""
 
-    path: Path  # absolute, symbolic links resolved
+    path: Path  # absolute, symbolic links resolved; if it is not a file, a name that tells its type
     source: str  # its name for people and models, e.g. "docs/guide/connect.md"
+    key: str = ""  # in the catalog; "": the path
+    # A text that differs once the content may have changed; "": only reading tells.
+    mark: str = field(default="", compare=False)
+    size_bytes: int = field(default=0, compare=False)  # as far as known: small documents come first
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            object.__setattr__(self, "key", str(self.path))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -105,7 +115,7 @@ def find(
                 failures.append(Failure(str(file), bad or f"{other}; {_expected(file)}"))
             else:
                 path = Path(os.path.realpath(file))
-                candidates.setdefault(path, FileCandidate(path, _source(root, file)))
+                candidates.setdefault(path, _candidate(path, _source(root, file)))
         links += [Link(_source(root, link), Path(os.path.realpath(link))) for link in walk.left_out]
         walk.left_out.clear()
     if walk.excluded:
@@ -119,6 +129,16 @@ def find(
         tuple(sorted(links)),
         tuple(unread[:_MOST_UNREAD]),
     )
+
+
+def _candidate(path: Path, source: str) -> FileCandidate:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):  # reported by `read`
+        return FileCandidate(path, source)
+    settled = time.time() - status.st_mtime > _RACY_S
+    mark = f"{status.st_mtime_ns} {status.st_size} {status.st_ino}" if settled else ""
+    return FileCandidate(path, source, mark=mark, size_bytes=status.st_size)
 
 
 def _source(root: Path, file: Path) -> str:

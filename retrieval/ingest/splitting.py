@@ -31,6 +31,7 @@ class SourceFile:
     format: Format | None = None
     attributes: Mapping[str, Attribute] | None = None
     groups: tuple[str, ...] | None = None
+    mark: str = ""  # of this content, as in `FileCandidate`
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +14,21 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentChange:
+    """A document that an ingest wrote or removed."""
+
+    what: Literal["added", "changed", "removed"]
+    source: str
+    content: str  # its version: equal for equal content
+
+
+@dataclass(frozen=True, slots=True)
 class IngestReport:
     """An ingest's result. `skipped` counts files by reason; `failures` names unreadable files.
 
     left_out: links out of the folder, as "source -> target", which were not followed.
     unread: files in folders whose type is not supported.
+    kept: documents that stay although an empty source has none of them.
     """
 
     collection: str
@@ -30,6 +41,8 @@ class IngestReport:
     failures: Sequence[Failure]
     left_out: Sequence[str] = ()
     unread: Sequence[str] = ()
+    kept: int = 0
+    changes: Sequence[DocumentChange] = ()
 
 
 @dataclass(frozen=True, slots=True)

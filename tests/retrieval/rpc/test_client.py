@@ -25,7 +25,14 @@ from retrieval.records.documents import (
     Passage,
 )
 from retrieval.records.files import UploadedFile
-from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, MissingEnrichment, PendingDocument
+from retrieval.records.ingest import (
+    DocumentChange,
+    EnrichmentPlan,
+    Failure,
+    IngestReport,
+    MissingEnrichment,
+    PendingDocument,
+)
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
 from retrieval.records.points import PointFaults
 from retrieval.records.search import Context, Hit, Query, Retrieved, Turn, View
@@ -117,7 +124,10 @@ RECORDS: dict[Any, Any] = {
     Sequence[str]: ["a", "b"],
     str: "text", str | None: None, int: 7, int | None: 7, bool: True, type(None): None, bytes: b"\x00\xff",
     list[str]: ["a"], dict[str, str]: {"a": "b"},
-    IngestReport: IngestReport("docs", 1, 2, 3, 4, 5, {"binary": 2}, [Failure("/a", "empty")], ["a -> b"], ["a.pdf"]),
+    IngestReport: IngestReport(
+        "docs", 1, 2, 3, 4, 5, {"binary": 2}, [Failure("/a", "empty")], ["a -> b"], ["a.pdf"], 6,
+        [DocumentChange("added", "a.md", "content")],
+    ),
     PointFaults: PointFaults(1, ("p",), 2, ("docs@1",), True),
     tuple[PendingDocument, ...]: (PendingDocument("k", "s"),),
     EnrichmentPlan: EnrichmentPlan("t", "text", (MissingEnrichment("k", "context", 0, 4, ("H",)),)),
@@ -213,7 +223,7 @@ def always(frame: bytes) -> Answer:
 
 
 async def test_reports_progress_before_the_result(tmp_path: Path) -> None:
-    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, [], [], [])
+    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, [], [], [], 0, [])
     told: list[tuple[int, int, int, str]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,55 +1,34 @@
-"""Where documents come from: a source lists its documents, reads one, and says whether it has changed.
-
-`Folder` is the only source today. Another one implements `Source`; `Ingester` needs no change.
-"""
+"""Files and folders as a source."""
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import Unreadable
 from retrieval.ingest.exclude import excluded_below
 from retrieval.ingest.load import FileCandidate, FoundFiles, content_hash, find, printable_path, read
+from retrieval.ingest.sources.source import Known
 from retrieval.ingest.splitting import SourceFile
-
-Known = Mapping[str, RevisionRecord]  # key -> current revision; a file's key is its path
-
-
-class Source(Protocol):
-    """Documents in one place."""
-
-    async def list(self) -> FoundFiles:
-        """Return all documents, and what cannot become a document."""
-        ...
-
-    async def read(self, candidate: FileCandidate) -> SourceFile:
-        """Raises Unreadable."""
-        ...
-
-    def version(self, file: SourceFile) -> str:
-        """Return a text that differs for a changed document."""
-        ...
-
-    def gone(self, known: Known, found: FoundFiles, source_of: Callable[[RevisionRecord], str]) -> set[str]:
-        """Return keys of known documents that the source no longer has.
-
-        source_of: a known document's name for people.
-        """
-        ...
 
 
 class Folder:
     """Files and folders. Under each folder, deleted and excluded files are gone; an unreadable file is not."""
 
     def __init__(
-        self, paths: Sequence[Path], exclude: Sequence[str] = (), *, max_bytes: int, follow_links: bool
+        self,
+        paths: Sequence[Path],
+        exclude: Sequence[str] = (),
+        *,
+        max_bytes: int,
+        follow_links: bool,
+        not_below: Sequence[str] = (),
     ) -> None:
-        """follow_links: out of the given folders."""
+        """follow_links: out of the given folders. not_below: folders of other sources, whose documents stay."""
         self._paths = paths
         self._exclude = exclude
+        self._others = [os.path.realpath(path) for path in not_below]
         self._max_bytes, self._follow_links = max_bytes, follow_links
 
     async def list(self) -> FoundFiles:
@@ -57,7 +36,7 @@ class Folder:
             find, self._paths, max_bytes=self._max_bytes, follow_links=self._follow_links, exclude=self._exclude
         )
 
-    async def read(self, candidate: FileCandidate) -> SourceFile:
+    async def read(self, candidate: FileCandidate, mark: str = "") -> SourceFile:
         path = candidate.path
         try:
             str(path).encode()
@@ -65,7 +44,7 @@ class Folder:
             message = "the file's name or a folder's name is not UTF-8: rename the file or the folder"
             raise Unreadable(message) from error
         data, modified_s = await asyncio.to_thread(read, path, max_bytes=self._max_bytes)
-        return SourceFile(path, candidate.source, data, modified_s)
+        return SourceFile(path, candidate.source, data, modified_s, mark=candidate.mark)
 
     def version(self, file: SourceFile) -> str:
         return content_hash(file.data)
@@ -75,18 +54,21 @@ class Folder:
         there, failed = {str(file.path) for file in found.candidates}, [failure.path for failure in found.failures]
         gone = set()
         for key, record in known.items():
-            if not any(_below(key, root) for root in roots):
+            if any(below(key, other) for other in self._others):
+                continue
+            if not any(below(key, root) for root in roots):
                 # Here through a link that is left out now. The source identifies the link.
-                links = [link for link in found.left_out if _below(key, str(link.target))]
+                links = [link for link in found.left_out if below(key, str(link.target))]
                 sources = {link.source + printable_path(key.removeprefix(str(link.target))) for link in links}
                 deleted = bool(sources) and source_of(record) in sources
             else:
-                unread = key in there or any(key != path and _below(key, path) for path in failed)
+                unread = key in there or any(key != path and below(key, path) for path in failed)
                 deleted = not unread and not os.path.lexists(key)
             if deleted or excluded_below(self._paths, Path(key), self._exclude):
                 gone.add(key)
         return gone
 
 
-def _below(key: str, root: str) -> bool:
+def below(key: str, root: str) -> bool:
+    """Whether a path is another one, or is below it."""
     return key == root or key.startswith(root.rstrip(os.sep) + os.sep)

@@ -1,0 +1,5 @@
+"""Where documents come from.
+
+source   what every source can do
+folder   files and folders
+"""
