@@ -182,7 +182,7 @@ class ActionLoop:
         self._transcript.add_calls([one.call for one in sent], [one.text for one in sent])
         self._model.instead = "\n\n".join(one.report for one in sent)
         if not self._toolbox.structured_output:  # the model might say otherwise
-            client.keep("\n\n".join(one.report for one in sent if one.unknown))
+            client.keep("\n\n".join(one.report for one in sent if one.unsure))
         return False
 
     async def _stop(self, turn: ModelTurn, client: ClientReply) -> None:

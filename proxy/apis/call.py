@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any, Literal
 from urllib.parse import urljoin
 
@@ -61,6 +62,7 @@ _MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the conne
 # Statuses after which a request may have taken effect: of redirects to a page about the result, and of proxies that
 # lost the answer.
 _UNCLEAR = frozenset({301, 302, 502, 504})
+_NO_PROOF = "This does not prove that nothing was done."
 _IDEMPOTENCY_KEY = "idempotency-key"
 _SEE_OTHER = 303  # after a request that took effect (RFC 9110 §15.4.4)
 # The key's id, SET/OPERATION and the most calls an hour -> 0.0 and the call counts, or seconds to wait. Blocks.
@@ -98,6 +100,11 @@ class CallResult:
     @property
     def succeeded(self) -> bool:
         return 200 <= self.status < 300
+
+    @property
+    def unsure(self) -> bool:
+        """Whether a request that changes something may have taken effect, although no answer says so."""
+        return self.word == "unknown" or (self.word == "api_error" and self.status >= HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 @dataclass(slots=True)
@@ -335,7 +342,7 @@ async def send(api: Api, request: ApiRequest, limits: CallLimits, *, owner: str 
     """Send a request exactly as given, with the API's credentials, and never twice.
 
     Tries that sent no byte are made again. A redirect is not followed. The word is "unknown" if the request may have
-    taken effect and no answer says so. Only cancellation raises.
+    taken effect and no answer says so; a server error stays an "api_error" that is `unsure`. Only cancellation raises.
     """
     if api.refusal:
         return CallResult(api.refusal, word="no_credentials")
@@ -352,7 +359,7 @@ async def send(api: Api, request: ApiRequest, limits: CallLimits, *, owner: str 
     if outcome.status == _SEE_OTHER:
         return replace(outcome, word="ok", text="The API answered with status 303: it has taken the request.")
     if outcome.status and outcome.status not in _UNCLEAR:
-        return outcome
+        return replace(outcome, text=f"{outcome.text} {_NO_PROOF}") if outcome.unsure else outcome
     text = f"{outcome.text} Whether the request took effect is not known: it was sent, and was not sent again."
     return replace(outcome, word="unknown", text=text)
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-NOTHING = "nothing changed"
+NOTHING, ABSENT = "nothing changed", "not there before, and not there now"
 _MOST_CHANGES = 20
 _MOST_CHARS = 120  # of a value
 _MOST_LEVELS = 40
@@ -31,13 +31,18 @@ def changes(before: str | None, after: str | None, *, most: int = _MOST_CHANGES)
     """Up to `most` changes, then a count of the others. A text is a response body; None: not there (404)."""
     if before is None or after is None:
         if before is after:
-            return ["not there before, and not there now"]
+            return [ABSENT]
         return [f"created: {_value(_read(after))}" if before is None else f"gone: was {_value(_read(before))}"]
     found = list(_changes("", _read(before), _read(after), 0))
     found.sort(key=lambda change: bool(_MOVING.fullmatch(change[0])))
     lines = [f"{path}: {what}" if path else what for path, what in found]
     left = len(lines) - most
     return [*lines[:most], *([f"… {left:,} more changes"] if left > 0 else [])] or [NOTHING]
+
+
+def in_short(text: str | None) -> str:
+    """A reading in one line. text: as in `changes`."""
+    return "404" if text is None else _value(_read(text))
 
 
 def _read(text: str | None) -> Any:

@@ -4,6 +4,7 @@ A further tool searches for operations.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -31,9 +32,10 @@ from proxy.agent.toolbox import (
     arguments_schema,
 )
 from proxy.agent.tools.read_result import ReadResult
-from proxy.agent.writes.confirming import Asker, Proposed
+from proxy.agent.writes.confirming import Asker, Proposed, Writes
 from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import digest_of
+from proxy.agent.writes.shown import CannotShow
 from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api, CallResult, arguments_named
 from proxy.apis.openapi.operation import Operation
@@ -216,10 +218,8 @@ class _Call:
             ]
             one = Proposed(tool.api, tool.operation, self._arguments, request, foreign)
             one = await writes.looked_up(one, exchange, private=chat.limits.private)
-            if mode == "auto" and not keeps_from_auto(values) and one.done_s is None:
-                asker = Asker(exchange, self._toolbox.person, chat.said)
-                work = writes.kept(writes.at_once(one, asker))
-                return self.read(await traced_work(work, tool.label, exchange, calling.traced, changes=True), calling)
+            if mode == "auto" and not keeps_from_auto(values) and one.sent_before is None:
+                return await self._at_once(writes, one, calling)
         except (TooManyValues, RetrievalError) as error:
             log.warning("%s nothing is sent: %s", exchange.id, error)
             why = f"{error}." if isinstance(error, TooManyValues) else "it cannot be made at present."
@@ -228,6 +228,17 @@ class _Call:
             text = "Nothing was sent: a person has to confirm this call, in a chat without structured output."
             return Refused(text, "waits")
         return NeedsConfirmation(one)
+
+    async def _at_once(self, writes: Writes, one: Proposed, calling: Calling) -> Done:
+        asker = Asker(self._chat.exchange, self._toolbox.person, self._chat.said)
+        work = writes.kept(writes.at_once(one, asker))
+        result = await traced_work(work, self._tool.label, self._chat.exchange, calling.traced, changes=True)
+        done = self.read(result, calling)
+        if not result.sent:
+            return done
+        with contextlib.suppress(CannotShow):  # the model has the result
+            done = replace(done, text=f"{await writes.report(one, result, asker)}\n\n{done.text}")
+        return done
 
     def _origins(self) -> Sequence[ValueOrigin]:
         """Where the values of the call come from. Raises TooManyValues.

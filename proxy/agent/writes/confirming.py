@@ -20,11 +20,11 @@ import msgspec
 from proxy.agent.conversation import row_id
 from proxy.agent.writes.codes import WORDS, CodeLine, code_line, holds_code, new_code
 from proxy.agent.writes.mode import mode_of
-from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, Why, digest_of
+from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, SentBefore, Why, digest_of
 from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import CannotShow, ShownWrite, check_before, confirmation, denial, outcome, write_texts
 from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, over_limit, send
-from proxy.apis.changes import changes
+from proxy.apis.changes import ABSENT, NOTHING, changes, in_short
 from proxy.apis.openapi.effects import read_arguments, undo_arguments
 from proxy.apis.openapi.operation import Operation, query_names
 from proxy.apis.request import ApiRequest
@@ -64,11 +64,6 @@ class SeenState(msgspec.Struct, frozen=True):
     arguments: dict[str, Any]
     text: str | None  # None: it is not there (404)
 
-    @property
-    def call(self) -> str:
-        """The read, for people."""
-        return f"{self.operation} {msgspec.json.encode(self.arguments).decode()}"
-
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
@@ -79,7 +74,7 @@ class Proposed:
     arguments: Mapping[str, Any]  # of the model
     request: ApiRequest
     foreign: Sequence[tuple[str, str, Any]] = ()  # values that no person gave, as `ShownWrite` has them
-    done_s: float | None = None  # seconds since the same request was sent; None: not lately
+    sent_before: SentBefore | None = None  # None: not lately
     before: SeenState | None = None  # None: no read shows what the call changes
 
 
@@ -256,27 +251,37 @@ class Writes:
 
         private: sets whose state is not read, because the person's text would carry it on. Raises RetrievalError.
         """
-        done_s, before = await self.lately_s(exchange.key, one.request), None
+        sent_before, before = await self.sent_before(exchange.key, one.request), None
         if one.api.name not in private:
-            before = await self._state(one.api, one.operation, one.arguments, exchange)
-        return replace(one, done_s=done_s, before=before)
+            before = await self._state(one, exchange)
+        return replace(one, sent_before=sent_before, before=before)
 
-    async def _state(
-        self, api: Api, operation: Operation, arguments: Mapping[str, Any], exchange: Exchange
-    ) -> SeenState | None:
+    async def _state(self, one: Proposed, exchange: Exchange) -> SeenState | None:
         """What a read says now about the thing that a call changes; None: no read does. Raises RetrievalError."""
-        link = operation.effects.read if operation.effects is not None else None
-        given = None if link is None else read_arguments(link, arguments)
-        if link is None or given is None:
+        found = await self._read_of(one, exchange.rights)
+        if found is None:
             return None
-        read = (await asyncio.to_thread(self.found, [(api.name, link.operation)])).get((api.name, link.operation))
-        if read is None or api.policy.effect_of(read) != "reads" or api.why_not_called(read, exchange.rights):
-            return None
+        read, given = found
         limits = replace(self.call, seconds=min(self.call.seconds, _READ_S), max_chars=_MOST_STATE_CHARS)
-        answer = await call(api, read, given, limits, owner=exchange.key)
+        answer = await call(one.api, read, given, limits, owner=exchange.key)
         if answer.status == _NOT_THERE:
             return SeenState(read.name, given, None)
         return None if not answer.succeeded or answer.whole else SeenState(read.name, given, answer.text)
+
+    async def _read_of(self, one: Proposed, rights: Rights) -> tuple[Operation, dict[str, Any]] | None:
+        """The read of the thing that a call changes, and its arguments; None: there is none, or none for the caller.
+
+        Raises RetrievalError.
+        """
+        link = one.operation.effects.read if one.operation.effects is not None else None
+        given = None if link is None else read_arguments(link, one.arguments)
+        if link is None or given is None:
+            return None
+        place = (one.api.name, link.operation)
+        read = (await asyncio.to_thread(self.found, [place])).get(place)
+        if read is None or one.api.policy.effect_of(read) != "reads" or one.api.why_not_called(read, rights):
+            return None
+        return read, given
 
     async def kept(self, work: Coroutine[Any, Any, _T]) -> _T:
         """The result of work that goes on if the client leaves."""
@@ -292,19 +297,30 @@ class Writes:
         self.store.close()
 
     async def report(self, one: Proposed, result: CallResult, asker: Asker) -> str:
-        """What became of a call, in the gateway's words, with what it changed. Raises RetrievalError."""
-        state, before, lines = _ended(result), one.before, list[str]()
-        if before is not None and state != "failed":
-            after = await self._state(one.api, one.operation, one.arguments, asker.exchange)
-            lines = changes(before.text, after.text) if after is not None else []
+        """What became of a call that was sent, in the gateway's words, with what it changed."""
+        lines, still, settle, undo = list[str](), "", "", ""
+        try:
+            if result.unsure and (found := await self._read_of(one, asker.exchange.rights)) is not None:
+                settle = _named(*found)
+            if one.before is not None and (result.unsure or result.word == "ok"):
+                after = await self._state(one, asker.exchange)
+                lines = changes(one.before.text, after.text) if after is not None else []
+                if result.unsure and lines in ([NOTHING], [ABSENT]):
+                    lines, still = [], in_short(one.before.text)
+            if result.word == "ok":
+                undo = await self._undo(one, result, asker)
+        except RetrievalError as error:  # what shows the effect, and what takes it back, is not known
+            log.warning("the effect of %s/%s is not read: %s", one.api.name, one.operation.name, error)
         return outcome(
             shown_write(one, asker.exchange.key_name),
-            state,
+            _ended(result),
             result.status,
             asker.language,
+            unsure=result.unsure,
             changes=lines,
-            settle=before.call if before is not None else "",
-            undo=await self._undo(one, result, asker) if state == "done" else "",
+            still=still,
+            settle=settle,
+            undo=undo,
         )
 
     async def _undo(self, one: Proposed, result: CallResult, asker: Asker) -> str:
@@ -319,7 +335,7 @@ class Writes:
         before = json_of(one.before.text.encode()) if one.before is not None and one.before.text else None
         made = json_of((result.whole or result.text).encode())
         given = undo_arguments(other, link, one.arguments, before, made)
-        return "" if given is None else f"{other.name} {msgspec.json.encode(given).decode()}"
+        return "" if given is None else _named(other, given)
 
     async def reported(
         self, write: PendingWrite, request: ApiRequest, called: tuple[Api, Operation], result: CallResult, asker: Asker
@@ -327,15 +343,11 @@ class Writes:
         """`report`, of a write that was sent."""
         before = msgspec.json.decode(write.effect_read, type=SeenState) if write.effect_read else None
         one = Proposed(*called, msgspec.json.decode(write.arguments), request, before=before)
-        try:
-            return await self.report(one, result, asker)
-        except RetrievalError:  # what shows the effect, and what takes it back, is not known
-            shown = shown_write(one, asker.exchange.key_name)
-            return outcome(shown, _ended(result), result.status, asker.language)
+        return await self.report(one, result, asker)
 
-    async def lately_s(self, key: str, request: ApiRequest) -> float | None:
-        """How many seconds ago the key sent the same request; None: not lately. Raises RetrievalError."""
-        return await asyncio.to_thread(self.store.done_lately, key, digest_of(request), self.again_s)
+    async def sent_before(self, key: str, request: ApiRequest) -> SentBefore | None:
+        """The same request by the key, lately; None: none that was done or may have been. Raises RetrievalError."""
+        return await asyncio.to_thread(self.store.sent_lately, key, digest_of(request), self.again_s)
 
     async def _finish(self, write: PendingWrite, result: CallResult) -> None:
         state = _ended(result)
@@ -396,7 +408,7 @@ def shown_write(one: Proposed, key_name: str) -> ShownWrite:
         query_names(one.api.base_url),
         now=(one.before.text or "") if one.before is not None else "",
         foreign=one.foreign,
-        done_s=one.done_s,
+        sent_before=one.sent_before,
     )
 
 
@@ -411,6 +423,11 @@ def own_text(message: Mapping[str, Any]) -> str:
     others = [one for one in content if isinstance(one, dict) and one.get("type") in _OTHER_TYPES]
     known = len(texts) + len(others) == len(content)
     return text_of(texts[-1:], _TEXT_TYPES) if known else ""
+
+
+def _named(operation: Operation, arguments: Mapping[str, Any]) -> str:
+    """A call, for people."""
+    return f"{operation.name} {msgspec.json.encode(arguments).decode()}"
 
 
 def _ended(result: CallResult) -> Ended:

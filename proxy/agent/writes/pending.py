@@ -8,6 +8,7 @@ gateway dies, the write is unknown, because its bytes may have been sent.
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from hmac import compare_digest
+from http import HTTPStatus
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _FILE = "writes.db"
 _MOST_GUESSES = 5  # of a code
-_KEEP_S = 30 * 86_400.0  # a finished write, for `done_lately` and for questions; the log stays
+_KEEP_S = 30 * 86_400.0  # a finished write, for `sent_lately` and for questions; the log stays
 
 State = Literal["pending", "claimed", "done", "failed", "unknown", "void"]
 Why = Literal[
@@ -62,6 +63,13 @@ class Claimed(NamedTuple):
 
     writes: Sequence[PendingWrite]
     requests: Sequence[ApiRequest]
+
+
+class SentBefore(NamedTuple):
+    """The same request, sent lately."""
+
+    ago_s: float
+    done: bool  # False: may have been done
 
 
 class Denied(NamedTuple):
@@ -264,11 +272,12 @@ class PendingStore(Database):
         with self.writing() as sql:
             return [self._end(sql, self._secret(sql), write, "unknown") for write in self._found_in(sql, *wanted)]
 
-    def done_lately(self, key: str, digest: str, within_s: float) -> float | None:
-        """How many seconds ago the key sent the same request, if that was done or may have been; None: not lately."""
-        (row,) = self.rows(_newest_sent(key, digest)) or [(None,)]
-        ago_s = None if row[0] is None else max(self._now_s() - row[0], 0.0)
-        return ago_s if ago_s is not None and ago_s <= within_s else None
+    def sent_lately(self, key: str, digest: str, within_s: float) -> SentBefore | None:
+        """The key's newest call with the same request, if that was done or may have been; None: not lately."""
+        for claimed_s, state in self.rows(_newest_sent(key, digest)):
+            ago_s = max(self._now_s() - claimed_s, 0.0)
+            return SentBefore(ago_s, state == "done") if ago_s <= within_s else None
+        return None
 
     def reseal(self) -> int:
         """Seal the database's secret with the newest master key; returns the number sealed. Raises RetrievalError."""
@@ -384,13 +393,15 @@ def _why_not(
 
 
 def _newest_sent(key: str, digest: str) -> "Select[Any]":
-    """When the key last sent a request that was done, or may have been."""
-    from sqlalchemy import func, select
+    """When the key last sent a request that was done, or may have been, and the state."""
+    from sqlalchemy import or_, select
 
     from proxy.agent.writes.tables import writes as table
 
-    done = table.c.state.in_(("claimed", "done", "unknown"))
-    return select(func.max(table.c.claimed_s)).where(table.c.key == key, table.c.digest == digest, done)
+    one = table.c
+    done = or_(one.state.in_(("claimed", "done", "unknown")), (one.state == "failed") & (one.status >= HTTPStatus.INTERNAL_SERVER_ERROR))
+    found = select(one.claimed_s, one.state).where(one.key == key, one.digest == digest, done)
+    return found.order_by(one.claimed_s.desc()).limit(1)
 
 
 def _encoded(request: ApiRequest) -> bytes:

@@ -26,7 +26,7 @@ class Sent:
     call: ToolCall  # as if the model had made it
     text: str  # the result, for the model
     report: str  # what became of it, in the gateway's words
-    unknown: bool  # whether it took effect is not known
+    unsure: bool  # whether it took effect is not known
 
 
 async def confirmed(execution: Execution, writes: Writes, answer: CodeAnswer, asker: Asker) -> list[Sent] | str:
@@ -71,4 +71,4 @@ async def _sent(
     traced.arguments, traced.result = execution.kept(write.arguments), execution.kept(text)
     names = {one.origin: name for name, one in chat.toolbox.tools.items()}
     call = ToolCall(f"call_{secrets.token_hex(8)}", names.get(tool.origin, tool.name), write.arguments)
-    return Sent(call, text, report, result.word == "unknown")
+    return Sent(call, text, report, result.unsure)

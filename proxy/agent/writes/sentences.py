@@ -33,6 +33,7 @@ class Sentences:
     from_passage: str
     from_result: str
     done_before: str  # {seconds}
+    sent_before: str  # {seconds}
     text: str  # {chars}, {lines}
     left_out: str  # {chars}
     with_address: str
@@ -40,8 +41,12 @@ class Sentences:
     bytes: str
     done: str  # {what}, {status}
     failed: str  # {what}, {status}
+    unsent: str  # {what}
+    broke: str  # {what}, {status}
     unknown: str  # {what}
+    unclear: str  # {what}, {status}
     settle: str  # {read}
+    still: str  # {read}, {state}
     undo: str  # {operation}
     denied: Mapping[Denied, str]
 
@@ -66,6 +71,7 @@ _ENGLISH = Sentences(
     from_passage="value from a document, not from you:",
     from_result="value from a result, not from you:",
     done_before="done already: {seconds} s ago, with the same content",
+    sent_before="sent before: {seconds} s ago, with the same content; whether it was done is not known",
     text="text ({chars} characters, lines: {lines})",
     left_out="{chars} characters left out",
     with_address="left out, too:",
@@ -73,8 +79,14 @@ _ENGLISH = Sentences(
     bytes="bytes",
     done="Done: {what} (status {status}).",
     failed="Not done: {what} was refused (status {status}).",
+    unsent="Not done: {what} was not sent.",
+    broke="Perhaps not done: the API failed (status {status}) after it got {what}, which does not prove that "
+    "nothing was done. It is not sent again.",
     unknown="It is not known whether this was done: {what} was sent, and no answer came. It is not sent again.",
+    unclear="It is not known whether this was done: {what} was sent, and the answer (status {status}) does not "
+    "say. It is not sent again.",
     settle="This read tells: {read}",
+    still="{read} still shows {state}; it may still be done.",
     undo="It can be undone: {operation}",
     denied={
         "wrong_code": "This is not the code that was shown. Nothing was sent.",
@@ -106,6 +118,7 @@ _GERMAN = Sentences(
     from_passage="Wert aus einem Dokument, nicht von Ihnen:",
     from_result="Wert aus einem Ergebnis, nicht von Ihnen:",
     done_before="schon ausgeführt: vor {seconds} s, mit demselben Inhalt",
+    sent_before="schon gesendet: vor {seconds} s, mit demselben Inhalt; ob es ausgeführt wurde, ist nicht bekannt",
     text="Text ({chars} Zeichen, Zeilen: {lines})",
     left_out="{chars} Zeichen ausgelassen",
     with_address="darin:",
@@ -113,9 +126,15 @@ _GERMAN = Sentences(
     bytes="Bytes",
     done="Ausgeführt: {what} (Status {status}).",
     failed="Nicht ausgeführt: {what} wurde abgelehnt (Status {status}).",
+    unsent="Nicht ausgeführt: {what} wurde nicht gesendet.",
+    broke="Vielleicht nicht ausgeführt: Die API hatte einen Fehler (Status {status}), nachdem sie {what} "
+    "bekam. Das beweist nicht, dass nichts getan wurde. Es wird nicht noch einmal gesendet.",
     unknown="Ob dies ausgeführt wurde, ist nicht bekannt: {what} wurde gesendet, und es kam keine Antwort. "
     "Es wird nicht noch einmal gesendet.",
+    unclear="Ob dies ausgeführt wurde, ist nicht bekannt: {what} wurde gesendet, und die Antwort (Status "
+    "{status}) sagt es nicht. Es wird nicht noch einmal gesendet.",
     settle="Dieser Abruf zeigt es: {read}",
+    still="{read} zeigt noch {state}; es kann noch ausgeführt werden.",
     undo="Es lässt sich rückgängig machen: {operation}",
     denied={
         "wrong_code": "Das ist nicht der angezeigte Code. Es wurde nichts gesendet.",
@@ -150,6 +169,7 @@ _FRENCH = Sentences(
     from_passage="valeur tirée d'un document, pas de vous :",
     from_result="valeur tirée d'un résultat, pas de vous :",
     done_before="déjà fait : il y a {seconds} s, avec le même contenu",
+    sent_before="déjà envoyé : il y a {seconds} s, avec le même contenu ; on ne sait pas si cela a été fait",
     text="texte ({chars} caractères, lignes : {lines})",
     left_out="{chars} caractères omis",
     with_address="dont :",
@@ -157,9 +177,15 @@ _FRENCH = Sentences(
     bytes="octets",
     done="Fait : {what} (statut {status}).",
     failed="Pas fait : {what} a été refusé (statut {status}).",
+    unsent="Pas fait : {what} n'a pas été envoyé.",
+    broke="Peut-être pas fait : l'API a échoué (statut {status}) après avoir reçu {what}. Cela ne prouve pas "
+    "que rien n'a été fait. Rien ne sera envoyé de nouveau.",
     unknown="On ne sait pas si cela a été fait : {what} a été envoyé, et aucune réponse n'est arrivée. "
     "Rien ne sera envoyé de nouveau.",
+    unclear="On ne sait pas si cela a été fait : {what} a été envoyé, et la réponse (statut {status}) ne le dit "
+    "pas. Rien ne sera envoyé de nouveau.",
     settle="Cette lecture le montre : {read}",
+    still="{read} montre encore {state} ; cela peut encore se faire.",
     undo="Cela peut être annulé : {operation}",
     denied={
         "wrong_code": "Ce n'est pas le code affiché. Rien n'a été envoyé.",
@@ -193,6 +219,7 @@ _SPANISH = Sentences(
     from_passage="valor de un documento, no de usted:",
     from_result="valor de un resultado, no de usted:",
     done_before="ya se hizo: hace {seconds} s, con el mismo contenido",
+    sent_before="ya se envió: hace {seconds} s, con el mismo contenido; no se sabe si se hizo",
     text="texto ({chars} caracteres, líneas: {lines})",
     left_out="{chars} caracteres omitidos",
     with_address="entre ellos:",
@@ -200,8 +227,14 @@ _SPANISH = Sentences(
     bytes="bytes",
     done="Hecho: {what} (estado {status}).",
     failed="No hecho: {what} fue rechazado (estado {status}).",
+    unsent="No hecho: {what} no se envió.",
+    broke="Quizá no hecho: la API falló (estado {status}) después de recibir {what}. Esto no prueba que no se "
+    "hiciera nada. No se enviará de nuevo.",
     unknown="No se sabe si esto se hizo: {what} se envió y no llegó ninguna respuesta. No se enviará de nuevo.",
+    unclear="No se sabe si esto se hizo: {what} se envió, y la respuesta (estado {status}) no lo dice. No se "
+    "enviará de nuevo.",
     settle="Esta lectura lo muestra: {read}",
+    still="{read} todavía muestra {state}; aún puede hacerse.",
     undo="Se puede deshacer: {operation}",
     denied={
         "wrong_code": "Este no es el código que se mostró. No se ha enviado nada.",
@@ -234,6 +267,7 @@ _ITALIAN = Sentences(
     from_passage="valore da un documento, non da Lei:",
     from_result="valore da un risultato, non da Lei:",
     done_before="già fatto: {seconds} s fa, con lo stesso contenuto",
+    sent_before="già inviato: {seconds} s fa, con lo stesso contenuto; non si sa se sia stato fatto",
     text="testo ({chars} caratteri, righe: {lines})",
     left_out="{chars} caratteri omessi",
     with_address="tra cui:",
@@ -241,9 +275,15 @@ _ITALIAN = Sentences(
     bytes="byte",
     done="Fatto: {what} (stato {status}).",
     failed="Non fatto: {what} è stato rifiutato (stato {status}).",
+    unsent="Non fatto: {what} non è stato inviato.",
+    broke="Forse non fatto: l'API ha avuto un errore (stato {status}) dopo aver ricevuto {what}. Questo non "
+    "prova che non sia stato fatto nulla. Non verrà inviato di nuovo.",
     unknown="Non si sa se questo sia stato fatto: {what} è stato inviato e non è arrivata alcuna risposta. "
     "Non verrà inviato di nuovo.",
+    unclear="Non si sa se questo sia stato fatto: {what} è stato inviato, e la risposta (stato {status}) non lo "
+    "dice. Non verrà inviato di nuovo.",
     settle="Questa lettura lo mostra: {read}",
+    still="{read} mostra ancora {state}; può ancora essere fatto.",
     undo="Si può annullare: {operation}",
     denied={
         "wrong_code": "Questo non è il codice mostrato. Non è stato inviato nulla.",
@@ -276,6 +316,7 @@ _PORTUGUESE = Sentences(
     from_passage="valor de um documento, não seu:",
     from_result="valor de um resultado, não seu:",
     done_before="já feito: há {seconds} s, com o mesmo conteúdo",
+    sent_before="já enviado: há {seconds} s, com o mesmo conteúdo; não se sabe se foi feito",
     text="texto ({chars} caracteres, linhas: {lines})",
     left_out="{chars} caracteres omitidos",
     with_address="entre eles:",
@@ -283,9 +324,15 @@ _PORTUGUESE = Sentences(
     bytes="bytes",
     done="Feito: {what} (estado {status}).",
     failed="Não feito: {what} foi recusado (estado {status}).",
+    unsent="Não feito: {what} não foi enviado.",
+    broke="Talvez não feito: a API falhou (estado {status}) depois de receber {what}. Isto não prova que nada "
+    "foi feito. Não será enviado de novo.",
     unknown="Não se sabe se isto foi feito: {what} foi enviado e não chegou nenhuma resposta. Não será enviado "
     "de novo.",
+    unclear="Não se sabe se isto foi feito: {what} foi enviado, e a resposta (estado {status}) não o diz. Não "
+    "será enviado de novo.",
     settle="Esta leitura mostra-o: {read}",
+    still="{read} ainda mostra {state}; ainda pode ser feito.",
     undo="Pode ser desfeito: {operation}",
     denied={
         "wrong_code": "Este não é o código mostrado. Nada foi enviado.",
@@ -318,6 +365,7 @@ _DUTCH = Sentences(
     from_passage="waarde uit een document, niet van u:",
     from_result="waarde uit een resultaat, niet van u:",
     done_before="al gedaan: {seconds} s geleden, met dezelfde inhoud",
+    sent_before="al verzonden: {seconds} s geleden, met dezelfde inhoud; of het gedaan is, is niet bekend",
     text="tekst ({chars} tekens, regels: {lines})",
     left_out="{chars} tekens weggelaten",
     with_address="waaronder:",
@@ -325,9 +373,15 @@ _DUTCH = Sentences(
     bytes="bytes",
     done="Gedaan: {what} (status {status}).",
     failed="Niet gedaan: {what} is geweigerd (status {status}).",
+    unsent="Niet gedaan: {what} is niet verzonden.",
+    broke="Misschien niet gedaan: de API had een fout (status {status}) nadat zij {what} kreeg. Dat bewijst "
+    "niet dat er niets is gedaan. Het wordt niet opnieuw verzonden.",
     unknown="Het is niet bekend of dit gedaan is: {what} is verzonden, en er kwam geen antwoord. "
     "Het wordt niet opnieuw verzonden.",
+    unclear="Het is niet bekend of dit gedaan is: {what} is verzonden, en het antwoord (status {status}) zegt "
+    "het niet. Het wordt niet opnieuw verzonden.",
     settle="Deze opvraging laat het zien: {read}",
+    still="{read} toont nog {state}; het kan nog gedaan worden.",
     undo="Het kan ongedaan worden gemaakt: {operation}",
     denied={
         "wrong_code": "Dit is niet de getoonde code. Er is niets verzonden.",

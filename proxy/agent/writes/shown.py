@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import quote, unquote, unquote_plus
 
+from proxy.agent.writes.pending import SentBefore
 from proxy.agent.writes.sentences import Denied, Sentences, confirm_word, sentences
 from proxy.agent.writes.visible import visible, visible_name
 from proxy.apis.openapi.operation import FORM, MULTIPART, Operation, bare_type, is_json
@@ -61,7 +62,7 @@ class ShownWrite:
     own_query: Collection[str] = ()  # names in the query of the API's address, whose values are never shown
     now: str = ""  # what a read of the same thing says, secrets masked; "": no read
     foreign: Sequence[tuple[str, str, Any]] = ()  # ("passage" or "result", path, value) that no person gave
-    done_s: float | None = None  # seconds since the same request was sent; None: not lately
+    sent_before: SentBefore | None = None  # None: not lately
 
 
 def confirmation(writes: Sequence[ShownWrite], code: str, valid_s: float, language: str = "en") -> str:
@@ -104,27 +105,35 @@ def write_texts(writes: Sequence[ShownWrite], language: str = "en") -> list[str]
     return ["\n".join(_write(one, number, say)) for one, number in zip(writes, numbers, strict=True)]
 
 
-def outcome(
+def outcome(  # noqa: PLR0913 - each is a part of the text
     write: ShownWrite,
     state: Literal["done", "failed", "unknown"],
     status: int,
     language: str = "en",
     *,
+    unsure: bool = False,
     changes: Sequence[str] = (),
+    still: str = "",
     settle: str = "",
     undo: str = "",
 ) -> str:
     """What became of a write, in the gateway's words. Raises CannotShow.
 
-    changes: lines of `effects.changes`. settle: the read that tells whether an unknown write was done. undo: the call
-    that undoes the write. Both are names and JSON, which are made visible.
+    status: of the answer; 0: none. unsure: of a failed write, whether it may have been done. changes: lines of
+    `changes.changes`. settle: the read that tells whether an unsure write was done; still: the unchanged state that the
+    read has shown. undo: the call that undoes the write. All are names and JSON, which are made visible.
     """
     say = sentences(language)
-    what = visible(shown_address(write))
-    lines = [{"done": say.done, "failed": say.failed, "unknown": say.unknown}[state].format(what=what, status=status)]
+    failed = say.broke if unsure else say.failed if status else say.unsent
+    words = {"done": say.done, "failed": failed, "unknown": say.unclear if status else say.unknown}
+    lines = [words[state].format(what=visible(shown_address(write)), status=status)]
     lines += [piece for line in changes for piece in _wrapped(f"{_IN}{visible(line)}")]
-    lines += [say.settle.format(read=visible(settle))] if settle and state == "unknown" else []
-    return "\n".join(lines + ([say.undo.format(operation=visible(undo))] if undo and state == "done" else []))
+    read = visible(settle)
+    if still:
+        lines += _wrapped(f"{_IN}{say.still.format(read=read, state=visible(still))}")
+    elif settle:
+        lines.append(say.settle.format(read=read))
+    return "\n".join(lines + ([say.undo.format(operation=visible(undo))] if undo else []))
 
 
 def denial(why: Denied, language: str = "en") -> str:
@@ -153,8 +162,9 @@ def _write(write: ShownWrite, number: str, say: Sentences) -> Iterator[str]:
     for origin, path, value in write.foreign:
         words = say.from_passage if origin == "passage" else say.from_result
         yield from _leaf(f"{_IN}{words} {visible(path)}", value, say)
-    if write.done_s is not None:
-        yield f"{_IN}{say.done_before.format(seconds=max(1, round(write.done_s)))}"
+    if write.sent_before is not None:
+        words = say.done_before if write.sent_before.done else say.sent_before
+        yield f"{_IN}{words.format(seconds=max(1, round(write.sent_before.ago_s)))}"
 
 
 # --- the address, the headers ----------------------------------------------------------------------------------------

@@ -294,7 +294,7 @@ async def _outcome(
         return await traced_call(api, operation, arguments, call.actions.limits.call, exchange, traced)
     try:
         request = api.request(operation, arguments)
-        again = await writes.lately_s(exchange.key, request) is not None
+        again = await writes.sent_before(exchange.key, request) is not None
         if mode == "confirm" or again:
             traced.outcome = "waits"
             raise _unconfirmed(operation, again=again)

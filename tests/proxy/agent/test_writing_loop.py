@@ -144,13 +144,50 @@ async def test_the_report_says_what_has_changed_and_what_takes_it_back(tmp_path:
     assert "reopenOrder {}" in results(chat)[-1]
 
 
-async def test_a_call_at_once_is_made_once_and_asked_the_second_time(tmp_path: Path) -> None:
-    async with shop(tmp_path, mode="auto") as one:
+UNSURE = [Reply(raw=b""), Reply(status=500), Reply(status=502)]
+
+
+@pytest.mark.parametrize("lost", UNSURE, ids=["no answer", "500", "502"])
+async def test_an_unchanged_state_does_not_prove_that_nothing_is_done(tmp_path: Path, lost: Reply) -> None:
+    async def orders(request: ApiRequest) -> Reply:
+        return lost if request.method == "DELETE" else Reply(body=b'{"state": "open"}', headers=OK.headers)
+
+    async with shop(tmp_path, orders) as one:
+        one.known = {("shop", "getOrder"): Operation("getOrder", "GET", "/orders/17", EMPTY)}
+        one.operation = msgspec.structs.replace(one.operation, effects=Effects(LinkedCall("getOrder", "same")))
+        chat = await (await one.confirmed(says("It failed."))).run()
+    still = 'getOrder {} still shows {"state": "open"}; it may still be done.'
+    for text in (results(chat)[-1], chat.client.text):
+        assert still in text
+        assert "nothing changed" not in text
+    assert [got.method for got in one.server.requests].count("DELETE") == 1
+
+
+@pytest.mark.parametrize("after", [OK, *UNSURE, Reply(status=409)], ids=["200", "no answer", "500", "502", "409"])
+async def test_a_call_at_once_is_made_once_and_asked_the_second_time(tmp_path: Path, after: Reply) -> None:
+    """But for a call that the API has refused."""
+    async with shop(tmp_path, after, mode="auto") as one:
         first = await one.loop(calls(CANCEL), says("Done.")).run()
-        second = await one.loop(calls(CANCEL)).run()
-    assert len(one.server.requests) == 1
+        second = await one.loop(calls(CANCEL), says("Done.")).run()
+    refused = after.status == 409
+    assert len(one.server.requests) == (2 if refused else 1)
     assert first.client.text == "Done."
-    assert "done already: " in second.client.text
+    before = "done already: " if after is OK else "sent before: "
+    assert (before in second.client.text) != refused
+
+
+async def test_the_model_reads_what_a_call_at_once_has_changed(tmp_path: Path) -> None:
+    state = ["open"]
+
+    async def orders(request: ApiRequest) -> Reply:
+        state[0] = "cancelled" if request.method == "DELETE" else state[0]
+        return Reply(body=b'{"state": "%b"}' % state[0].encode(), headers=OK.headers)
+
+    async with shop(tmp_path, orders, mode="auto") as one:
+        one.known = {("shop", "getOrder"): Operation("getOrder", "GET", "/orders/17", EMPTY)}
+        one.operation = msgspec.structs.replace(one.operation, effects=Effects(LinkedCall("getOrder", "same")))
+        chat = await one.loop(calls(CANCEL), says("Done.")).run()
+    assert "state: open → cancelled" in results(chat)[-1]
 
 
 async def test_the_same_call_twice_in_a_round_is_shown_once(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ async def test_a_refusal_is_the_outcome_of_the_only_try(status: int) -> None:
     async with served_api(replies(Reply(status, b"no"), OK)) as (server, api):
         outcome = await sent(api, given(api))
     assert len(server.requests) == 1
-    assert (outcome.word, outcome.status) == ("api_error", status)
+    assert (outcome.word, outcome.status, outcome.unsure) == ("api_error", status, status >= 500)
+    assert ("does not prove that nothing was done" in outcome.text) == (status >= 500)
 
 
 @pytest.mark.parametrize("status", [301, 302, 502, 504])
@@ -82,7 +83,7 @@ async def test_a_status_that_says_nothing_about_the_effect_is_unknown(status: in
     async with served_api(replies(Reply(status, headers=elsewhere), OK)) as (server, api):
         outcome = await sent(api, given(api))
     assert len(server.requests) == 1, "no redirect is followed"
-    assert (outcome.word, outcome.status) == ("unknown", status)
+    assert (outcome.word, outcome.status, outcome.unsure) == ("unknown", status, True)
     assert "is not known" in outcome.text
 
 

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from sqlalchemy import text
 
-from proxy.agent.writes.pending import Claimed, Denied, PendingStore
+from proxy.agent.writes.pending import Claimed, Denied, PendingStore, SentBefore
 from proxy.agent.writes.sealer import Sealer
 from retrieval.errors import RetrievalError
 from runtime.sealing import MasterKey, SealingError
@@ -68,7 +68,7 @@ def test_a_question_to_an_empty_store_makes_nothing(tmp_path: Path) -> None:
     store = opened(tmp_path)
     assert claim(store) == Denied("unknown")
     assert (store.group_of("", ""), store.group("", ""), store.waiting(), store.stale(0)) == ([], [], [], [])
-    assert (store.void("", ""), store.done_lately("", "", 1)) == (0, None)
+    assert (store.void("", ""), store.sent_lately("", "", 1)) == (0, None)
     assert store.log.verify().problems == []
     assert not list(tmp_path.iterdir())
 
@@ -178,20 +178,22 @@ def test_of_confirmations_at_the_same_time_one_counts(open_store: Callable[[], P
 def test_the_same_request_again_is_noticed_for_a_while(store: PendingStore, clock: Clock) -> None:
     (write,) = add(store)
     again = (WHOSE["key"], write.digest, 300.0)
-    assert store.done_lately(*again) is None
+    assert store.sent_lately(*again) is None
     claimed(store)
     clock.now_s += 40
-    assert store.done_lately(*again) == 40
+    assert store.sent_lately(*again) == SentBefore(40, done=False)
     store.finish(write.id, "failed", 409)
-    assert store.done_lately(*again) is None
-    add(store, group="gr-2")
-    (second,) = claimed(store, group="gr-2")
-    store.finish(second.id, "unknown", 0)
-    clock.now_s += 300
-    assert store.done_lately(*again) == 300
-    assert store.done_lately("key-b", write.digest, 300.0) is None
+    assert store.sent_lately(*again) is None
+    ends: list[tuple[Literal["done", "failed", "unknown"], int]] = [("unknown", 0), ("failed", 500), ("done", 200)]
+    for state, status in ends:
+        add(store, group=state, now_s=clock.now_s)
+        (second,) = claimed(store, group=state)
+        store.finish(second.id, state, status)
+        clock.now_s += 300
+        assert store.sent_lately(*again) == SentBefore(300, done=state == "done")
+    assert store.sent_lately("key-b", write.digest, 300.0) is None
     clock.now_s += 1
-    assert store.done_lately(*again) is None
+    assert store.sent_lately(*again) is None
 
 
 def test_the_newest_group_of_a_conversation_is_found(store: PendingStore, clock: Clock) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from proxy.agent.writes.codes import code_line
+from proxy.agent.writes.pending import SentBefore
 from proxy.agent.writes.sentences import confirm_word, language_of, sentences
 from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome
 from proxy.apis.openapi.operation import Operation
@@ -14,7 +15,7 @@ from proxy.apis.request import build_request
 
 LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl"]
 OPERATION = Operation("op", "DELETE", "/orders/17", {})
-WRITE = ShownWrite(build_request(OPERATION, {}, "https://shop.example"), OPERATION, "shop", done_s=40)
+WRITE = ShownWrite(build_request(OPERATION, {}, "https://shop.example"), OPERATION, "shop", sent_before=SentBefore(40, done=True))
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
@@ -70,11 +71,25 @@ def test_the_language_of_a_short_request(language: str, text: str) -> None:
 
 
 def test_the_outcome_says_what_changed_and_what_is_not_known() -> None:
-    text = outcome(WRITE, "done", 204, changes=["state: open → cancelled\u202e"], undo="createOrder", settle="getOrder")
+    text = outcome(WRITE, "done", 204, changes=["state: open → cancelled\u202e"], undo="createOrder")
     assert text == (
         "Done: DELETE https://shop.example/orders/17 (status 204).\n"
         "   state: open → cancelled⟨U+202E RIGHT-TO-LEFT OVERRIDE⟩\nIt can be undone: createOrder"
     )
     assert "getOrder" in outcome(WRITE, "unknown", 0, settle="getOrder")
-    assert "409" in outcome(WRITE, "failed", 409)
+    assert outcome(WRITE, "failed", 409) == "Not done: DELETE https://shop.example/orders/17 was refused (status 409)."
+    assert outcome(WRITE, "failed", 0) == "Not done: DELETE https://shop.example/orders/17 was not sent."
+
+
+def test_an_answer_that_proves_nothing_is_named() -> None:
+    gone = outcome(WRITE, "unknown", 502)
+    assert "no answer came" not in gone
+    assert "the answer (status 502) does not say" in gone
+    assert "no answer came" in outcome(WRITE, "unknown", 0)
+    failed = outcome(WRITE, "failed", 500, unsure=True, settle="getOrder {}", still='{"state": "open"}')
+    assert failed == (
+        "Perhaps not done: the API failed (status 500) after it got DELETE https://shop.example/orders/17, which does "
+        "not prove that nothing was done. It is not sent again.\n"
+        '   getOrder {} still shows {"state": "open"}; it may still be done.'
+    )
     assert denial("expired", "de").startswith("Der Code ist nicht mehr gültig.")
