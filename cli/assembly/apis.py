@@ -49,7 +49,7 @@ def chat_actions(
         row,
         call=call_limits(settings),
         search_s=settings.retrieval.deadline_s * _SEARCH_SHARE,
-        private=frozenset(name for name, api in settings.actions.items() if api.private),
+        private=_private_sets(settings),
         public=frozenset(name for name, api in settings.actions.items() if api.public),
         total_bytes=row.total_max_mb * 2**20,
     )
@@ -69,13 +69,18 @@ def chat_actions(
     )
 
 
+def _private_sets(settings: Settings) -> frozenset[str]:
+    return frozenset(name for name, api in settings.actions.items() if api.private)
+
+
 def writes_of(settings: Settings, environ: Mapping[str, str], actions: ActionStore) -> Writes | None:
     """The calls that change something; None: no set allows such calls."""
     if all(api.writes == "refuse" for api in settings.actions.values()):
         return None
     row = settings.action_calls
     limits = call_limits(settings)
-    return Writes(write_store(settings, environ), limits, row.confirm_s, row.again_s, row.calls, actions.found)
+    store = write_store(settings, environ)
+    return Writes(store, limits, row.confirm_s, row.again_s, row.calls, actions.found, _private_sets(settings))
 
 
 @contextlib.asynccontextmanager

@@ -196,7 +196,7 @@ class ActionTools:
         try:
             request = api.request(operation, arguments)
             proposed = Proposed(api, operation, arguments, request)
-            proposed = await writes.looked_up(proposed, exchange, private=self.actions.limits.private)
+            proposed = await writes.looked_up(proposed, exchange)
             return await writes.ask_beside(proposed, Asker(exchange, person, ()))
         except (BadArgument, ForbiddenAddress, CannotShow) as error:
             raise invalid(api.masked_text(f"'arguments': {error}"), "arguments") from error

@@ -96,6 +96,7 @@ class CallResult:
     whole: str = field(default="", repr=False)  # the whole result, where the text is cut
     word: OutcomeWord = "ok"  # for the log and the metrics
     tries: int = 0  # 0: none, or not known
+    location: str = field(default="", repr=False)  # the header of the response
 
     @property
     def succeeded(self) -> bool:
@@ -502,7 +503,8 @@ def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, li
         text = f"The API answered with status {status} and no content."
     cut = "" if response.has_redirect_location else api.masked_text(result.whole)
     word: OutcomeWord = "ok" if 200 <= status < 300 else "api_error"
-    return CallResult(text, status, size=size_bytes, whole=cut, word=word)
+    location = api.masked_text(response.headers.get("location", ""))
+    return CallResult(text, status, size=size_bytes, whole=cut, word=word, location=location)
 
 
 def _further_pages(response: httpx.Response) -> str:

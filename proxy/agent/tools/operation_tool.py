@@ -217,7 +217,7 @@ class _Call:
                 for row in only_foreign(values)
             ]
             one = Proposed(tool.api, tool.operation, self._arguments, request, foreign)
-            one = await writes.looked_up(one, exchange, private=chat.limits.private)
+            one = await writes.looked_up(one, exchange)
             if mode == "auto" and not keeps_from_auto(values) and one.sent_before is None:
                 return await self._at_once(writes, one, calling)
         except (TooManyValues, RetrievalError) as error:

@@ -26,7 +26,7 @@ from proxy.agent.writes.shown import CannotShow, ShownWrite, check_before, confi
 from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, over_limit, send
 from proxy.apis.changes import ABSENT, NOTHING, changes, in_short
 from proxy.apis.openapi.effects import read_arguments, undo_arguments
-from proxy.apis.openapi.operation import Operation, query_names
+from proxy.apis.openapi.operation import Effects, Operation, query_names
 from proxy.apis.request import ApiRequest
 from proxy.apis.store import revision_of
 from proxy.caller import Rights
@@ -110,6 +110,7 @@ class Writes:
     again_s: float  # in which the same call is asked again
     most: int  # calls of a group
     found: Callable[[Iterable[tuple[str, str]]], Mapping[tuple[str, str], Operation]]  # stored operations
+    private: Collection[str] = ()  # sets whose state is not read, because the person's text would carry it on
     _sending: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
 
     async def ask(self, proposed: Sequence[Proposed], asker: Asker, messages: Sequence[Any], before: str) -> str:
@@ -246,19 +247,20 @@ class Writes:
             await self._finish(write, result)
         return result
 
-    async def looked_up(self, one: Proposed, exchange: Exchange, *, private: Collection[str]) -> Proposed:
+    async def looked_up(self, one: Proposed, exchange: Exchange) -> Proposed:
         """The call with what a person should know: whether it was made lately, and what it would change.
 
-        private: sets whose state is not read, because the person's text would carry it on. Raises RetrievalError.
+        Raises RetrievalError.
         """
-        sent_before, before = await self.sent_before(exchange.key, one.request), None
-        if one.api.name not in private:
-            before = await self._state(one, exchange)
-        return replace(one, sent_before=sent_before, before=before)
+        sent_before = await self.sent_before(exchange.key, one.request)
+        return replace(one, sent_before=sent_before, before=await self._state(one, exchange))
 
-    async def _state(self, one: Proposed, exchange: Exchange) -> SeenState | None:
-        """What a read says now about the thing that a call changes; None: no read does. Raises RetrievalError."""
-        found = await self._read_of(one, exchange.rights)
+    async def _state(self, one: Proposed, exchange: Exchange, made: CallResult | None = None) -> SeenState | None:
+        """What a read says now about the thing that a call changes, or has `made`; None: no read does.
+
+        Raises RetrievalError.
+        """
+        found = await self._read_of(one, exchange.rights, made) if one.api.name not in self.private else None
         if found is None:
             return None
         read, given = found
@@ -268,13 +270,17 @@ class Writes:
             return SeenState(read.name, given, None)
         return None if not answer.succeeded or answer.whole else SeenState(read.name, given, answer.text)
 
-    async def _read_of(self, one: Proposed, rights: Rights) -> tuple[Operation, dict[str, Any]] | None:
-        """The read of the thing that a call changes, and its arguments; None: there is none, or none for the caller.
+    async def _read_of(
+        self, one: Proposed, rights: Rights, made: CallResult | None = None
+    ) -> tuple[Operation, dict[str, Any]] | None:
+        """The read, and its arguments, of the thing that a call changes, or has `made`; None: none for the caller.
 
         Raises RetrievalError.
         """
-        link = one.operation.effects.read if one.operation.effects is not None else None
-        given = None if link is None else read_arguments(link, one.arguments)
+        effects = one.operation.effects or Effects()
+        link = effects.read if made is None else effects.created
+        result, location = (None, "") if made is None else (_json_of(made), made.location)
+        given = None if link is None else read_arguments(link, one.arguments, result, location)
         if link is None or given is None:
             return None
         place = (one.api.name, link.operation)
@@ -302,7 +308,10 @@ class Writes:
         try:
             if result.unsure and (found := await self._read_of(one, asker.exchange.rights)) is not None:
                 settle = _named(*found)
-            if one.before is not None and (result.unsure or result.word == "ok"):
+            made = await self._state(one, asker.exchange, result) if result.word == "ok" else None
+            if made is not None and made.text is not None:
+                lines = changes(None, made.text)
+            elif one.before is not None and (result.unsure or result.word == "ok"):
                 after = await self._state(one, asker.exchange)
                 lines = changes(one.before.text, after.text) if after is not None else []
                 if result.unsure and lines in ([NOTHING], [ABSENT]):
@@ -333,8 +342,7 @@ class Writes:
         if other is None or mode_of(asker.exchange.rights, one.api, other) == "refuse":
             return ""
         before = json_of(one.before.text.encode()) if one.before is not None and one.before.text else None
-        made = json_of((result.whole or result.text).encode())
-        given = undo_arguments(other, link, one.arguments, before, made)
+        given = undo_arguments(other, link, one.arguments, before, _json_of(result), result.location)
         return "" if given is None else _named(other, given)
 
     async def reported(
@@ -428,6 +436,10 @@ def own_text(message: Mapping[str, Any]) -> str:
 def _named(operation: Operation, arguments: Mapping[str, Any]) -> str:
     """A call, for people."""
     return f"{operation.name} {msgspec.json.encode(arguments).decode()}"
+
+
+def _json_of(result: CallResult) -> Any:
+    return json_of((result.whole or result.text).encode())
 
 
 def _ended(result: CallResult) -> Ended:

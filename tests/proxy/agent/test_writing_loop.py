@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from proxy.agent.writes.confirming import Writes
 from proxy.agent.writes.pending import PendingStore
 from proxy.agent.writes.sealer import Sealer
 from proxy.apis.call import Api
-from proxy.apis.openapi.operation import Effects, LinkedCall, Operation
+from proxy.apis.openapi.effects import with_effects
+from proxy.apis.openapi.operation import Effects, LinkedCall, Operation, Parameter
 from proxy.apis.policy import CallPolicy
 from proxy.caller import EVERYTHING
 from proxy.dialects.errors import upstream_error
@@ -144,6 +145,27 @@ async def test_the_report_says_what_has_changed_and_what_takes_it_back(tmp_path:
     assert "reopenOrder {}" in results(chat)[-1]
 
 
+@pytest.mark.parametrize("private", [(), ("shop",)])
+@pytest.mark.parametrize(
+    "answer", [Reply(201, b'{"id": 4}', OK.headers), Reply(201, headers=[("Location", "/orders/4")]), Reply(204)]
+)
+async def test_the_report_shows_what_was_created(tmp_path: Path, answer: Reply, private: Sequence[str]) -> None:
+    async def orders(request: ApiRequest) -> Reply:
+        return answer if request.method == "POST" else Reply(body=b'{"id": 4, "state": "new"}', headers=OK.headers)
+
+    async with shop(tmp_path, orders) as one:
+        one.writes.private = private
+        id = Parameter("orderId", "orderId", "path", "simple", explode=False, required=True)
+        read = Operation("getOrder", "GET", "/orders/{orderId}", {**EMPTY, "required": ["orderId"]}, parameters=(id,))
+        one.known = {("shop", "getOrder"): read}
+        write = msgspec.structs.replace(one.operation, method="POST", path="/orders")
+        one.operation = with_effects([write, read])[0]
+        chat = await (await one.confirmed(says("It is there."))).run()
+    shown = 'created: {"id": 4, "state": "new"}' in results(chat)[-1]
+    assert shown == (answer.status == 201 and not private)
+    assert [got.target for got in one.server.requests] == ["/orders", *["/orders/4"] * shown]
+
+
 UNSURE = [Reply(raw=b""), Reply(status=500), Reply(status=502)]
 
 
@@ -168,8 +190,8 @@ async def test_a_call_at_once_is_made_once_and_asked_the_second_time(tmp_path: P
     """But for a call that the API has refused."""
     async with shop(tmp_path, after, mode="auto") as one:
         first = await one.loop(calls(CANCEL), says("Done.")).run()
-        second = await one.loop(calls(CANCEL), says("Done.")).run()
-    refused = after.status == 409
+        refused = after.status == 409
+        second = await one.loop(calls(CANCEL), *[says("Done.")] * refused).run()
     assert len(one.server.requests) == (2 if refused else 1)
     assert first.client.text == "Done."
     before = "done already: " if after is OK else "sent before: "
