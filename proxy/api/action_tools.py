@@ -151,15 +151,17 @@ class ActionTools:
         wanted = read_as(_Find, checked(asked, _Find.__struct_fields__))
         names = [name for name in self.actions.configured if exchange.rights.may_use(name)]
         turns, view = [Turn("user", query_text(wanted.query))], View(exchange.rights.groups)
-        found = (await self.actions.library.find(turns, names, k=wanted.k or _MOST, view=view)).actions
-        apis = await self._apis({one.set for one in found}, exchange)
+        apis = await self._apis({*names}, exchange)
+        found = await self.actions.library.find(
+            turns,
+            [*apis],
+            k=wanted.k or _MOST,
+            view=view,
+            exists=lambda name, one: not apis[name].why_not_called(one, exchange.rights),
+        )
+        tools = [OperationTool(one.operation, apis[one.set]) for one in found.actions]
         return _FoundActions(
-            [
-                _FoundAction(one.set, one.operation.name, tool.description, tool.effect == "changes", dict(tool.schema))
-                for one in found
-                if one.set in apis and not apis[one.set].why_not_called(one.operation, exchange.rights)
-                for tool in [OperationTool(one.operation, apis[one.set])]
-            ]
+            [_FoundAction(*one.origin, one.description, one.effect == "changes", dict(one.schema)) for one in tools]
         )
 
     async def _apis(self, names: set[str], exchange: Exchange) -> Mapping[str, Api]:

@@ -84,6 +84,8 @@ async def test_actions_are_found_and_read_within_the_rights(team: ShopTeam) -> N
         readers = (await reader.call_tool("find_actions", asked)).structured_content or {}
         assert readers["results"]
         assert not any(one["changes"] for one in readers["results"])
+        few = (await reader.call_tool("find_actions", {**asked, "k": 2})).structured_content or {}
+        assert len(few["results"]) == 2, "an action that the key may not run takes no place"
         order = {"set": "shop", "operation": "getOrder", "arguments": {"orderId": "17"}}
         assert "MUG-BLUE" in words(await reader.call_tool("run_action", order))
         refused = words(await reader.call_tool("run_action", CANCEL), failed=True)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Apis
-from proxy.agent.execution import traced_work
 from proxy.agent.writes.confirming import Asker, Writes, rights_digest
 from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import Claimed, Denied, PendingWrite
+from proxy.agent.writes.sending import sent
 from proxy.apis.call import Api
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
@@ -111,15 +111,9 @@ class Approvals:
         trace = exchange.action_trace = exchange.action_trace or ActionTrace([*{one.set for one in group.writes}], "")
         made = []
         for write, request in zip(claimed.writes, claimed.requests, strict=True):
-            api, operation = group.called[write.set, write.operation]
-            label = f"{api.name}/{operation.name}"
-            traced = trace.begin_call(exchange.elapsed_ms())
-            traced.set, traced.operation = api.name, label
-            sending = self.writes.sent(write, request, api, operation, write.key)
-            result = await traced_work(sending, label, exchange, traced, changes=True)
-            traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
-            asker = Asker(exchange, write.person, ())
-            report = await self.writes.reported(write, request, (api, operation), result, asker)
+            asker, traced = Asker(exchange, write.person, ()), trace.begin_call(exchange.elapsed_ms())
+            called = group.called[write.set, write.operation]
+            result, report = await sent(self.writes, write, request, called, asker, traced)
             made.append(ApprovedCall(write, report, result.text))
         return made
 

@@ -122,12 +122,11 @@ class Writes:
         check_before(before)
         exchange = asker.exchange
         code = new_code()
-        shown = [shown_write(one, exchange.key_name) for one in proposed]
-        text = confirmation(shown, code, self.confirm_s, asker.language)
+        parts = write_texts([shown_write(one, exchange.key_name) for one in proposed], asker.language)
+        text = confirmation(parts, code, self.confirm_s, asker.language)
         if any(one.api.policy.needs_four_eyes(one.operation) for one in proposed):
             text = f"{text}\n\n{_FOUR_EYES}"
         conversation = row_id(exchange.key, [*messages, {"role": "assistant", "content": before + text}])
-        parts = write_texts(shown, asker.language)
         rows = self._rows(proposed, parts, asker, conversation)
         await asyncio.to_thread(self.store.add, rows, [one.request for one in proposed], code)
         exchange.pending = rows[0].group

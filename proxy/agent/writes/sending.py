@@ -1,17 +1,18 @@
 """The calls that a person has confirmed: sent one after the other, each with a result for the model."""
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
+from proxy.agent.action_trace import ActionCall
 from proxy.agent.execution import Execution, traced_work
 from proxy.agent.toolbox import Calling, CallShare
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.agent.writes.confirming import Asker, CodeAnswer, Writes
 from proxy.agent.writes.pending import Denied, PendingWrite
+from proxy.apis.call import Api, CallResult
+from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import ApiRequest
 from proxy.dialects.replies import ToolCall
 from retrieval.errors import RetrievalError
@@ -27,6 +28,24 @@ class Sent:
     text: str  # the result, for the model
     report: str  # what became of it, in the gateway's words
     unsure: bool  # whether it took effect is not known
+
+
+async def sent(
+    writes: Writes,
+    write: PendingWrite,
+    request: ApiRequest,
+    called: tuple[Api, Operation],
+    asker: Asker,
+    traced: ActionCall,
+) -> tuple[CallResult, str]:
+    """Send a claimed call, noted in the exchange and in the trace; its result, and the gateway's report."""
+    api, operation = called
+    traced.set, traced.operation = api.name, f"{api.name}/{operation.name}"
+    work = writes.sent(write, request, api, operation, write.key)
+    result = await traced_work(work, traced.operation, asker.exchange, traced, changes=True)
+    report = await writes.reported(write, request, called, result, asker)
+    traced.duration_ms = asker.exchange.elapsed_ms() - traced.started_ms
+    return result, report
 
 
 async def confirmed(execution: Execution, writes: Writes, answer: CodeAnswer, asker: Asker) -> list[Sent] | str:
@@ -57,17 +76,12 @@ async def _sent(
     asker: Asker,
     share: CallShare,
 ) -> Sent:
-    chat, exchange = execution.chat, asker.exchange
-    traced = chat.trace.begin_call(exchange.elapsed_ms())
-    traced.set, traced.operation = tool.origin[0], tool.label
-    arguments: Mapping[str, Any] = msgspec.json.decode(write.arguments)
-    result = await traced_work(
-        writes.sent(write, request, tool.api, tool.operation, exchange.key), tool.label, exchange, traced, changes=True
-    )
-    report = await writes.reported(write, request, (tool.api, tool.operation), result, asker)
-    text = f"{report}\n\n{tool.read(dict(arguments), result, Calling(chat, traced, share)).text}"
+    chat = execution.chat
+    traced = chat.trace.begin_call(asker.exchange.elapsed_ms())
+    result, report = await sent(writes, write, request, (tool.api, tool.operation), asker, traced)
+    read = tool.read(msgspec.json.decode(write.arguments), result, Calling(chat, traced, share))
+    text = f"{report}\n\n{read.text}"
     chat.budget.spend(text)
-    traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
     traced.arguments, traced.result = execution.kept(write.arguments), execution.kept(text)
     names = {one.origin: name for name, one in chat.toolbox.tools.items()}
     call = ToolCall(f"call_{secrets.token_hex(8)}", names.get(tool.origin, tool.name), write.arguments)

@@ -65,16 +65,17 @@ class ShownWrite:
     sent_before: SentBefore | None = None  # None: not lately
 
 
-def confirmation(writes: Sequence[ShownWrite], code: str, valid_s: float, language: str = "en") -> str:
+def confirmation(texts: Sequence[str], code: str, valid_s: float, language: str = "en") -> str:
     """The gateway's reply that shows the writes of a round. Raises CannotShow.
 
-    language: ISO 639-1, as from `language_of`. Without a translation the reply is in English.
+    texts: as from `write_texts`. language: ISO 639-1, as from `language_of`. Without a translation the reply is in
+    English.
     """
     say = sentences(language)
-    body = [line for part in write_texts(writes, language) for line in (*part.split("\n"), "")]
+    body = [line for part in texts for line in (*part.split("\n"), "")]
     word = confirm_word(language)
     how = [say.to_do.format(line=f"{word} {code}")]
-    if len(writes) > 1:
+    if len(texts) > 1:
         how = [say.to_do_all.format(line=f"{word} {code}")]
         how.append(say.to_do_some.format(line=f"{word} {code} 1,2"))
     parts = [say.nothing_sent, "", f"{_FENCE}text", *body[:-1], _FENCE]

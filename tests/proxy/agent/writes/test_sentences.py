@@ -9,7 +9,7 @@ import pytest
 from proxy.agent.writes.codes import code_line
 from proxy.agent.writes.pending import SentBefore
 from proxy.agent.writes.sentences import confirm_word, language_of, sentences
-from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome
+from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome, write_texts
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import build_request
 
@@ -32,13 +32,14 @@ def test_a_translation_has_the_same_blanks_and_other_words(language: str) -> Non
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_shown_line_confirms(language: str) -> None:
-    text = confirmation([WRITE, WRITE], "KX7M-4QPD", 600, language)
+    text = confirmation(write_texts([WRITE, WRITE], language), "KX7M-4QPD", 600, language)
     lines = [line.partition(confirm_word(language))[1:] for line in text.split("\n") if "KX7M-4QPD" in line]
     assert [code_line("".join(line)) for line in lines] == [("KX7M-4QPD", None), ("KX7M-4QPD", (1, 2))]
 
 
 def test_a_language_without_sentences_is_english() -> None:
-    assert confirmation([WRITE], "KX7M-4QPD", 600, "ja") == confirmation([WRITE], "KX7M-4QPD", 600)
+    assert write_texts([WRITE], "ja") == write_texts([WRITE])
+    assert confirmation(["x"], "KX7M-4QPD", 600, "ja") == confirmation(["x"], "KX7M-4QPD", 600)
 
 
 SAID = [

@@ -6,6 +6,7 @@ import json
 import re
 import time
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from proxy.agent.writes.shown import CannotShow, ShownWrite, confirmation
+from proxy.agent.writes.shown import CannotShow, ShownWrite, write_texts
+from proxy.agent.writes.shown import confirmation as confirmation_of
 from proxy.agent.writes.visible import visible
 from proxy.apis.openapi.operation import FORM, MULTIPART, Body, Operation, Parameter, Place
 from proxy.apis.request import build_request
@@ -41,6 +43,10 @@ def shown(
     of = of or operation()
     request = build_request(of, {**arguments, **(fixed or {})}, BASE, fixed=(fixed or {}).keys())
     return ShownWrite(request, of, "shop", fixed=fixed or {}, **more)
+
+
+def confirmation(writes: Sequence[ShownWrite], code: str, valid_s: float) -> str:
+    return confirmation_of(write_texts(writes), code, valid_s)
 
 
 def test_one_write_is_shown_as_the_documents_say() -> None:
