@@ -337,7 +337,7 @@ async def _change(
     with errors_as(click.ClickException, RetrievalError), contextlib.closing(action_store(settings)) as store:
         writes = writes_of(settings, os.environ, store)
         assert writes is not None, "the set allows writes"
-        asker = Asker(Exchange(key_name=key, rights=EVERYTHING), "", ())
+        asker = Asker(Exchange(key_name=key, rights=EVERYTHING), "")
         try:
             outcome = await writes.at_once(one, asker, approver=OPERATOR)
         finally:

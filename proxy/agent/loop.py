@@ -16,6 +16,7 @@ from proxy.agent.toolbox import Toolbox
 from proxy.agent.transcript import Transcript
 from proxy.agent.writes.confirming import Asker, CodeAnswer
 from proxy.agent.writes.sending import confirmed
+from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import CannotShow
 from proxy.asgi import Receive, Scope, Send
 from proxy.dialects.base import INSTRUCTIONS, ModelRequest
@@ -152,7 +153,7 @@ class ActionLoop:
 
     @property
     def _asker(self) -> Asker:
-        return Asker(self._exchange, self._toolbox.person, self._execution.chat.said)
+        return Asker(self._exchange, self._toolbox.person, language_of(self._execution.chat.said))
 
     async def _confirmation(self, results: list[str], client: ClientReply) -> str:
         """Seal the calls of a round that wait for a person; returns the reply that shows them.

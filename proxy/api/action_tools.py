@@ -21,6 +21,7 @@ from proxy.agent.tools.operation_tool import OperationTool
 from proxy.agent.writes.approving import Approvals
 from proxy.agent.writes.confirming import Asker, Proposed
 from proxy.agent.writes.pending import Denied, PendingWrite
+from proxy.agent.writes.sentences import language_in, sentences
 from proxy.agent.writes.shown import CannotShow
 from proxy.api.knowledge.access import PENDING
 from proxy.api.knowledge.declarations import Closed, Open, doc
@@ -143,7 +144,8 @@ class ActionTools:
             raise invalid(f"'arguments': {'; '.join(wrong)}", "arguments")
         if api.policy.effect_of(operation) == "reads":
             return await self._read(api, operation, arguments, exchange)
-        write = await self._asked(api, operation, arguments, exchange, _person(context))
+        asker = Asker(exchange, _person(context), language_in(_header(context, b"accept-language")))
+        write = await self._asked(api, operation, arguments, asker)
         four_eyes = api.policy.needs_four_eyes(operation)
         return _confirmation(write) if _asks(context) and not four_eyes else _waits(context, write)
 
@@ -188,9 +190,7 @@ class ActionTools:
         traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
         return _text(quoted(outcome.text), failed=outcome.word != "ok")
 
-    async def _asked(
-        self, api: Api, operation: Operation, arguments: Mapping[str, Any], exchange: Exchange, person: str
-    ) -> PendingWrite:
+    async def _asked(self, api: Api, operation: Operation, arguments: Mapping[str, Any], asker: Asker) -> PendingWrite:
         """Seal a call that changes something. What a model has read is not known here, so no such call is automatic."""
         writes = self.approvals.writes
         if api.refusal:
@@ -198,8 +198,8 @@ class ActionTools:
         try:
             request = api.request(operation, arguments)
             proposed = Proposed(api, operation, arguments, request)
-            proposed = await writes.looked_up(proposed, exchange)
-            return await writes.ask_beside(proposed, Asker(exchange, person, ()))
+            proposed = await writes.looked_up(proposed, asker.exchange)
+            return await writes.ask_beside(proposed, asker)
         except (BadArgument, ForbiddenAddress, CannotShow) as error:
             raise invalid(api.masked_text(f"'arguments': {error}"), "arguments") from error
 
@@ -228,12 +228,13 @@ def _confirmation(write: PendingWrite) -> "types.InputRequiredResult":
     """The protocol's question to the person."""
     from mcp import types
 
+    say = sentences(write.language)
     schema = {
         "type": "object",
-        "properties": {_YES: {"type": "boolean", "title": "Do it", "default": False}},
+        "properties": {_YES: {"type": "boolean", "title": say.do_it, "default": False}},
         "required": [_YES],
     }
-    message = f"This will change something. Nothing has been sent yet.\n\n{write.shown}"
+    message = f"{say.nothing_sent}\n\n{write.shown}"
     asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
     return types.InputRequiredResult(input_requests={_QUESTION: asked}, request_state=write.group)
 
@@ -242,8 +243,8 @@ def _waits(context: "ServerRequestContext[Any, Any]", write: PendingWrite) -> "t
     """The result for a client that cannot ask its person."""
     assert context.request is not None  # always present over HTTP
     url = f"{str(context.request.base_url).rstrip('/')}{PENDING}/{write.group}"
-    how = f"A person has to confirm this: not by this tool, but in an application of the team, which answers by {url}."
-    return _text(f"This will change something. Nothing has been sent yet.\n\n{write.shown}\n\n{how}")
+    say = sentences(write.language)
+    return _text("\n\n".join([say.nothing_sent, write.shown, say.elsewhere.format(url=url)]))
 
 
 def _asks(context: "ServerRequestContext[Any, Any]") -> bool:
@@ -262,8 +263,17 @@ def _exchange(context: "ServerRequestContext[Any, Any]") -> Exchange:
 
 
 def _person(context: "ServerRequestContext[Any, Any]") -> str:
+    return person_in(_headers(context))
+
+
+def _header(context: "ServerRequestContext[Any, Any]", wanted: bytes) -> str:
+    """The values of a header, with commas."""
+    return b",".join(value for name, value in _headers(context) if name == wanted).decode("latin-1")
+
+
+def _headers(context: "ServerRequestContext[Any, Any]") -> Sequence[tuple[bytes, bytes]]:
     headers: Sequence[tuple[bytes, bytes]] = context.request.scope["headers"] if context.request is not None else ()
-    return person_in(headers)
+    return headers
 
 
 def _text(text: str, *, failed: bool = False) -> "types.CallToolResult":

@@ -53,9 +53,9 @@ class Person:
 
 @asynccontextmanager
 async def client(
-    team: ShopTeam, person: Person | None = None, key: str = "agent", mode: Any = "auto"
+    team: ShopTeam, person: Person | None = None, key: str = "agent", mode: Any = "auto", **headers: str
 ) -> AsyncIterator[Client]:
-    http = httpx2.AsyncClient(headers={"authorization": f"Bearer {team.secrets[key]}"}, timeout=60)
+    http = httpx2.AsyncClient(headers={"authorization": f"Bearer {team.secrets[key]}", **headers}, timeout=60)
     transport = streamable_http_client(team.served.url + "/mcp", http_client=http)
     async with http, Client(transport, mode=mode, elicitation_callback=person) as opened:
         yield opened
@@ -102,6 +102,15 @@ async def test_a_call_that_changes_something_is_sent_once_the_person_accepts(tea
     (shown,) = person.read
     assert f"DELETE {team.shop.url}/orders/17" in shown
     assert sent(team) == ["DELETE /orders/17"]
+
+
+async def test_the_person_reads_the_language_that_the_client_accepts(team: ShopTeam) -> None:
+    person = Person(YES)
+    async with client(team, person, **{"accept-language": "de-DE"}) as mcp:
+        assert "Ausgeführt: DELETE" in words(await mcp.call_tool("run_action", CANCEL))
+        refund = {"set": "shop", "operation": "refundOrder", "arguments": REFUND}
+        assert "Eine Person muss dies bestätigen" in words(await mcp.call_tool("run_action", refund))
+    assert person.read[0].startswith("Das wird etwas ändern.")
 
 
 @pytest.mark.parametrize("answer", NOES)

@@ -30,6 +30,7 @@ action_calls: {{calls: 40}}
 CANCEL = ("act_cancelOrder", {"orderId": "17"})
 OTHER = ("act_cancelOrder", {"orderId": "19"})
 REFUND = ("act_refundOrder", {"orderId": "18", "body": {"cents": 500, "reason": "broken"}})
+ASKED = "Please cancel order 17 and order 19, and refund 500 cents of order 18: broken."
 ABSENT = "pg-" + "0" * 24
 
 
@@ -44,12 +45,14 @@ def fresh(team: ShopTeam) -> None:
     team.shop.fresh()
 
 
-def ask(team: ShopTeam, *wanted: Any, key: str = "agent", **headers: str) -> tuple[str, CompletionsChat, str]:
+def ask(
+    team: ShopTeam, *wanted: Any, key: str = "agent", said: str = ASKED, **headers: str
+) -> tuple[str, CompletionsChat, str]:
     """A chat that shows a confirmation: the id of the group, the chat, the code."""
     ScriptedModel(team.recorder.fresh(), [calls(*wanted)])
     chat = CompletionsChat(team.served.url, "rage/shop/gpt-x")
     chat.fields["extra_headers"] = {**team.headers(CompletionsChat, key), **headers}
-    reply = chat.ask("Please cancel order 17 and order 19, and refund 500 cents of order 18: broken.")
+    reply = chat.ask(said)
     (code,) = {*CODE.findall(reply.text)}
     return reply.headers["x-rag-pending"], chat, code
 
@@ -92,6 +95,12 @@ def test_a_button_sends_what_the_chat_showed_once(team: ShopTeam) -> None:
     assert "used before" in chat.ask(f"confirm {code}").text
     assert sent(team) == ["DELETE /orders/17"]
     assert states(call(team, "GET", f"/{id}")) == ["done"]
+
+
+def test_the_report_of_a_button_is_in_the_language_of_the_chat(team: ShopTeam) -> None:
+    asked = "Bitte storniere meine Bestellung 17, ich brauche die Tassen leider nicht mehr."
+    id, _, _ = ask(team, CANCEL, said=asked)
+    assert answer(team, id).json()["report"].startswith("Ausgeführt: DELETE ")
 
 
 def test_the_list_has_what_waits_for_the_key(team: ShopTeam) -> None:
@@ -196,6 +205,8 @@ def test_with_four_eyes_another_key_with_the_right_approves(team: ShopTeam) -> N
     assert answer(team, id).status_code == 403
     ScriptedModel(team.recorder.fresh(), [])
     assert "Another person" in chat.ask(f"confirm {code}").text
+    _, german, _ = ask(team, REFUND, said="Bitte erstatte 500 Cent von der Bestellung 18: broken.")
+    assert "Eine andere Person muss dies" in str(german.said[-1]["content"])
     for key in ("reader", "auto"):  # without the right to make the call
         assert answer(team, id, key=key).status_code == 404
         assert call(team, "GET", f"/{id}", key=key).status_code == 404

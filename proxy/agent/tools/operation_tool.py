@@ -35,6 +35,7 @@ from proxy.agent.tools.read_result import ReadResult
 from proxy.agent.writes.confirming import Asker, Proposed, Writes
 from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import digest_of
+from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import CannotShow
 from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api, CallResult, arguments_named
@@ -230,7 +231,7 @@ class _Call:
         return NeedsConfirmation(one)
 
     async def _at_once(self, writes: Writes, one: Proposed, calling: Calling) -> Done:
-        asker = Asker(self._chat.exchange, self._toolbox.person, self._chat.said)
+        asker = Asker(self._chat.exchange, self._toolbox.person, language_of(self._chat.said))
         work = writes.kept(writes.at_once(one, asker))
         result = await traced_work(work, self._tool.label, self._chat.exchange, calling.traced, changes=True)
         done = self.read(result, calling)

@@ -111,7 +111,7 @@ class Approvals:
         trace = exchange.action_trace = exchange.action_trace or ActionTrace([*{one.set for one in group.writes}], "")
         made = []
         for write, request in zip(claimed.writes, claimed.requests, strict=True):
-            asker, traced = Asker(exchange, write.person, ()), trace.begin_call(exchange.elapsed_ms())
+            asker, traced = Asker(exchange, write.person, write.language), trace.begin_call(exchange.elapsed_ms())
             called = group.called[write.set, write.operation]
             result, report = await sent(self.writes, write, request, called, asker, traced)
             made.append(ApprovedCall(write, report, result.text))

@@ -21,7 +21,6 @@ from proxy.agent.conversation import row_id
 from proxy.agent.writes.codes import WORDS, CodeLine, code_line, holds_code, new_code
 from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, SentBefore, Why, digest_of
-from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import CannotShow, ShownWrite, check_before, confirmation, denial, outcome, write_texts
 from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, over_limit, send
 from proxy.apis.changes import ABSENT, NOTHING, changes, in_short
@@ -41,9 +40,6 @@ _BESIDE = "beside"  # of a chat
 _BY_SETTINGS = "auto"  # the approver of a call that no person confirms
 Ended = Literal["done", "failed", "unknown"]
 _ENDED: Mapping[str, Ended] = {"ok": "done", "unknown": "unknown"}  # the others: failed
-_NO_SUCH_NUMBER = "There is no action with this number. Nothing was sent."
-_FOUR_EYES = "Another person has to approve this, with another key: the code line alone sends nothing."
-_NEEDS_ANOTHER = "Another person has to approve this. Nothing was sent."
 _LOST = "The call failed, and whether it took effect is not known: the gateway has a fault, which its log describes."
 _MADE_NOW = "Nothing was sent: the same call was made just now. Tell the user so, and do not repeat it."
 _NOT_NOTED = "Nothing was sent: the gateway cannot note the call at present. Ask again later."
@@ -84,11 +80,7 @@ class Asker:
 
     exchange: Exchange
     person: str  # as the client names the person; "": unknown
-    said: Sequence[str]  # by the person, for the language
-
-    @property
-    def language(self) -> str:
-        return language_of(self.said)
+    language: str = "en"  # of the person, as `sentences` takes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +115,8 @@ class Writes:
         exchange = asker.exchange
         code = new_code()
         parts = write_texts([shown_write(one, exchange.key_name) for one in proposed], asker.language)
-        text = confirmation(parts, code, self.confirm_s, asker.language)
-        if any(one.api.policy.needs_four_eyes(one.operation) for one in proposed):
-            text = f"{text}\n\n{_FOUR_EYES}"
+        four_eyes = any(one.api.policy.needs_four_eyes(one.operation) for one in proposed)
+        text = confirmation(parts, code, self.confirm_s, asker.language, four_eyes=four_eyes)
         conversation = row_id(exchange.key, [*messages, {"role": "assistant", "content": before + text}])
         rows = self._rows(proposed, parts, asker, conversation)
         await asyncio.to_thread(self.store.add, rows, [one.request for one in proposed], code)
@@ -139,7 +130,8 @@ class Writes:
     async def ask_beside(self, proposed: Proposed, asker: Asker) -> PendingWrite:
         """Seal a call outside of a chat, which no code line confirms. Raises CannotShow, RetrievalError."""
         own = f"{_BESIDE}-{os.urandom(12).hex()}"  # no conversation finds the group
-        (row,) = self._rows([proposed], write_texts([shown_write(proposed, asker.exchange.key_name)]), asker, own)
+        shown = write_texts([shown_write(proposed, asker.exchange.key_name)], asker.language)
+        (row,) = self._rows([proposed], shown, asker, own)
         await asyncio.to_thread(self.store.add, [row], [proposed.request], new_code())
         return row
 
@@ -186,7 +178,7 @@ class Writes:
 
     def refusal(self, denied: Denied, answer: CodeAnswer, asker: Asker) -> str:
         """The reply to a code line that sends nothing."""
-        text = _denial(denied.why, asker.language)
+        text = denial(denied.why, asker.language)
         if denied.why != "used":
             return text
         states = [f"{one.number}. {one.state}{f' ({one.status})' if one.status else ''}" for one in answer.writes]
@@ -196,7 +188,7 @@ class Writes:
         """Send a call that needs no code; noted as every other. approver: for the log. Only cancellation raises."""
         own = f"{approver}-{os.urandom(12).hex()}"  # no conversation finds the group
         try:
-            shown = write_texts([shown_write(one, asker.exchange.key_name)])
+            shown = write_texts([shown_write(one, asker.exchange.key_name)], asker.language)
         except CannotShow as error:  # nobody reads it before the call
             shown = [str(error)]
         rows = self._rows([one], shown, asker, own)
@@ -398,6 +390,7 @@ class Writes:
                 msgspec.json.encode(one.before).decode() if one.before is not None else "",
                 created_s=now_s,
                 expires_s=now_s + self.confirm_s,
+                language=asker.language,
             )
             for number, (one, text) in enumerate(zip(proposed, shown, strict=True), 1)
         ]
@@ -446,12 +439,6 @@ def _ended(result: CallResult) -> Ended:
     return _ENDED.get(result.word, "failed")
 
 
-def _denial(why: Why, language: str) -> str:
-    if why == "four_eyes":
-        return _NEEDS_ANOTHER
-    return _NO_SUCH_NUMBER if why == "wrong_number" else denial(why, language)
-
-
 def _without_guesses(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The conversation up to the confirmation: without wrong code lines at the end, and the gateway's replies."""
     while len(rows) > 2 and rows[-1].get("role") == "assistant" and code_line(own_text(rows[-2])) is not None:
@@ -464,7 +451,7 @@ def _without_guesses(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str,
 @functools.cache
 def _replies_to_guesses() -> frozenset[str]:
     """The gateway's replies to a wrong code or number, in every language, without white space."""
-    return frozenset("".join(_denial(why, one).split()) for one in WORDS for why in _GUESSES)
+    return frozenset("".join(denial(why, one).split()) for one in WORDS for why in _GUESSES)
 
 
 def rights_digest(rights: Rights, called: Sequence[tuple[Api, Operation] | None]) -> str:

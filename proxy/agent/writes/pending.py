@@ -56,6 +56,7 @@ class PendingWrite(msgspec.Struct, frozen=True):
     finished_s: float = 0.0  # 0: waits, or is being sent
     status: int = 0  # of the answer; 0: none
     attempts: int = 0  # wrong codes
+    language: str = "en"  # of the texts for the person
 
 
 class Claimed(NamedTuple):
@@ -399,7 +400,10 @@ def _newest_sent(key: str, digest: str) -> "Select[Any]":
     from proxy.agent.writes.tables import writes as table
 
     one = table.c
-    done = or_(one.state.in_(("claimed", "done", "unknown")), (one.state == "failed") & (one.status >= HTTPStatus.INTERNAL_SERVER_ERROR))
+    done = or_(
+        one.state.in_(("claimed", "done", "unknown")),
+        (one.state == "failed") & (one.status >= HTTPStatus.INTERNAL_SERVER_ERROR),
+    )
     found = select(one.claimed_s, one.state).where(one.key == key, one.digest == digest, done)
     return found.order_by(one.claimed_s.desc()).limit(1)
 
@@ -410,7 +414,7 @@ def _encoded(request: ApiRequest) -> bytes:
 
 def _place(write: PendingWrite) -> list[str]:
     """What a sealed request belongs to: a row of which any of these was changed does not open."""
-    changes = ("state", "finished_s", "status", "attempts")
+    changes = ("state", "finished_s", "status", "attempts", "language")  # language: a later column
     return [f"{name}={getattr(write, name)}" for name in PendingWrite.__struct_fields__ if name not in changes]
 
 

@@ -3,11 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from proxy.agent.writes.codes import WORDS
-
-Denied = Literal["wrong_code", "expired", "used", "void", "other_person", "rights_changed", "unknown"]
+from proxy.agent.writes.pending import Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +17,9 @@ class Sentences:
     to_do_all: str  # {line}
     to_do_some: str  # {line}
     to_leave: str  # {minutes}
+    four_eyes: str
+    do_it: str
+    elsewhere: str  # {url}
     address: str
     header: str
     body: str
@@ -48,7 +49,7 @@ class Sentences:
     settle: str  # {read}
     still: str  # {read}, {state}
     undo: str  # {operation}
-    denied: Mapping[Denied, str]
+    denied: Mapping[Why, str]
 
 
 _ENGLISH = Sentences(
@@ -57,6 +58,10 @@ _ENGLISH = Sentences(
     to_do_all="To do all, answer: {line}",
     to_do_some="To do some: {line}",
     to_leave="To leave it, answer anything else. Valid for {minutes} minutes.",
+    four_eyes="Another person has to approve this, with another key: the code line alone sends nothing.",
+    do_it="Do it",
+    elsewhere="A person has to confirm this: not by this tool, but in an application of the team, which answers by "
+    "{url}.",
     address="address:",
     header="header:",
     body="body:",
@@ -90,11 +95,13 @@ _ENGLISH = Sentences(
     undo="It can be undone: {operation}",
     denied={
         "wrong_code": "This is not the code that was shown. Nothing was sent.",
+        "wrong_number": "There is no action with this number. Nothing was sent.",
         "expired": "The code is no longer valid. Nothing was sent. Ask again, and you get a new code.",
         "used": "This code was used before. Nothing was sent again.",
         "void": "This code no longer counts, because something else was said in between. Nothing was sent.",
         "other_person": "This code was shown to somebody else. Nothing was sent.",
         "rights_changed": "The rights or the API have changed since this was shown. Nothing was sent. Ask again.",
+        "four_eyes": "Another person has to approve this. Nothing was sent.",
         "unknown": "No action waits for this code. Nothing was sent.",
     },
 )
@@ -104,6 +111,11 @@ _GERMAN = Sentences(
     to_do_all="Um alles auszuführen, antworten Sie: {line}",
     to_do_some="Um einen Teil auszuführen: {line}",
     to_leave="Um es zu lassen, antworten Sie irgendetwas anderes. Gültig für {minutes} Minuten.",
+    four_eyes="Eine andere Person muss dies mit einem anderen Schlüssel genehmigen: Die Codezeile allein sendet "
+    "nichts.",
+    do_it="Ausführen",
+    elsewhere="Eine Person muss dies bestätigen: nicht mit diesem Werkzeug, sondern in einer Anwendung des Teams, "
+    "die über {url} antwortet.",
     address="Adresse:",
     header="Header:",
     body="Inhalt:",
@@ -138,6 +150,7 @@ _GERMAN = Sentences(
     undo="Es lässt sich rückgängig machen: {operation}",
     denied={
         "wrong_code": "Das ist nicht der angezeigte Code. Es wurde nichts gesendet.",
+        "wrong_number": "Es gibt keine Aktion mit dieser Nummer. Es wurde nichts gesendet.",
         "expired": "Der Code ist nicht mehr gültig. Es wurde nichts gesendet. Fragen Sie noch einmal, dann "
         "bekommen Sie "
         "einen neuen Code.",
@@ -146,6 +159,7 @@ _GERMAN = Sentences(
         "other_person": "Dieser Code wurde einer anderen Person gezeigt. Es wurde nichts gesendet.",
         "rights_changed": "Die Rechte oder die API haben sich seit der Anzeige geändert. Es wurde nichts gesendet. "
         "Fragen Sie noch einmal.",
+        "four_eyes": "Eine andere Person muss dies genehmigen. Es wurde nichts gesendet.",
         "unknown": "Zu diesem Code wartet keine Aktion. Es wurde nichts gesendet.",
     },
 )
@@ -155,6 +169,10 @@ _FRENCH = Sentences(
     to_do_all="Pour tout faire, répondez : {line}",
     to_do_some="Pour n'en faire qu'une partie : {line}",
     to_leave="Pour y renoncer, répondez autre chose. Valable {minutes} minutes.",
+    four_eyes="Une autre personne doit l'approuver, avec une autre clé : la ligne de code seule n'envoie rien.",
+    do_it="Le faire",
+    elsewhere="Une personne doit le confirmer : non par cet outil, mais dans une application de l'équipe, qui "
+    "répond par {url}.",
     address="adresse :",
     header="en-tête :",
     body="contenu :",
@@ -189,6 +207,7 @@ _FRENCH = Sentences(
     undo="Cela peut être annulé : {operation}",
     denied={
         "wrong_code": "Ce n'est pas le code affiché. Rien n'a été envoyé.",
+        "wrong_number": "Aucune action n'a ce numéro. Rien n'a été envoyé.",
         "expired": "Le code n'est plus valable. Rien n'a été envoyé. Demandez de nouveau pour recevoir un "
         "nouveau code.",
         "used": "Ce code a déjà été utilisé. Rien n'a été envoyé de nouveau.",
@@ -196,6 +215,7 @@ _FRENCH = Sentences(
         "other_person": "Ce code a été montré à une autre personne. Rien n'a été envoyé.",
         "rights_changed": "Les droits ou l'API ont changé depuis l'affichage. Rien n'a été envoyé. Demandez de "
         "nouveau.",
+        "four_eyes": "Une autre personne doit l'approuver. Rien n'a été envoyé.",
         "unknown": "Aucune action n'attend ce code. Rien n'a été envoyé.",
     },
 )
@@ -205,6 +225,10 @@ _SPANISH = Sentences(
     to_do_all="Para hacerlo todo, responda: {line}",
     to_do_some="Para hacer solo una parte: {line}",
     to_leave="Para dejarlo, responda cualquier otra cosa. Válido durante {minutes} minutos.",
+    four_eyes="Otra persona tiene que aprobarlo, con otra clave: la línea del código sola no envía nada.",
+    do_it="Hacerlo",
+    elsewhere="Una persona tiene que confirmarlo: no con esta herramienta, sino en una aplicación del equipo, que "
+    "responde por {url}.",
     address="dirección:",
     header="cabecera:",
     body="contenido:",
@@ -238,12 +262,14 @@ _SPANISH = Sentences(
     undo="Se puede deshacer: {operation}",
     denied={
         "wrong_code": "Este no es el código que se mostró. No se ha enviado nada.",
+        "wrong_number": "No hay ninguna acción con este número. No se ha enviado nada.",
         "expired": "El código ya no es válido. No se ha enviado nada. Pregunte de nuevo y recibirá un código nuevo.",
         "used": "Este código ya se usó. No se ha vuelto a enviar nada.",
         "void": "Este código ya no vale, porque entretanto se dijo otra cosa. No se ha enviado nada.",
         "other_person": "Este código se mostró a otra persona. No se ha enviado nada.",
         "rights_changed": "Los permisos o la API han cambiado desde que se mostró. No se ha enviado nada. "
         "Pregunte de nuevo.",
+        "four_eyes": "Otra persona tiene que aprobarlo. No se ha enviado nada.",
         "unknown": "Ninguna acción espera este código. No se ha enviado nada.",
     },
 )
@@ -253,6 +279,10 @@ _ITALIAN = Sentences(
     to_do_all="Per fare tutto, risponda: {line}",
     to_do_some="Per farne solo una parte: {line}",
     to_leave="Per rinunciare, risponda qualsiasi altra cosa. Valido per {minutes} minuti.",
+    four_eyes="Un'altra persona deve approvarlo, con un'altra chiave: la riga del codice da sola non invia nulla.",
+    do_it="Farlo",
+    elsewhere="Una persona deve confermarlo: non con questo strumento, ma in un'applicazione del team, che "
+    "risponde tramite {url}.",
     address="indirizzo:",
     header="intestazione:",
     body="contenuto:",
@@ -287,12 +317,14 @@ _ITALIAN = Sentences(
     undo="Si può annullare: {operation}",
     denied={
         "wrong_code": "Questo non è il codice mostrato. Non è stato inviato nulla.",
+        "wrong_number": "Non esiste alcuna azione con questo numero. Non è stato inviato nulla.",
         "expired": "Il codice non è più valido. Non è stato inviato nulla. Chieda di nuovo per avere un nuovo codice.",
         "used": "Questo codice è già stato usato. Non è stato inviato di nuovo nulla.",
         "void": "Questo codice non vale più, perché nel frattempo è stato detto altro. Non è stato inviato nulla.",
         "other_person": "Questo codice è stato mostrato a un'altra persona. Non è stato inviato nulla.",
         "rights_changed": "I permessi o l'API sono cambiati da quando è stato mostrato. Non è stato inviato nulla. "
         "Chieda di nuovo.",
+        "four_eyes": "Un'altra persona deve approvarlo. Non è stato inviato nulla.",
         "unknown": "Nessuna azione attende questo codice. Non è stato inviato nulla.",
     },
 )
@@ -302,6 +334,10 @@ _PORTUGUESE = Sentences(
     to_do_all="Para fazer tudo, responda: {line}",
     to_do_some="Para fazer só uma parte: {line}",
     to_leave="Para desistir, responda qualquer outra coisa. Válido por {minutes} minutos.",
+    four_eyes="Outra pessoa tem de o aprovar, com outra chave: a linha do código sozinha não envia nada.",
+    do_it="Fazer",
+    elsewhere="Uma pessoa tem de o confirmar: não com esta ferramenta, mas numa aplicação da equipa, que responde "
+    "por {url}.",
     address="endereço:",
     header="cabeçalho:",
     body="conteúdo:",
@@ -336,12 +372,14 @@ _PORTUGUESE = Sentences(
     undo="Pode ser desfeito: {operation}",
     denied={
         "wrong_code": "Este não é o código mostrado. Nada foi enviado.",
+        "wrong_number": "Não há nenhuma ação com este número. Nada foi enviado.",
         "expired": "O código já não é válido. Nada foi enviado. Pergunte de novo para receber um novo código.",
         "used": "Este código já foi usado. Nada foi enviado de novo.",
         "void": "Este código já não vale, porque entretanto foi dita outra coisa. Nada foi enviado.",
         "other_person": "Este código foi mostrado a outra pessoa. Nada foi enviado.",
         "rights_changed": "As permissões ou a API mudaram desde que isto foi mostrado. Nada foi enviado. "
         "Pergunte de novo.",
+        "four_eyes": "Outra pessoa tem de o aprovar. Nada foi enviado.",
         "unknown": "Nenhuma ação espera por este código. Nada foi enviado.",
     },
 )
@@ -351,6 +389,10 @@ _DUTCH = Sentences(
     to_do_all="Antwoord om alles te doen: {line}",
     to_do_some="Om een deel te doen: {line}",
     to_leave="Antwoord iets anders om het te laten. Geldig gedurende {minutes} minuten.",
+    four_eyes="Iemand anders moet dit goedkeuren, met een andere sleutel: de coderegel alleen verzendt niets.",
+    do_it="Uitvoeren",
+    elsewhere="Een persoon moet dit bevestigen: niet met dit hulpmiddel, maar in een toepassing van het team, die "
+    "via {url} antwoordt.",
     address="adres:",
     header="header:",
     body="inhoud:",
@@ -385,6 +427,7 @@ _DUTCH = Sentences(
     undo="Het kan ongedaan worden gemaakt: {operation}",
     denied={
         "wrong_code": "Dit is niet de getoonde code. Er is niets verzonden.",
+        "wrong_number": "Er is geen actie met dit nummer. Er is niets verzonden.",
         "expired": "De code is niet meer geldig. Er is niets verzonden. Vraag het opnieuw, dan krijgt u een "
         "nieuwe code.",
         "used": "Deze code is al gebruikt. Er is niets opnieuw verzonden.",
@@ -392,6 +435,7 @@ _DUTCH = Sentences(
         "other_person": "Deze code is aan iemand anders getoond. Er is niets verzonden.",
         "rights_changed": "De rechten of de API zijn gewijzigd sinds dit werd getoond. Er is niets verzonden. "
         "Vraag het opnieuw.",
+        "four_eyes": "Iemand anders moet dit goedkeuren. Er is niets verzonden.",
         "unknown": "Er wacht geen actie op deze code. Er is niets verzonden.",
     },
 )
@@ -463,6 +507,12 @@ def language_of(said: Sequence[str]) -> str:
 def sentences(language: str) -> Sentences:
     """The sentences in a language (ISO 639-1); English without a translation."""
     return _ALL.get(language, _ENGLISH)
+
+
+def language_in(accept: str) -> str:
+    """The first language of a header Accept-Language that has sentences here; English without one."""
+    named = (one.strip()[:2].lower() for one in accept.split(","))
+    return next((one for one in named if one in _ALL), "en")
 
 
 def confirm_word(language: str) -> str:

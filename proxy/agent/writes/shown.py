@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import quote, unquote, unquote_plus
 
-from proxy.agent.writes.pending import SentBefore
-from proxy.agent.writes.sentences import Denied, Sentences, confirm_word, sentences
+from proxy.agent.writes.pending import SentBefore, Why
+from proxy.agent.writes.sentences import Sentences, confirm_word, sentences
 from proxy.agent.writes.visible import visible, visible_name
 from proxy.apis.openapi.operation import FORM, MULTIPART, Operation, bare_type, is_json
 from proxy.apis.request import ApiRequest
@@ -65,11 +65,13 @@ class ShownWrite:
     sent_before: SentBefore | None = None  # None: not lately
 
 
-def confirmation(texts: Sequence[str], code: str, valid_s: float, language: str = "en") -> str:
+def confirmation(
+    texts: Sequence[str], code: str, valid_s: float, language: str = "en", *, four_eyes: bool = False
+) -> str:
     """The gateway's reply that shows the writes of a round. Raises CannotShow.
 
     texts: as from `write_texts`. language: ISO 639-1, as from `language_of`. Without a translation the reply is in
-    English.
+    English. four_eyes: another person has to approve.
     """
     say = sentences(language)
     body = [line for part in texts for line in (*part.split("\n"), "")]
@@ -79,7 +81,8 @@ def confirmation(texts: Sequence[str], code: str, valid_s: float, language: str 
         how = [say.to_do_all.format(line=f"{word} {code}")]
         how.append(say.to_do_some.format(line=f"{word} {code} 1,2"))
     parts = [say.nothing_sent, "", f"{_FENCE}text", *body[:-1], _FENCE]
-    for one in [*how, say.to_leave.format(minutes=max(1, round(valid_s / 60)))]:
+    leave = say.to_leave.format(minutes=max(1, round(valid_s / 60)))
+    for one in [*how, leave, *([say.four_eyes] if four_eyes else [])]:
         parts += ["", one]
     text = "\n".join(parts)
     if len(text) > MOST_CHARS or text.count("\n") > _MOST_LINES:
@@ -137,7 +140,7 @@ def outcome(  # noqa: PLR0913 - each is a part of the text
     return "\n".join(lines + ([say.undo.format(operation=visible(undo))] if undo else []))
 
 
-def denial(why: Denied, language: str = "en") -> str:
+def denial(why: Why, language: str = "en") -> str:
     """The gateway's answer to a code line that does nothing."""
     return sentences(language).denied[why]
 

@@ -8,7 +8,7 @@ from runtime.database import Schema
 
 metadata = MetaData()
 
-# The columns stand in the order of the fields of `PendingWrite`; those after `attempts` are the store's own.
+# The columns stand in the order of the fields of `PendingWrite`; those after `language` are the store's own.
 writes = Table(
     "writes", metadata,
     Column("id", String, primary_key=True),
@@ -31,6 +31,7 @@ writes = Table(
     Column("finished_s", Float, nullable=False),  # 0: waits, or is being sent
     Column("status", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
+    Column("language", String, nullable=False, server_default="en"),
     Column("claimed_s", Float, nullable=False),  # 0: never
     Column("logged", BigInteger, nullable=False),  # number of its last entry in the log
     Column("code", LargeBinary, nullable=False),  # an HMAC of the code

@@ -298,7 +298,7 @@ async def _outcome(
         if mode == "confirm" or again:
             traced.outcome = "waits"
             raise _unconfirmed(operation, again=again)
-        work = writes.kept(writes.at_once(Proposed(api, operation, arguments, request), Asker(exchange, "", ())))
+        work = writes.kept(writes.at_once(Proposed(api, operation, arguments, request), Asker(exchange, "")))
         return await traced_work(work, traced.operation, exchange, traced, changes=True)
     except (BadArgument, ForbiddenAddress) as error:
         traced.outcome = "invalid_arguments"

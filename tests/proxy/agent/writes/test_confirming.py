@@ -63,7 +63,7 @@ class Conversation:
         store = PendingStore(folder, sealer=Sealer(None))
         self.writes = Writes(store, CallLimits(), 600.0, 300.0, 12, lambda _: {})
         self.api = Api("shop", "http://shop.example", policy=CallPolicy(writes))  # type: ignore[arg-type]
-        self.asker = Asker(Exchange(key="k", rights=EVERYTHING), "", ["Cancel order 17."])
+        self.asker = Asker(Exchange(key="k", rights=EVERYTHING), "")
         self.messages: list[Message] = []
         self.code = ""
 

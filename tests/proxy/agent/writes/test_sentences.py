@@ -8,14 +8,16 @@ import pytest
 
 from proxy.agent.writes.codes import code_line
 from proxy.agent.writes.pending import SentBefore
-from proxy.agent.writes.sentences import confirm_word, language_of, sentences
+from proxy.agent.writes.sentences import confirm_word, language_in, language_of, sentences
 from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome, write_texts
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import build_request
 
 LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl"]
 OPERATION = Operation("op", "DELETE", "/orders/17", {})
-WRITE = ShownWrite(build_request(OPERATION, {}, "https://shop.example"), OPERATION, "shop", sent_before=SentBefore(40, done=True))
+WRITE = ShownWrite(
+    build_request(OPERATION, {}, "https://shop.example"), OPERATION, "shop", sent_before=SentBefore(40, done=True)
+)
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
@@ -69,6 +71,13 @@ SAID = [
 @pytest.mark.parametrize(("language", "text"), SAID)
 def test_the_language_of_a_short_request(language: str, text: str) -> None:
     assert language_of([text]) == language
+
+
+@pytest.mark.parametrize(
+    ("accept", "language"), [("de-AT,de;q=0.9,en;q=0.8", "de"), ("ja, fr;q=0.5", "fr"), ("ja", "en"), ("", "en")]
+)
+def test_the_language_that_a_header_asks_for(accept: str, language: str) -> None:
+    assert language_in(accept) == language
 
 
 def test_the_outcome_says_what_changed_and_what_is_not_known() -> None:
