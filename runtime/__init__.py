@@ -11,5 +11,6 @@ sealing        values that the master key opens
 scheduling     which process gets a busy core first         garbage  a serving process's garbage collector
 fair_slots     slots shared by several owners, with a share and a queue for each
 http_client    an HTTP/1.1 client: connections, and a pool of them for each address
-sandbox        processes that read documents, within time and memory limits
+sandbox        processes that read documents, within limits
+confinement    what such a process can no longer do: files, network, other processes
 """

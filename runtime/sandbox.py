@@ -1,30 +1,39 @@
-"""Heavy work in child processes: reading documents within time and memory limits, and embedding.
+"""Heavy work in child processes: reading documents within limits, and embedding.
 
-Documents come from anywhere, and native code and regular expressions read them: one may take hours, use all memory, or
-crash the process. Here it can only crash a process that serves no other purpose. Several work at the same time, so
-that a slow document delays no other collection.
+Documents come from anywhere, and native code and regular expressions read them: one may take hours, use all memory,
+crash the process, or take it over. Here it can only crash a process that serves no other purpose, and that can open no
+file but code, make no connection and start no process (`confinement`). Several work at the same time, so that a slow
+document delays no other collection.
 """
 
 import asyncio
 import contextlib
+import io
+import logging
 import math
 import multiprocessing
+import pickle
 import resource
 import signal
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
+from runtime.confinement import confine, lacking
 from runtime.fair_slots import FairSlots
 from runtime.scheduling import in_the_background
 
 _WAIT_TIMES = 4  # times the time limit: for an item that uses no CPU, or a process that gets none
 _START_S = 60.0
 _REAPED_TRIES = 100
+
+log = logging.getLogger("ragway")
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -42,6 +51,8 @@ class SandboxJob(Generic[Item, Answer]):
     seconds: float = math.inf  # of processor time for one item
     memory_mb: int | None = None  # above what a process that has just started uses
     nice: int = 0  # as in `in_the_background`; 0 if no questions are answered on the same machine
+    confined: bool = False  # once the worker is made: no files but code, no network, no other processes
+    answer_mb: int = 512  # of a confined process; a document of 50,000 chunks takes some 100 MB
 
 
 class Sandbox(Generic[Item, Answer]):
@@ -55,6 +66,8 @@ class Sandbox(Generic[Item, Answer]):
         self._slots = FairSlots(processes)
         self._threads = ThreadPoolExecutor(processes, "sandbox")
         self._most_idle = idle
+        if job.confined:
+            _tell_lacking()
         self._idle: list[_Child[Item, Answer]] = []
         self._busy: set[_Child[Item, Answer]] = set()
 
@@ -126,8 +139,12 @@ class _Child(Generic[Item, Answer]):
             if math.isfinite(seconds) and not self._pipe.poll(seconds * _WAIT_TIMES + _START_S):
                 self.kill()
                 raise _TooSlow
-            answer: Answer | Exception = self._pipe.recv()
-            return answer
+            if not self._job.confined:
+                return cast("Answer | Exception", self._pipe.recv())
+            return cast("Answer | Exception", Answers(self._pipe.recv_bytes(self._job.answer_mb * 2**20)).load())
+        except pickle.UnpicklingError:
+            self.kill()
+            return None
         except (EOFError, OSError):
             if self._exit_code() == -signal.SIGPROF:
                 raise _TooSlow from None
@@ -161,6 +178,19 @@ class _Child(Generic[Item, Answer]):
         self._process = process
 
 
+class Answers(pickle.Unpickler):
+    """Makes values only: a process that foreign bytes have taken over must not have this process call anything."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(io.BytesIO(data))
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = getattr(sys.modules.get(module), name, None)
+        if isinstance(found, type) and (is_dataclass(found) or issubclass(found, tuple | Exception)):
+            return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no value")
+
+
 def _work(pipe: "Connection[Any, Any]", job: SandboxJob[Any, Any]) -> None:
     """The process's main function: answer until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
@@ -170,6 +200,8 @@ def _work(pipe: "Connection[Any, Any]", job: SandboxJob[Any, Any]) -> None:
     work = job.worker()
     if job.memory_mb is not None:
         _limit_memory(job.memory_mb)
+    if job.confined:
+        confine()
     while True:
         try:
             item, seconds = pipe.recv()
@@ -185,16 +217,31 @@ def _work(pipe: "Connection[Any, Any]", job: SandboxJob[Any, Any]) -> None:
         except (MemoryError, RecursionError) as error:
             answer = _too_large(job, error)
         try:
-            pipe.send(answer)
-        except MemoryError as error:
-            pipe.send(_too_large(job, error))
+            pipe.send_bytes(_answer_bytes(job, answer))
         except OSError:
             return
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
+def _answer_bytes(job: SandboxJob[Any, Any], answer: object) -> bytes:
+    try:
+        data = pickle.dumps(answer)
+    except MemoryError as error:
+        return pickle.dumps(_too_large(job, error))
+    if job.confined and len(data) > job.answer_mb * 2**20:
+        return pickle.dumps(job.refusal(f"its text takes more than {job.answer_mb} MB in memory: split the document"))
+    return data
+
+
 def _too_large(job: SandboxJob[Any, Any], error: Exception) -> Exception:
     return job.refusal(f"needs too much memory or too deep nesting to read ({type(error).__name__})")
+
+
+@cache
+def _tell_lacking() -> None:
+    """Say it once in the log."""
+    if lacking():
+        log.warning("documents are read without a full sandbox: this system cannot keep a process from %s", lacking())
 
 
 def _limit_memory(limit_mb: int) -> None:

@@ -84,6 +84,7 @@ class SpecReader(Sandbox[Spec, SetRows]):
             seconds=limits.max_read_s,
             memory_mb=limits.max_read_mb,
             nice=_NICE,
+            confined=True,
         )
         super().__init__(job, processes=_PROCESSES, idle=0)
 

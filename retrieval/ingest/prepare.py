@@ -51,7 +51,8 @@ def sandbox(
     died = "the reading process died twice, perhaps out of memory: split the document, or raise the limit "
     died += "(ingest.max_read_mb)"
     most_s, most_mb = ingest.max_read_s, ingest.max_read_mb
-    return Sandbox(SandboxJob(worker, Unreadable, too_slow, died, seconds=most_s, memory_mb=most_mb, nice=nice))
+    job = SandboxJob(worker, Unreadable, too_slow, died, seconds=most_s, memory_mb=most_mb, nice=nice, confined=True)
+    return Sandbox(job)
 
 
 def _splitting(recipe: Recipe, limits: EmbedderLimits) -> Callable[[SourceFile | Document], SplitDocument]:

@@ -101,7 +101,8 @@ class Splitter:
         self._tokens = EmbedderTokenizer(embedder_limits.tokenizer_file)
         # Every text also holds two special tokens and the model's document prompt.
         self._room = embedder_limits.max_tokens - 2 - self._tokens.count(embedder_limits.document_prompt)
-        self._contexts: Contexts | None = None
+        # Opened here, because a sandbox process opens no file later.
+        self._contexts = Contexts(recipe.data / CONTEXTS) if recipe.enrichments else None
 
     def split(self, item: SourceFile | Document) -> SplitDocument:
         """Raises Unreadable."""
@@ -122,10 +123,8 @@ class Splitter:
             )
         shown = [(cited(document.source, chunk.place), document.title, chunk.headings, chunk.text) for chunk in chunks]
         counts = self._tokens.counts([shown_text(*parts) for parts in shown])
-        if not recipe.enrichments:
-            return SplitDocument(document, chunks, counts)
         if self._contexts is None:
-            self._contexts = Contexts(recipe.data / CONTEXTS)
+            return SplitDocument(document, chunks, counts)
         limit, enrichments = ingest.context_tokens, recipe.enrichments
         enriched = enrich(document, chunks, enrichments, self._contexts, tokens=self._tokens, limit_tokens=limit)
         return SplitDocument(document, enriched.chunks, counts, enriched.missing)
