@@ -10,7 +10,7 @@ import click
 import orjson
 
 from cli.common import with_settings
-from config.sections import ActionsApi, Model, Settings
+from config.sections import ActionsApi, DeclaredSource, Model, Settings
 
 _PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @, which passwords may contain
 _PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # in a URL's query, which may hold a key
@@ -47,6 +47,12 @@ def _rows(settings: Settings) -> Iterator[tuple[str, str, str]]:
                 yield f"{field.name}.{name}", _row_text(row), origin
             if not section:
                 yield field.name, _upstream_by_environment() if field.name == "models" else "none", origin
+        elif field.name == "sources":
+            for collection, rows in section.items():
+                for number, row in enumerate(rows):
+                    yield f"sources.{collection}[{number}]", _row_text(row), settings.origins["sources"]
+            if not section:
+                yield "sources", "none", settings.origins["sources"]
         elif dataclasses.is_dataclass(section):
             for entry in dataclasses.fields(section):
                 key = f"{field.name}.{entry.name}"
@@ -55,7 +61,7 @@ def _rows(settings: Settings) -> Iterator[tuple[str, str, str]]:
             yield field.name, _value_text(section, field.name), settings.origins[field.name]
 
 
-def _row_text(row: Model | ActionsApi) -> str:
+def _row_text(row: Model | ActionsApi | DeclaredSource) -> str:
     fields = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
     return ", ".join(f"{name}={_value_text(value, name)}" for name, value in fields.items() if value is not None)
 

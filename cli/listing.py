@@ -1,5 +1,6 @@
 """ragway collections: what has been ingested."""
 
+import dataclasses
 from contextlib import closing
 from pathlib import Path
 
@@ -9,19 +10,33 @@ from cli.common import echo, echo_json, knowledge, minute_text, must_exist, with
 from config.sections import Settings
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.document_reader import DocumentReader
+from retrieval.catalog.source_states import SourceStates
 from retrieval.index.pairing import Pairing
 from retrieval.records.documents import CollectionInfo, is_reserved
+from retrieval.records.sync import SourceState
 
 
 @click.command("collections")
+@click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
 @with_settings
-async def command(as_json: bool, settings: Settings) -> int:
-    """List the collections with the number of documents and chunks, language, embedder and time of the last change."""
+async def command(name: str | None, as_json: bool, settings: Settings) -> int:
+    """List the collections with the number of documents and chunks, language, embedder and time of the last change.
+
+    With a name, also the sources that `ragway sync` brought in: documents, time of the last sync, and failures.
+    """
     must_exist(settings)
     rows = await _rows(settings)
+    sources: list[SourceState] = []
+    if name is not None:
+        if name not in {row.name for row in rows}:
+            raise click.ClickException(f"there is no collection {name!r}; there are: {', '.join(r.name for r in rows)}")
+        rows = [row for row in rows if row.name == name]
+        with closing(SourceStates(Path(settings.data), settings.catalog.url)) as states:
+            sources = states.of(name)
     if as_json:
-        echo_json(rows)
+        of_name = {} if name is None else {"sources": sources}
+        echo_json([dataclasses.asdict(row) | of_name for row in rows])
         return 0
     if not rows:
         echo("no collections yet: ragway ingest PATH --collection NAME", err=True)
@@ -29,6 +44,13 @@ async def command(as_json: bool, settings: Settings) -> int:
         size = f"{row.documents} documents  {row.chunks} chunks"
         mark = "  (operations: ragway actions list)" if is_reserved(row.name) else ""
         echo(f"{row.name}  {size}  {row.language}  {row.embedder}  {minute_text(row.updated_s)}{mark}")
+    for source in sources:
+        when = f"synced {minute_text(source.synced_s)}" if source.synced_s else "never synced"
+        if source.tried_s > source.synced_s:
+            when += f", last tried {minute_text(source.tried_s)}"
+        echo(f"  {source.name}  {source.documents} documents, {source.failed} failed, {when}")
+        for failure in source.failures:
+            echo(f"    {failure.path}: {failure.reason}")
     return 0
 
 

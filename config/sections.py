@@ -115,6 +115,15 @@ class ActionsApi:
 
 
 @dataclass(frozen=True, slots=True)
+class DeclaredSource:
+    """One source of a collection in `sources`. None: not set."""
+
+    folder: str | None = None
+    name: str | None = None
+    exclude: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ActionCallsSettings:
     k: Count
     rounds: Count
@@ -279,6 +288,7 @@ class Settings:
     history: RecordSettings
     bench: BenchSettings
     usage: UsageSettings
+    sources: Mapping[str, tuple[DeclaredSource, ...]]
     data: Folder
     origins: Mapping[str, str]
 

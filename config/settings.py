@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
-from config.sections import ActionsApi, Folder, Model, Settings
+from config.sections import ActionsApi, DeclaredSource, Folder, Model, Settings
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
@@ -70,8 +70,7 @@ def load(
     for key, value in (flags or {}).items():
         if value is not None:
             _merge(values, _nested(key, value), origins, "command line")
-    from_file = file is not None and origins["actions"] == str(file)
-    return _build(values, origins, Path(file).parent if file is not None and from_file else Path())
+    return _build(values, origins, file)
 
 
 class _Loader(yaml.SafeLoader):
@@ -170,9 +169,13 @@ def _hint_of(key: str) -> Any:
     return _SECTIONS[section].get(name) if section in _SECTIONS else _HINTS.get(section)
 
 
-def _build(values: Tree, origins: Mapping[str, str], folder: Path) -> Settings:
-    """folder: of the setting `actions`, for relative paths."""
+def _build(values: Tree, origins: Mapping[str, str], file: Path | None) -> Settings:
     at = {key: f"{key} ({origin})" for key, origin in origins.items()}
+
+    def folder(section: str) -> Path:
+        """Where a section's relative paths begin."""
+        return file.parent if file is not None and origins[section] == str(file) else Path()
+
     settings = Settings(
         **{
             section: _HINTS[section](
@@ -184,7 +187,8 @@ def _build(values: Tree, origins: Mapping[str, str], folder: Path) -> Settings:
             for section, hints in _SECTIONS.items()
         },
         models=_models(values["models"], at["models"]),
-        actions=_apis(values["actions"], at["actions"], folder),
+        actions=_apis(values["actions"], at["actions"], folder("actions")),
+        sources=_sources(values["sources"], at["sources"], folder("sources")),
         data=_typed(values["data"], Folder, at["data"]),
         origins=dict(origins),
     )
@@ -263,6 +267,26 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
                 raise SettingsError(f"actions.{name}.auth is {row.auth}: set actions.{name}.{key}, too")
         rows[name] = dataclasses.replace(row, spec=_source(row.spec, f"actions.{name}.spec", folder))
     return rows
+
+
+def _sources(value: Any, where: str, folder: Path) -> Mapping[str, tuple[DeclaredSource, ...]]:
+    if value is not None and not isinstance(value, dict):
+        raise SettingsError(f"{where} must map collections to lists of sources, got {value!r}")
+    found = {}
+    for collection, listed in (value or {}).items():
+        if not isinstance(listed, list) or not isinstance(collection, str):
+            raise SettingsError(f"{where}: {collection} must have a list of sources, got {listed!r}")
+        rows = []
+        for name, row in _rows({f"{collection}[{n}]": row for n, row in enumerate(listed)}, where, DeclaredSource):
+            if row.folder is None:
+                raise SettingsError(f"sources.{name} must have a folder")
+            place = str((folder / Path(row.folder).expanduser()).absolute())
+            rows.append(dataclasses.replace(row, folder=place, name=row.name or place))
+        names = [row.name for row in rows]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise SettingsError(f"sources.{collection} has two sources {twice!r}: give one of the two another `name`")
+        found[collection] = tuple(rows)
+    return found
 
 
 def _source(spec: str | None, where: str, folder: Path) -> str | None:

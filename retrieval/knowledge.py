@@ -20,6 +20,7 @@ from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocume
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
 from retrieval.records.points import PointFaults
 from retrieval.records.search import PUBLIC, Retrieved, Turn, View
+from retrieval.records.sync import SourceReport, SourceSpec
 
 Backend = Literal["auto", "onnx", "torch", "remote"]
 Precision = Literal["auto", "fp32", "int8", "bf16"]
@@ -227,6 +228,30 @@ class Writing(Protocol):
 
         Raises RetrievalError, Invalid for a reserved collection.
         """
+        ...
+
+    async def sync(
+        self,
+        collection: str,
+        source: SourceSpec,
+        progress: Progress,
+        *,
+        dry_run: bool = False,
+        allow_empty: bool = False,
+        due_after_s: float | None = None,
+    ) -> SourceReport:
+        """Bring a collection up to date with one declared source; a dry run only reports what would change.
+
+        allow_empty: a source without any readable document removes its documents, too.
+        due_after_s: do nothing if a sync of the source began less than so long ago, in any process.
+        Raises RetrievalError, Busy if another process syncs the collection, Invalid for a reserved collection.
+        """
+        ...
+
+    async def remove_undeclared(
+        self, collection: str, declared: Sequence[SourceSpec], *, dry_run: bool = False
+    ) -> list[SourceReport]:
+        """Remove the documents of sources that were synced and are no longer declared. Raises as `sync`."""
         ...
 
     async def pending_documents(

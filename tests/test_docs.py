@@ -14,7 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli import COMMANDS, ragway
-from config.sections import ActionsApi, Model
+from config.sections import ActionsApi, DeclaredSource, Model
 from config.settings import DEFAULTS, load
 from proxy.augment.passages import DEGRADED
 from proxy.dialects.paths import BY_PATH
@@ -48,7 +48,7 @@ def defaults() -> dict[str, object]:
     """Dotted key -> default, of config/default.yaml."""
     found: dict[str, object] = {}
     for section, value in yaml.safe_load(DEFAULTS.read_text("utf-8")).items():
-        if isinstance(value, dict) and section not in ("models", "actions"):
+        if isinstance(value, dict) and section not in ("models", "actions", "sources"):
             found |= {f"{section}.{key}": entry for key, entry in value.items()}
         else:
             found[section] = value
@@ -64,7 +64,7 @@ def documented_settings() -> dict[str, str]:
 def test_every_setting_is_documented_and_no_other() -> None:
     of_rows = {
         f"{section}.NAME.{field.name}"
-        for section, kind in (("models", Model), ("actions", ActionsApi))
+        for section, kind in (("models", Model), ("actions", ActionsApi), ("sources", DeclaredSource))
         for field in dataclasses.fields(kind)
     }
     assert set(documented_settings()) == set(defaults()) | of_rows

@@ -1,6 +1,7 @@
 """The composition root, one file per product part: settings become objects.
 
 index    what the index process is told
+sources  the declared sources of collections
 stores   accounts, credentials, usage, receipts, histories, comparisons
 targets  which model goes where, with whose key
 models   ways to all models, and calls by commands

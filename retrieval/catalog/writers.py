@@ -1,6 +1,6 @@
 """Locks on collections, for all processes that share a catalog: three kinds, taken in this order.
 
-`turn`: one ingest, and one job, per collection at a time; held while documents are read, perhaps for hours.
+`turn`: one sync, one ingest, and one job, per collection at a time; held while documents are read, perhaps for hours.
 `documents`: puts of one document follow each other in order of arrival (in one process).
 `exclusive`: one writer per collection at a time; held only while finished points are written, so that a put never
 waits while another document is read.
@@ -27,7 +27,7 @@ _WAIT_S = 30.0  # wait for another process's writer
 _INDEX_WAIT_S = 5.0  # a killed process may hold the lock for a moment
 _MAX_WAITING = 8  # collections that other processes write to
 
-Work = Literal["ingest", "jobs"]  # an ingest, also a rebuild, and deleting the collection
+Work = Literal["sync", "ingest", "jobs"]  # ingest: also a rebuild, and deleting the collection
 
 _turn: ContextVar[Connection | None] = ContextVar("turn", default=None)  # the connection that holds the task's turn
 

@@ -3,6 +3,7 @@
 index          the interface `Knowledge`: opens all parts, audits, closes
 library        collections, documents, jobs and files, from the catalog
 writing        writes and deletes documents, jobs and files
+syncing        makes collections equal to their declared sources
 vector_spaces  each embedder in use, with its store, ingester and retriever; a search over all
 data_folder    the folder's lock, and its stores
 completeness   collections that lack points, for the operator

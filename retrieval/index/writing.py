@@ -15,6 +15,7 @@ from retrieval.catalog.job_store import Jobs
 from retrieval.catalog.writers import Writers
 from retrieval.errors import Invalid
 from retrieval.index import spool
+from retrieval.index.syncing import Syncing
 from retrieval.index.vector_spaces import VectorSpaces
 from retrieval.ingest.job_runner import JobRunner
 from retrieval.ingest.removal import Removal
@@ -24,6 +25,7 @@ from retrieval.records.documents import Document, Groups, is_reserved
 from retrieval.records.files import UploadedFile
 from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
 from retrieval.records.jobs import DocumentInput, Job, WriteResult
+from retrieval.records.sync import SourceReport, SourceSpec
 
 _T = TypeVar("_T")
 
@@ -34,6 +36,8 @@ class IndexWriting:
     def __init__(self, plan: Plan, catalog: Catalog, spaces: VectorSpaces, writers: Writers, removal: Removal) -> None:
         self.jobs = Jobs(catalog)
         self.job_runner = JobRunner(self.jobs, writers.turn, self._put_one)
+        self._syncing = Syncing(plan, catalog, spaces, writers, removal)
+        self.source_states = self._syncing.states
         self._plan = plan
         self._folder = partial(Folder, max_bytes=plan.max_file_bytes, follow_links=plan.ingest.follow_links)
         self._catalog = catalog
@@ -45,12 +49,38 @@ class IndexWriting:
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
     ) -> IngestReport:
-        if is_reserved(collection):
-            raise Invalid(f"{collection} is the gateway's own collection: choose another name")
         source = self._folder(paths, exclude)
+        self._check(collection)
         with self._changing(collection):
             report = await self._spaces.of(collection).ingester.ingest(source, collection, progress)
         return replace(report, changes=())  # each name of a large collection: too much for one message
+
+    async def sync(
+        self,
+        collection: str,
+        source: SourceSpec,
+        progress: Progress,
+        *,
+        dry_run: bool = False,
+        allow_empty: bool = False,
+        due_after_s: float | None = None,
+    ) -> SourceReport:
+        self._check(collection)
+        with self._changing(collection):
+            return await self._syncing.sync(
+                collection, source, progress, dry_run=dry_run, allow_empty=allow_empty, due_after_s=due_after_s
+            )
+
+    async def remove_undeclared(
+        self, collection: str, declared: Sequence[SourceSpec], *, dry_run: bool = False
+    ) -> list[SourceReport]:
+        self._check(collection)
+        with self._changing(collection):
+            return await self._syncing.remove_undeclared(collection, declared, dry_run=dry_run)
+
+    def _check(self, collection: str) -> None:
+        if is_reserved(collection):
+            raise Invalid(f"{collection} is the gateway's own collection: choose another name")
 
     async def pending_documents(
         self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
@@ -203,3 +233,4 @@ class IndexWriting:
             task.cancel()
         if self._finishing:
             await asyncio.wait(self._finishing)
+        self.source_states.close()

@@ -5,6 +5,7 @@ points      a passage with its vectors, as a store keeps them
 search      from a question to a context                  traces      a search's candidates, and their fates
 attributes  a document's attributes and groups            filters     conditions on documents
 ingest      from a path to a report, and the enrichments still missing
+sync        declared sources, and what a sync of one did
 jobs        from a document sent by a client to the result of writing it
 files       files uploaded by clients
 

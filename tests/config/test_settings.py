@@ -458,7 +458,7 @@ def keys_of_the_file() -> dict[str, str]:
         comment = rest.partition(" # ")[2].strip()
         if indent:
             keys[f"{section}.{name}"] = comment
-        elif rest.strip() and (not rest.strip().startswith("#") or name in ("models", "actions")):
+        elif rest.strip() and (not rest.strip().startswith("#") or name in ("models", "actions", "sources")):
             keys[name] = comment
         section = section if indent else name
     return keys
@@ -549,3 +549,35 @@ def test_an_address_that_cannot_be_called_is_refused_without_its_password(source
     assert "models.x.api_base" in refusal
     assert says in refusal
     assert "hunter22" not in refusal.replace("#hunter22", "")
+
+
+# sources
+
+
+def test_a_folder_of_a_source_is_counted_from_the_file_that_declares_it(tmp_path: Path) -> None:
+    file = tmp_path / "ragway.yaml"
+    file.write_text("sources: {handbook: [{folder: hb, exclude: [drafts]}, {folder: /srv/team, name: team}]}")
+    here, there = load(file=file, environ={}).sources["handbook"]
+    assert (here.folder, here.name, here.exclude) == (str(tmp_path / "hb"), str(tmp_path / "hb"), ("drafts",))
+    assert (there.folder, there.name, there.exclude) == ("/srv/team", "team", None)
+
+
+@pytest.mark.parametrize(
+    ("yaml", "message"),
+    [
+        ("[a]", "must map collections to lists of sources, got ['a']"),
+        ("{docs: {folder: a}}", "docs must have a list of sources, got {'folder': 'a'}"),
+        ("{docs: [{foldr: a}]}", "unknown setting 'sources.docs[0].foldr'; did you mean 'sources.docs[0].folder'?"),
+        ("{docs: [{exclude: [a]}]}", "sources.docs[0] must have a folder"),
+        (
+            "{docs: [{folder: /a}, {folder: /a}]}",
+            "sources.docs has two sources '/a': give one of the two another `name`",
+        ),
+    ],
+)
+def test_a_wrong_source_is_refused_with_its_place(yaml: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "ragway.yaml"
+    file.write_text(f"sources: {yaml}")
+    with pytest.raises(SettingsError) as refused:
+        load(file=file, environ={})
+    assert message in str(refused.value)

@@ -2,4 +2,5 @@
 
 source   what every source can do
 folder   files and folders
+opening  from a declaration to a source
 """

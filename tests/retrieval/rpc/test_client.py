@@ -36,6 +36,7 @@ from retrieval.records.ingest import (
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
 from retrieval.records.points import PointFaults
 from retrieval.records.search import Context, Hit, Query, Retrieved, Turn, View
+from retrieval.records.sync import SourceReport, SourceSpec
 from retrieval.records.traces import SearchedCollection, Trace
 from retrieval.rpc.client import SOCKET, IndexClient, reachable
 from retrieval.rpc.protocol import OPERATIONS, PARTS, ProgressReport, RemoteMethod, answer_frame, encode, framed
@@ -128,6 +129,13 @@ RECORDS: dict[Any, Any] = {
         "docs", 1, 2, 3, 4, 5, {"binary": 2}, [Failure("/a", "empty")], ["a -> b"], ["a.pdf"], 6,
         [DocumentChange("added", "a.md", "content")],
     ),
+    SourceSpec: (spec := SourceSpec("n", "folder", ("/hb",), ("*.csv",), ("/other",))),
+    Sequence[SourceSpec]: [spec],
+    SourceReport: (
+        synced := SourceReport("n", "synced", ["a"], ["b"], [("c", "d")], ["e"], 5, 6, 7, {"binary": 2}, [], ["a -> b"])
+    ),
+    list[SourceReport]: [synced],
+    float | None: 1.5,
     PointFaults: PointFaults(1, ("p",), 2, ("docs@1",), True),
     tuple[PendingDocument, ...]: (PendingDocument("k", "s"),),
     EnrichmentPlan: EnrichmentPlan("t", "text", (MissingEnrichment("k", "context", 0, 4, ("H",)),)),
