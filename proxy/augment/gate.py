@@ -14,11 +14,11 @@ for all model calls together.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from proxy.agent.writes.codes import code_line
 from proxy.asgi import Scope
 from proxy.augment.skipped import SmallTalk, UtilityPrompts
 from proxy.caller import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.dialects.base import ConversationMessage, ModelRequest, without_program_text
+from proxy.dialects.codes import code_line
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.json_body import Edit
 from proxy.dialects.target import Target

@@ -5,6 +5,7 @@ chat                  OpenAI's chat completions
 json_body             a JSON body as bytes: read, and edited without changing any other byte
 unsupported_features  paths and members that upstreams lack, learned from their answers
 messages              Anthropic's Messages API
+codes                 the code of a confirmation, and the message that confirms
 content_encoding      unpacks a body within a limit
 errors                our errors -> status and OpenAI's error body
 paths                 path -> dialect

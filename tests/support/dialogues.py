@@ -1,8 +1,7 @@
 """Dialogues about a shop, written as data, and played over HTTP: a person, a scripted model, a gateway, the shop.
 
 A file of dialogues is a YAML list. A dialogue has a `name`, `turns`, the writes that arrive at the shop (`sent`, in
-order), and what they leave there (`end`, as `ShopApi.changes` says it); `fault` says why it does not end so yet. A
-turn has:
+order), and what they leave there (`end`, as `ShopApi.changes` says it). A turn has:
 
 person   what the person writes, or a list of text parts. {code}: of the newest confirmation; {code1}: of the first;
          {wrong}: a code that nobody made. None: the request of the turn before once more

@@ -8,13 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.dialogues import DIALOGUES, Play, ShopTeam, shop_team, way_of
+from tests.support.action_clients import SdkChat
+from tests.support.dialogues import DIALOGUES, KINDS, Play, ShopTeam, shop_team, way_of
 from tests.support.shop_api import document, shop_api
 
-
-def _row(dialogue: dict[str, Any]) -> Any:
-    marks = [pytest.mark.xfail(strict=True, reason=dialogue["fault"])] if "fault" in dialogue else []
-    return pytest.param(dialogue, id=dialogue["name"], marks=marks)
+ROWS = [pytest.param(one, id=one["name"]) for one in DIALOGUES]
+IN_PARTS = [row for row in ROWS if "part of a message" in str(row.id)]
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +22,17 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShopTeam]:
         yield team
 
 
-@pytest.mark.parametrize("dialogue", [_row(one) for one in DIALOGUES])
+@pytest.mark.parametrize("dialogue", ROWS)
 def test_a_dialogue_ends_as_expected(team: ShopTeam, dialogue: dict[str, Any]) -> None:
     Play(team, *way_of(dialogue)).dialogue(dialogue)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dialogue", IN_PARTS)
+def test_of_a_message_in_parts_the_last_text_counts(
+    team: ShopTeam, dialogue: dict[str, Any], kind: type[SdkChat]
+) -> None:
+    Play(team, kind, stream=False).dialogue(dialogue)
 
 
 def test_the_expected_writes_leave_the_expected_rows(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ mode     whether a call is refused, waits for a person, or is made at once
 confirming  from a round's calls to the reply that shows them, and from the code line to the claimed requests
 sending  the confirmed requests, with a result for the model each
 approving  answers by a button or over MCP, in place of the code line
-codes    the code of a confirmation, and the message that confirms
 pending  the writes that wait, and what became of them: each step is one conditional update
 sealer   the database's secret: seals requests, hashes codes, signs the log
 shown    the text by which a person decides      sentences  its words      visible  characters that deceive

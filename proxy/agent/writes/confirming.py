@@ -18,7 +18,6 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from proxy.agent.conversation import row_id
-from proxy.agent.writes.codes import WORDS, CodeLine, code_line, holds_code, new_code
 from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, SentBefore, Why, digest_of
 from proxy.agent.writes.shown import CannotShow, ShownWrite, check_before, confirmation, denial, outcome, write_texts
@@ -30,6 +29,7 @@ from proxy.apis.request import ApiRequest
 from proxy.apis.store import revision_of
 from proxy.caller import Rights
 from proxy.dialects.base import INSTRUCTIONS, text_of
+from proxy.dialects.codes import WORDS, CodeLine, code_line, holds_code, new_code
 from proxy.dialects.replies import json_of
 from proxy.dialects.responses import approval_request
 from proxy.exchange import Exchange

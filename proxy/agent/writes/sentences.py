@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from proxy.agent.writes.codes import WORDS
 from proxy.agent.writes.pending import Why
+from proxy.dialects.codes import WORDS
 
 
 @dataclass(frozen=True, slots=True)

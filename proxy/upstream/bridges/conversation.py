@@ -2,12 +2,13 @@
 
 OpenAI, and servers that check like it, refuse calls whose results do not follow at once, pictures in results, and
 assistant messages with neither text nor call. Stricter servers take lists of parts only from users: a list of texts
-becomes one text.
+becomes one text, unless its last one alone confirms a call.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from proxy.dialects.codes import code_line
 from proxy.upstream.bridges.members import Json
 
 
@@ -33,7 +34,7 @@ def _readable(group: list[Json]) -> Iterator[Json]:
         if message["role"] == "tool" and isinstance(content, list):
             beside += [part for part in content if part["type"] != "text"]
             content = [part if part["type"] == "text" else _note(part) for part in content]
-        message["content"] = _plain(content)
+        message["content"] = content if message["role"] == "user" and _confirms(content) else _plain(content)
         if message["content"] or message["role"] in ("user", "tool") or message.get("tool_calls"):
             yield message
     if beside:
@@ -43,6 +44,12 @@ def _readable(group: list[Json]) -> Iterator[Json]:
 def _note(part: Json) -> Json:
     kind = "picture" if part["type"] == "image_url" else "file"
     return {"type": "text", "text": f"[The {kind} is in the next message.]"}
+
+
+def _confirms(content: Any) -> bool:
+    """Whether the last of several parts is a code line. Clients put context before what a person writes."""
+    last = content[-1].get("text") if isinstance(content, list) and len(content) > 1 else None
+    return isinstance(last, str) and code_line(last) is not None
 
 
 def _plain(content: Any) -> Any:

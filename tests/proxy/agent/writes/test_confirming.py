@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from proxy.agent.writes.codes import CodeLine
 from proxy.agent.writes.confirming import Asker, CodeAnswer, Proposed, Writes, own_text
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore
 from proxy.agent.writes.sealer import Sealer
@@ -14,6 +13,7 @@ from proxy.apis.call import Api, CallLimits
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.policy import CallPolicy
 from proxy.caller import EVERYTHING
+from proxy.dialects.codes import CodeLine
 from proxy.exchange import Exchange
 
 Message = Mapping[str, Any]

@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from proxy.agent.writes.codes import code_line
 from proxy.agent.writes.pending import SentBefore
 from proxy.agent.writes.sentences import confirm_word, language_in, language_of, sentences
 from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome, write_texts
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import build_request
+from proxy.dialects.codes import code_line
 
 LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl"]
 OPERATION = Operation("op", "DELETE", "/orders/17", {})

@@ -27,8 +27,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from proxy.agent.writes.codes import new_code
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite
+from proxy.dialects.codes import new_code
 from tests.proxy.agent.writes.writing import NOW_S, VALID_S, WHOSE, opened, request_of, write_of
 
 _EXAMPLES = int(os.environ.get("WRITE_MACHINE_EXAMPLES", "20"))

@@ -24,6 +24,16 @@ FUNCTION: Json = {"type": "function", "name": "f", "parameters": {"type": "objec
 SPACE: Json = {"type": "namespace", "name": "agents", "description": "Others.", "tools": [{**FUNCTION, "name": "g"}]}
 
 
+@pytest.mark.parametrize("texts", [("Hi.", "confirm KX7M-4QPD"), ("confirm KX7M-4QPD", "Hi."), ("confirm KX7M-4QPD",)])
+def test_texts_stay_apart_where_the_last_one_confirms_a_call(texts: tuple[str, ...]) -> None:
+    parts = [{"type": "text", "text": one} for one in texts]
+    message = messages_request.chat_of({"model": "m", "messages": [{"role": "user", "content": parts}]})
+    given = [{**one, "type": "input_text"} for one in parts]
+    response = responses_request.chat_of({"model": "m", "input": [{"role": "user", "content": given}]})
+    wanted = parts if len(texts) > 1 and texts[-1] != "Hi." else "\n".join(texts)
+    assert [chat["messages"][0]["content"] for chat in (message, response)] == [wanted] * 2
+
+
 def check(chat: Json) -> None:
     """Fail where OpenAI, or a server with strict forms, would refuse the request."""
     waiting: set[str] = set()

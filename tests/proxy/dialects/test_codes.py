@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.agent.writes.codes import WORDS, CodeLine, code_line, holds_code, looks_like_code_line, new_code
+from proxy.dialects.codes import WORDS, CodeLine, code_line, holds_code, looks_like_code_line, new_code
 
 
 def test_codes_are_random_and_have_40_bits() -> None:
