@@ -151,7 +151,7 @@ def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
     rest = text[end.end() :].lstrip("\n")
     if rights and not groups:
         _check_second(rest)
-    return Front(_title(block), _attributes(fields), groups), rest
+    return Front(_title(block), valid_attributes(fields), groups), rest
 
 
 def check_unread(text: str, *, prose: bool) -> None:
@@ -318,7 +318,7 @@ def _title(block: str) -> str:
     return plain_heading(title) if title.strip("|>-+ ") else ""
 
 
-def _attributes(fields: Mapping[Any, Any]) -> dict[str, Attribute]:
+def valid_attributes(fields: Mapping[Any, Any]) -> dict[str, Attribute]:
     """Return valid attributes; objects, names with blanks and surplus attributes are ignored."""
     result: dict[str, Attribute] = {}
     for name, value in fields.items():

@@ -81,9 +81,22 @@ def _questions(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     return ParsedFile(questions.pairs_from_json(text, rights=rights))
 
 
+def _pdf(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    from retrieval.ingest.formats.pdf.document import read_pdf  # PDFium: only for PDF
+
+    read = read_pdf(data, None)
+    if rights:
+        front_matter.check_unread(read.text, prose=True)
+    front = front_matter.Front("", front_matter.valid_attributes(read.properties))
+    return ParsedFile(
+        read.text, read.title or markdown.first_heading(read.text[:_TITLE_WITHIN_CHARS]), front, read.places
+    )
+
+
 FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".md", ".markdown", ".mdx"), ("markdown", _markdown)),
     ".rst": ("rst", _rst),
+    ".pdf": ("markdown", _pdf),
     **dict.fromkeys((".html", ".htm"), ("html", _html)),
     **dict.fromkeys((".txt", ".text"), ("text", _text)),
     **dict.fromkeys((".csv", ".tsv"), ("csv", _csv)),

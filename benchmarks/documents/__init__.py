@@ -1,0 +1,1 @@
+"""Measures what readers of document formats find again of documents with known content."""

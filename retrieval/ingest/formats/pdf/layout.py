@@ -1,0 +1,218 @@
+"""Words on a page to lines and tables in reading order.
+
+Words become pieces of lines, which wide gaps part. Columns are found by the left edges of pieces (`regions`): a strip
+of the page without a piece across one such edge, and with running text on both sides. Within a column, pieces on one
+baseline are a row; rows whose pieces stand below each other are a table (`tables`), other rows are lines.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from retrieval.ingest.formats.pdf.page import SOFT_HYPHEN, Word
+
+_GAP = 0.85  # of the font size: a wider gap parts pieces of a line; justified text seldom has such
+_BULLET = re.compile("[•▪◦‣∙●○■□➢✓–*·-]")
+_NUMBER = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]")
+_COLUMN_LINES = 4  # a column has as many lines at least
+_FILLED = 0.7  # of a column's width, by half of its lines at least
+_COLUMN_WORDS = 3.0  # a line, on average
+
+
+@dataclass(slots=True)
+class Line:
+    """Words in one row, from left to right."""
+
+    words: list[Word]
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    base: float
+    size: float
+    apart: bool = False  # pieces in a row of their own: no running text
+
+    @property
+    def text(self) -> str:
+        """Its words; SOFT_HYPHEN at the end for a hyphen there."""
+        shown = self.words[0].text
+        for before, word in zip(self.words, self.words[1:], strict=False):
+            gap = word.x0 - before.x1
+            shown += "   " if self.apart and gap > _GAP * self.size else " " if _parted(before, word) else ""
+            shown += word.text
+        return shown[:-1].replace(SOFT_HYPHEN, "") + shown[-1]
+
+    @property
+    def bold(self) -> bool:
+        return all(word.bold for word in self.words)
+
+    @property
+    def mono(self) -> bool:
+        return all(word.mono for word in self.words)
+
+
+@dataclass(slots=True)
+class PageTable:
+    """Cells by row, and where the table is."""
+
+    rows: list[list[str]]
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    base: float
+
+
+Item = Line | PageTable
+
+
+def is_marker(text: str, *, bullet: bool = False) -> bool:
+    """Whether a word begins a list's item. bullet: a number does not count."""
+    return _BULLET.fullmatch(text) is not None or (not bullet and _NUMBER.fullmatch(text) is not None)
+
+
+def line_of(words: Sequence[Word], *, apart: bool = False) -> Line:
+    size = max(words, key=lambda word: len(word.text)).size
+    return Line(
+        list(words),
+        min(word.x0 for word in words),
+        min(word.y0 for word in words),
+        max(word.x1 for word in words),
+        max(word.y1 for word in words),
+        median(word.base for word in words),
+        size,
+        apart,
+    )
+
+
+def pieces_of(words: Iterable[Word]) -> list[Line]:
+    """Return lines' pieces: words in the file's order, while the next one follows on the same baseline."""
+    pieces: list[list[Word]] = []
+    for word in words:
+        last = pieces[-1][-1] if pieces else None
+        if last is not None and _follows(last, word, first=len(pieces[-1]) == 1):
+            pieces[-1].append(word)
+        else:
+            pieces.append([word])
+    return [line_of(piece) for piece in pieces]
+
+
+def _follows(last: Word, word: Word, *, first: bool) -> bool:
+    size = max(last.size, word.size)
+    if abs(word.base - last.base) > 0.5 * size or (word.tag != last.tag and last.mono != word.mono):
+        return False
+    wide = 4.0 if first and is_marker(last.text) else _GAP
+    return -0.5 * size < word.x0 - last.x1 < wide * size
+
+
+def _parted(before: Word, word: Word) -> bool:
+    """Whether a blank stands between two words: not at a change of font or tag, and not between ideographs."""
+    near = 0.3 if _wide(before.text[-1]) and _wide(word.text[0]) else 0.1
+    return word.x0 - before.x1 > near * word.size
+
+
+def _wide(char: str) -> bool:
+    return "\u2e80" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af" or "\uff00" <= char <= "\uff60"
+
+
+def regions(items: Sequence[Item]) -> list[list[Item]]:
+    """Return items in reading order: those of one column after another."""
+    found = _columns(items)
+    if found is None:
+        return [sorted(items, key=lambda item: (item.base, item.x0))] if items else []
+    return [region for part in found for region in regions(part)]
+
+
+def _columns(items: Sequence[Item]) -> list[list[Item]] | None:
+    """Return what is above two columns, the left one, the right one, and what is below; None without columns."""
+    best: tuple[int, float, float, float] | None = None
+    for edge in _edges(items):
+        at = edge - 2.0
+        across = sorted((item for item in items if item.x0 < at < item.x1), key=lambda item: item.y0)
+        tops = [-1e9, *(item.base for item in across)]
+        ends = [*(item.y0 for item in across), 1e9]
+        for top, end in zip(tops, ends, strict=True):
+            strip = [item for item in items if top < item.base and item.y1 <= end + 1 and not item.x0 < at < item.x1]
+            left, right = [item for item in strip if item.x1 <= at], [item for item in strip if item.x0 >= at]
+            if _are_columns(left, right) and (best is None or len(strip) > best[0]):
+                best = len(strip), at, top, end
+    if best is None:
+        return None
+    _, at, top, end = best
+    inside = [item for item in items if top < item.base and item.y1 <= end + 1 and not item.x0 < at < item.x1]
+    first, last = min(item.base for item in inside), max(item.y1 for item in inside)
+    rest = [item for item in items if not any(item is one for one in inside)]
+    return [
+        part
+        for part in (
+            [item for item in rest if item.base < first],
+            [item for item in inside if item.x1 <= at],
+            [item for item in inside if item.x0 >= at],
+            [item for item in rest if item.base >= first and item.base <= last],
+            [item for item in rest if item.base > last],
+        )
+        if part
+    ]
+
+
+def _edges(items: Sequence[Item]) -> set[int]:
+    """Return left edges that may be a column's."""
+    edges: Counter[int] = Counter()
+    for item in items:
+        edges[round(item.x0)] += _lines(item)
+    return {edge for edge, lines in edges.items() if lines >= _COLUMN_LINES}
+
+
+def _lines(item: Item) -> int:
+    return 1 if isinstance(item, Line) else len(item.rows)
+
+
+def _are_columns(left: Sequence[Item], right: Sequence[Item]) -> bool:
+    """Whether these are two columns of running text beside each other, and not of a table."""
+    if not left or not right:
+        return False
+    top = max(min(item.y0 for item in left), min(item.y0 for item in right))
+    end = min(max(item.y1 for item in left), max(item.y1 for item in right))
+    beside = [sum(_lines(item) for item in side if item.y0 <= end and item.y1 >= top) for side in (left, right)]
+    return min(beside) >= _COLUMN_LINES and _is_prose(left) and _is_prose(right)
+
+
+def _is_prose(items: Sequence[Item]) -> bool:
+    rows = [row for row in rows_of(sorted(items, key=lambda item: item.base)) if isinstance(row[0], Line)]
+    if not rows:
+        return True
+    lines = [[item for item in row if isinstance(item, Line)] for row in rows]
+    width = max(row[-1].x1 for row in lines) - min(row[0].x0 for row in lines)
+    filled = sum(sum(piece.x1 - piece.x0 for piece in row) > _FILLED * width for row in lines)
+    words = sum(max(len(piece.words), sum(map(_wide, piece.text)) // 2) for row in lines for piece in row)
+    return 2 * filled >= len(lines) and words >= _COLUMN_WORDS * len(lines)
+
+
+def rows_of(items: Sequence[Item]) -> list[list[Item]]:
+    """Return items of one region by row, each from left to right; a table is a row."""
+    rows: list[list[Item]] = []
+    for item in items:
+        last = rows[-1][0] if rows else None
+        if (
+            isinstance(item, Line)
+            and isinstance(last, Line)
+            and item.base - last.base <= 0.4 * min(item.size, last.size)
+        ):
+            rows[-1].append(item)
+        else:
+            rows.append([item])
+    return [sorted(row, key=lambda item: item.x0) for row in rows]
+
+
+def joined(lines: Sequence[str]) -> str:
+    """Return lines as one text; a hyphen that a line's end may have made is a SOFT_HYPHEN (see `document`)."""
+    text = ""
+    for line in lines:
+        if text[-1:] in ("-", SOFT_HYPHEN) and text[-2:-1].isalnum() and line[:1].isalnum():
+            text = text[:-1] + (SOFT_HYPHEN if line[0].islower() else "-") + line
+        else:
+            wide = text and _wide(text[-1]) and _wide(line[0])
+            text += line if wide or not text else " " + line
+    return text

@@ -1,0 +1,294 @@
+"""Tables on a page: by ruled lines, else by columns of words below each other.
+
+Where neither is sure, the rows stay lines with their gaps: words of two rows are never mixed.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from retrieval.ingest.formats.pdf.layout import Item, Line, PageTable, joined, line_of, pieces_of, rows_of
+from retrieval.ingest.formats.pdf.page import Rule, Word
+
+_SNAP = 3.0  # points: lines nearer than this are one
+_MOST_LINES = 400  # of a grid in one direction
+_MOST_CELL_WORDS = 400  # a tagged cell with more is a layout's
+
+
+def ruled(words: Sequence[Word], rules: Sequence[Rule]) -> tuple[list[PageTable], list[Word]]:
+    """Return the tables within ruled grids, and the words outside them."""
+    tables: list[PageTable] = []
+    left = list(words)
+    for across, down in _grids(rules):
+        xs, ys = _snapped([rule.x0 for rule in down]), _snapped([rule.y0 for rule in across])
+        if len(xs) < 2 or len(ys) < 2 or len(xs) * len(ys) < 6 or max(len(xs), len(ys)) > _MOST_LINES:
+            continue
+        inside = [word for word in left if _within(word, xs, ys)]
+        table = _grid_table(inside, across, down, xs, ys)
+        if table is not None:
+            tables.append(table)
+            taken = set(map(id, inside))
+            left = [word for word in left if id(word) not in taken]
+    return tables, left
+
+
+def _within(word: Word, xs: Sequence[float], ys: Sequence[float]) -> bool:
+    return xs[0] <= (word.x0 + word.x1) / 2 <= xs[-1] and ys[0] <= (word.y0 + word.y1) / 2 <= ys[-1]
+
+
+def _grids(rules: Sequence[Rule]) -> Iterator[tuple[list[Rule], list[Rule]]]:
+    """Yield horizontal and vertical lines that touch each other, directly or through others."""
+    rules = sorted(set(rules))
+    flat = [rule.x1 - rule.x0 >= rule.y1 - rule.y0 for rule in rules]
+    parents = list(range(len(rules)))
+
+    def root(n: int) -> int:
+        while parents[n] != n:
+            parents[n] = parents[parents[n]]
+            n = parents[n]
+        return n
+
+    if len(rules) > 3000:
+        return
+    down = [n for n in range(len(rules)) if not flat[n]]
+    for n in range(len(rules)):
+        if flat[n]:
+            for m in down:
+                one, other = rules[n], rules[m]
+                if one.x0 - _SNAP <= other.x0 <= one.x1 + _SNAP and other.y0 - _SNAP <= one.y0 <= other.y1 + _SNAP:
+                    parents[root(n)] = root(m)
+    groups: dict[int, tuple[list[Rule], list[Rule]]] = {}
+    for n, rule in enumerate(rules):
+        groups.setdefault(root(n), ([], []))[0 if flat[n] else 1].append(rule)
+    yield from (group for group in groups.values() if all(group))
+
+
+def tagged_tables(
+    words: Sequence[Word], tags: Mapping[int, Sequence[tuple[str, int]]]
+) -> tuple[list[PageTable], list[Word]]:
+    """Return the tables of a tagged page, and the words outside them."""
+    found: dict[int, dict[int, dict[int, list[Word]]]] = {}
+    left: list[Word] = []
+    for word in words:
+        path = iter(tags.get(word.tag, ()))
+        table, row, cell = (
+            next((number for kind, number in path if kind in kinds), 0) for kinds in ({"Table"}, {"TR"}, {"TD", "TH"})
+        )
+        if cell:
+            found.setdefault(table, {}).setdefault(row, {}).setdefault(cell, []).append(word)
+        else:
+            left.append(word)
+    tables: list[PageTable] = []
+    for rows in found.values():
+        cells = [[row[cell] for cell in sorted(row)] for _, row in sorted(rows.items())]
+        if max(map(len, cells)) > 1 and all(len(cell) <= _MOST_CELL_WORDS for row in cells for cell in row):
+            tables.append(_placed(cells))
+        else:
+            left += [word for row in cells for cell in row for word in cell]
+    return tables, left
+
+
+def _placed(rows: Sequence[Sequence[list[Word]]]) -> PageTable:
+    """Return a table whose empty cells have no words: cells get their columns by place."""
+    words = [word for row in rows for cell in row for word in cell]
+    full = max(map(len, rows))
+    columns = [(1e9, -1e9)] * full
+    for row in rows:
+        if len(row) == full:
+            columns = [(min(x0, a), max(x1, b)) for (x0, x1), (a, b) in zip(columns, map(_extent, row), strict=True)]
+    table: list[list[str]] = []
+    for row in rows:
+        texts = [""] * full
+        at = 0
+        for left, cell in zip(range(len(row), 0, -1), row, strict=True):
+            x0, x1 = _extent(cell)
+            of = range(at, full - left + 1)
+            at = max(of, key=lambda n: (min(x1, columns[n][1]) - max(x0, columns[n][0]), -n)) if len(row) < full else at
+            texts[at] = cell_text(cell)
+            at += 1
+        table.append(texts)
+    x0, x1 = _extent(words)
+    return PageTable(table, x0, min(w.y0 for w in words), x1, max(w.y1 for w in words), min(w.base for w in words))
+
+
+def _extent(words: Sequence[Word]) -> tuple[float, float]:
+    return min(word.x0 for word in words), max(word.x1 for word in words)
+
+
+def _snapped(values: Sequence[float]) -> list[float]:
+    snapped: list[float] = []
+    for value in sorted(values):
+        if not snapped or value - snapped[-1] > _SNAP:
+            snapped.append(value)
+    return snapped
+
+
+def _grid_table(
+    words: Sequence[Word], across: Sequence[Rule], down: Sequence[Rule], xs: Sequence[float], ys: Sequence[float]
+) -> PageTable | None:
+    """Return the table in a grid; None if it has fewer than two cells with text."""
+    columns, rows = len(xs) - 1, len(ys) - 1
+    own = {(row, column): (row, column) for row in range(rows) for column in range(columns)}
+
+    def first(cell: tuple[int, int]) -> tuple[int, int]:
+        while own[cell] != cell:
+            cell = own[cell]
+        return cell
+
+    for row in range(rows):
+        middle = (ys[row] + ys[row + 1]) / 2
+        for column in range(columns - 1):
+            if not any(abs(line.x0 - xs[column + 1]) <= _SNAP and line.y0 <= middle <= line.y1 for line in down):
+                one, other = sorted((first((row, column)), first((row, column + 1))))
+                own[other] = one
+    for column in range(columns):
+        middle = (xs[column] + xs[column + 1]) / 2
+        for row in range(rows - 1):
+            if not any(abs(line.y0 - ys[row + 1]) <= _SNAP and line.x0 <= middle <= line.x1 for line in across):
+                one, other = sorted((first((row, column)), first((row + 1, column))))
+                own[other] = one
+    cells: dict[tuple[int, int], list[Word]] = {}
+    for word in words:
+        row = min(rows, max(1, bisect_right(ys, (word.y0 + word.y1) / 2))) - 1
+        column = min(columns, max(1, bisect_right(xs, (word.x0 + word.x1) / 2))) - 1
+        cells.setdefault(first((row, column)), []).append(word)
+    if len(cells) < 2:
+        return None
+    texts = {cell: cell_text(of) for cell, of in cells.items()}
+    # A cell over several rows stands in each of them: a row alone says what it says.
+    table = [
+        [texts.get(first((row, column)), "") if first((row, column))[1] == column else "" for column in range(columns)]
+        for row in range(rows)
+    ]
+    return PageTable([row for row in table if any(row)], xs[0], ys[0], xs[-1], ys[-1], ys[0])
+
+
+def cell_text(words: Sequence[Word]) -> str:
+    lines = [line_of([word for piece in row for word in piece.words]) for row in _rows(words)]
+    return joined([line.text for line in lines])
+
+
+def _rows(words: Sequence[Word]) -> list[list[Line]]:
+    pieces: list[Item] = sorted(pieces_of(words), key=lambda piece: (piece.base, piece.x0))
+    return [[piece for piece in row if isinstance(piece, Line)] for row in rows_of(pieces)]
+
+
+def aligned(rows: Sequence[Sequence[Item]], rules: Sequence[Rule]) -> Iterator[Item]:
+    """Yield a region's lines, with rows that make a table as one `PageTable`."""
+    edges = min((row[0].x0 for row in rows), default=0.0), max((row[-1].x1 for row in rows), default=0.0)
+    rows = [_justified(row, *edges) for row in rows]
+    at = 0
+    while at < len(rows):
+        row = rows[at]
+        if len(row) > 1:
+            until, columns = _reach(rows, at)
+            table = _aligned_table(rows[at:until], columns, rules)
+            if table is not None:
+                yield table
+                at = until
+                continue
+        yield from _line(row)
+        at += 1
+
+
+def _justified(row: Sequence[Item], left: float, right: float) -> Sequence[Item]:
+    """Return a row as one piece if only justification parted it: equal gaps, up to the right edge."""
+    pieces = [piece for piece in row if isinstance(piece, Line)]
+    if len(pieces) < max(2, len(row)) or right - row[-1].x1 > 2:
+        return row
+    words = [word for piece in pieces for word in piece.words]
+    gaps = [after.x0 - before.x1 for before, after in pairwise(words)]
+    gaps = [gap for gap in gaps if gap > 0.1 * pieces[0].size]
+    if max(gaps) > 1.3 * min(gaps) + 1 or (len(gaps) < 2 and row[0].x0 - left > 2):
+        return row
+    return [line_of(words)]
+
+
+def _line(row: Sequence[Item]) -> Iterator[Item]:
+    pieces = [piece for piece in row if isinstance(piece, Line)]
+    yield from (item for item in row if isinstance(item, PageTable))
+    if pieces:
+        words = [word for piece in pieces for word in piece.words]
+        wide = any(after.x0 - before.x1 > 2 * before.size for before, after in pairwise(pieces))
+        yield line_of(words, apart=wide)
+
+
+_Span = tuple[float, float]
+
+
+def _reach(rows: Sequence[Sequence[Item]], at: int) -> tuple[int, list[_Span]]:
+    """Return where rows end that keep the gaps between their columns, and these columns."""
+    columns: list[_Span] = []
+    until = at
+    for n in range(at, len(rows)):
+        row = rows[n]
+        if any(isinstance(item, PageTable) for item in row):
+            break
+        size = min(item.size for item in row if isinstance(item, Line))
+        if n > at and row[0].base - rows[n - 1][0].base > 3.2 * size:
+            break
+        merged = _merged([*columns, *((item.x0, item.x1) for item in row)], 0.25 * size)
+        if len(merged) < max(2, len(columns)):
+            break
+        columns, until = merged, n + 1
+    while until > at and len(rows[until - 1]) < 2:  # what follows a table is no cell
+        if not _free(rows, until - 1):
+            break
+        until -= 1
+    return until, columns
+
+
+def _free(rows: Sequence[Sequence[Item]], n: int) -> bool:
+    """Whether a row stands apart from the one above."""
+    one, above = rows[n][0], rows[n - 1][0]
+    return one.base - above.base > 1.6 * (one.y1 - one.y0)
+
+
+def _merged(spans: Sequence[_Span], near: float) -> list[_Span]:
+    merged: list[_Span] = []
+    for x0, x1 in sorted(spans):
+        if merged and x0 <= merged[-1][1] + near:
+            merged[-1] = merged[-1][0], max(merged[-1][1], x1)
+        else:
+            merged.append((x0, x1))
+    return merged
+
+
+def _aligned_table(rows: Sequence[Sequence[Item]], columns: Sequence[_Span], rules: Sequence[Rule]) -> PageTable | None:
+    """Return these rows as a table; None if they are hardly one."""
+    full = [row for row in rows if len(row) > 1]
+    if len(full) < 2 or len(columns) < 2:
+        return None
+    pieces = [item for row in rows for item in row if isinstance(item, Line)]
+    left, right = columns[0][0], columns[-1][1]
+    lines = sorted(
+        rule.y0 for rule in rules if rule.y1 - rule.y0 < 1 and rule.x0 < right and rule.x1 > left
+        and rows[0][0].y0 - 8 < rule.y0 < rows[-1][0].y1 + 8
+    )  # fmt: skip
+    if len(full) < 3 and not lines:
+        return None
+    cells: list[list[list[Word]]] = []
+    for n, row in enumerate(rows):
+        if not cells or not _continued(rows, n, columns, lines):
+            cells.append([[] for _ in columns])
+        for item in row:
+            if isinstance(item, Line):
+                column = max(0, bisect_right([x0 for x0, _ in columns], (item.x0 + item.x1) / 2) - 1)
+                cells[-1][column] += item.words
+    table = [[cell_text(words) if words else "" for words in row] for row in cells]
+    if len(table) < 2:
+        return None
+    y0, y1 = min(piece.y0 for piece in pieces), max(piece.y1 for piece in pieces)
+    return PageTable(table, left, y0, right, y1, rows[0][0].base)
+
+
+def _continued(rows: Sequence[Sequence[Item]], n: int, columns: Sequence[_Span], lines: Sequence[float]) -> bool:
+    """Whether row n goes on with cells of the row above: text that did not fit on one line."""
+    row, above = rows[n], rows[n - 1]
+    if any(above[0].base - 1 < y < row[0].base - 0.3 * (row[0].y1 - row[0].y0) for y in lines):
+        return False
+    pitches = [two[0].base - one[0].base for one, two in pairwise(rows)]
+    pitch, least = pitches[n - 1], min(pitches)
+    if max(pitches) > 1.25 * least:
+        return pitch < 1.12 * least
+    return row[0].x0 > columns[0][1]  # nothing in the first column

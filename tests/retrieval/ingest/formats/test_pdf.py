@@ -1,0 +1,213 @@
+"""PDF to Markdown: structure, tables, pages, and files that cannot be read."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.errors import Unreadable, UnreadableRights
+from retrieval.ingest.formats.pdf.document import read_pdf
+from retrieval.ingest.load import parse
+from retrieval.records.documents import Document
+from tests.support.pdfs import grid, lines, pdf, said
+
+PROSE = (
+    "The north ferry sails at noon on every day but Monday,",
+    "and takes cars up to two tonnes. Book a place for yours",
+    "by telephone, at the latest on the evening before.",
+)
+
+
+def markdown(*pages: str, outline: tuple[tuple[str, int], ...] = ()) -> str:
+    return read_pdf(pdf(*pages, outline=outline), None).text
+
+
+def parsed(data: bytes) -> Document:
+    return parse(data, Path("/data/guide.pdf"), "data/guide.pdf", 0.0)
+
+
+def test_larger_and_bold_lines_are_headings_and_lines_are_joined() -> None:
+    page = said(50, 720, "Ferries", size=20) + said(50, 690, "Timetable", size=14) + lines(50, 670, *PROSE)
+    page += said(50, 620, "Winter", font="bold") + lines(50, 606, *PROSE)
+    paragraph = " ".join(PROSE)
+    assert markdown(page) == f"# Ferries\n\n## Timetable\n\n{paragraph}\n\n### Winter\n\n{paragraph}\n"
+
+
+def test_a_heading_may_take_two_lines() -> None:
+    page = lines(50, 720, "How to travel with a car,", "and without one", size=16, pitch=19) + lines(50, 670, *PROSE)
+    assert markdown(page).startswith("# How to travel with a car, and without one\n\nThe north")
+
+
+def test_the_outline_names_the_levels() -> None:
+    page = said(50, 720, "Ferries", size=16) + lines(50, 700, *PROSE)
+    page += said(50, 650, "Cars", size=16) + lines(50, 630, *PROSE) + said(50, 580, "Prices") + lines(50, 550, *PROSE)
+    text = markdown(page, outline=(("Ferries", 0), ("Prices", 0)))
+    assert [line for line in text.split("\n") if line.startswith("#")] == ["# Ferries", "# Cars", "# Prices"]
+
+
+def test_words_that_line_ends_cut_are_whole_and_compounds_keep_their_hyphen() -> None:
+    page = lines(
+        50, 700, "A state-of-the-art ferry needs a connec-", "tion to the shore, and a state-of-the-", "art crew."
+    )
+    assert markdown(page) == "A state-of-the-art ferry needs a connection to the shore, and a state-of-the-art crew.\n"
+
+
+def test_list_items_are_items() -> None:
+    page = "".join(
+        said(50, y, sign) + said(62, y, text)
+        for y, sign, text in ((700, "•", "tickets"), (686, "•", "cars, if they are"), (660, "1.", "First."))
+    ) + said(62, 674, "light")
+    assert markdown(page) == "- tickets\n\n- cars, if they are light\n\n1. First.\n"
+
+
+def test_code_keeps_its_lines_and_indentation() -> None:
+    page = lines(50, 700, *PROSE) + lines(50, 650, "def fare(car):", "    return 12", font="mono")
+    assert markdown(page).endswith("\n\n```\ndef fare(car):\n    return 12\n```\n")
+
+
+def test_headers_footers_and_page_numbers_are_left_out_and_paragraphs_go_on_over_pages() -> None:
+    pages = [
+        said(50, 770, f"Ferry guide, part {n}") + lines(50, 700 - n, *PROSE[:2]) + said(300, 30, f"- {n} -")
+        for n in range(1, 5)
+    ]
+    pages[-1] += lines(50, 670, PROSE[2])
+    read = read_pdf(pdf(*pages), None)
+    assert "part" not in read.text
+    assert "- 2" not in read.text
+    assert " ".join(PROSE) in read.text
+    unended = "The ferry of the islands sails at noon on every day but Monday, and takes cars,"
+    over = read_pdf(pdf(lines(50, 700, unended), lines(50, 700, "if they are light.")), None)
+    assert over.text == f"{unended} if they are light.\n"
+    assert [over.text[start:][:3] for start, _ in over.places] == ["The", " if"]
+    assert [name for _, name in over.places] == ["page 1", "page 2"]
+
+
+def test_columns_are_read_one_after_the_other_whatever_the_order_in_the_file() -> None:
+    left = [f"left line {n} of a column with text that fills it" for n in range(9)]
+    right = [f"right line {n} of a column with text that fills it" for n in range(9)]
+    page = said(50, 740, "Both columns stand below a title that is as wide as both of them", size=16)
+    page += "".join(
+        said(50, 700 - 12 * n, a) + said(320, 700 - 12 * n, b) for n, (a, b) in enumerate(zip(left, right, strict=True))
+    )
+    page += said(50, 560, "Notes that stand below both columns, and are as wide as both of them are together, no less")
+    text = markdown(page)
+    places = [text.index(line) for line in ("Both columns", *left, *right, "Notes")]
+    assert places == sorted(places)
+
+
+TABLE = (("Route", "Price", "Notes"), ("North", "12", "cars too"), ("South", "", "on foot"))
+
+
+def test_a_ruled_table_has_its_cells_also_empty_and_wrapped_ones() -> None:
+    xs, ys = (50, 150, 200, 300), (700, 680, 660, 636)
+    page = grid(xs, ys) + "".join(
+        said(x + 4, y - 12, cell) for y, row in zip(ys, TABLE, strict=False) for x, cell in zip(xs, row, strict=False)
+    )
+    page += said(204, 638, "and cycles")
+    rows = "| Route | Price | Notes |\n| --- | --- | --- |\n| North | 12 | cars too |\n"
+    assert markdown(page + lines(50, 600, *PROSE)) == (
+        f"{rows}| South |  | on foot and cycles |\n\n{' '.join(PROSE)}\n"
+    )
+
+
+def test_a_cell_over_two_rows_stands_in_both() -> None:
+    page = grid((50, 150, 250), (700, 660)) + "150 680 m 250 680 l S\n"
+    page += said(54, 676, "North") + said(154, 688, "noon") + said(154, 668, "midnight")
+    assert markdown(page) == "| North | noon |\n| --- | --- |\n| North | midnight |\n"
+
+
+def test_a_table_without_rules_is_found_by_its_columns() -> None:
+    page = lines(50, 740, *PROSE)
+    for y, row in (
+        (690, ("Route", "Price", "Notes")),
+        (672, ("North", "12", "cars up to two tonnes")),
+        (642, ("South", "7", "")),
+    ):
+        page += "".join(said(x, y, cell) for x, cell in zip((50, 150, 220), row, strict=True) if cell)
+    page += said(220, 660, "and cycles")
+    assert markdown(page).endswith(
+        "| Route | Price | Notes |\n| --- | --- | --- |\n| North | 12 | cars up to two tonnes and cycles |\n"
+        "| South | 7 |  |\n"
+    )
+
+
+def test_a_table_goes_on_over_a_page_without_its_repeated_head() -> None:
+    xs = (50, 150, 250)
+    pages = [
+        grid(xs, (600, 580, 560))
+        + said(54, 588, "Route")
+        + said(154, 588, "Price")
+        + said(54, 568, f"R{n}")
+        + said(154, 568, "9")
+        for n in range(2)
+    ]
+    read = read_pdf(pdf(*pages), None)
+    assert read.text == "| Route | Price |\n| --- | --- |\n| R0 | 9 |\n| R1 | 9 |\n"
+    assert read.text[read.places[1][0] :].strip() == "| R1 | 9 |"
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["", "12", "noon", "a car", "the north ferry"]), min_size=3, max_size=3), min_size=1
+    ),
+    st.floats(10, 30),
+    st.booleans(),
+)
+def test_words_of_two_rows_are_never_mixed(rows: list[list[str]], pitch: float, ruled: bool) -> None:
+    rows = [[f"row{n}", *row] for n, row in enumerate(rows[:20])]
+    page = "".join(
+        said(x, 700 - n * pitch, cell)
+        for n, row in enumerate(rows)
+        for x, cell in zip((50, 120, 230, 330), row, strict=True)
+    )
+    ys = [700 - (n - 0.7) * pitch for n in range(len(rows) + 1)]
+    text = markdown(page + grid((45, 115, 225, 325, 420), ys) if ruled else page)
+    of_rows = " ".join(text.replace("|", " ").replace("---", " ").replace("#", " ").split())
+    assert of_rows == " ".join(" ".join(row) for row in rows).replace("  ", " ").replace("  ", " ").strip()
+
+
+def test_text_that_runs_upwards_is_read_too() -> None:
+    page = lines(50, 700, *PROSE) + said(580, 100, "Printed on the island", turned=True)
+    assert markdown(page).endswith("\n\nPrinted on the island\n")
+
+
+def test_title_author_and_dates_are_the_files_own() -> None:
+    info = {"Title": "Island guide", "Author": "A. Skipper", "CreationDate": "D:20240531120000Z"}
+    document = parsed(pdf(lines(50, 700, *PROSE), info=info))
+    assert (document.title, document.format) == ("Island guide", "markdown")
+    assert document.attributes == {"author": "A. Skipper", "created": "2024-05-31"}
+    assert document.places == ((0, "page 1"),)
+    named = parsed(
+        pdf(said(50, 720, "Ferries", size=20) + lines(50, 690, *PROSE), info={"Title": "Microsoft Word - a.docx"})
+    )
+    assert named.title == "Ferries"
+
+
+def test_places_stay_right_if_encoded_bytes_are_cut() -> None:
+    noise = "data:image/png;base64," + "iVBORw0KGgoAAAANSUhEUgAA" * 4
+    document = parsed(pdf(lines(20, 700, *PROSE) + said(20, 600, noise, size=4), lines(50, 700, "Page two.")))
+    assert noise not in document.text
+    assert [document.text[start:].strip()[:4] for start, _ in document.places] == ["The ", "Page"]
+
+
+def test_a_pdf_that_seems_to_name_its_readers_is_refused() -> None:
+    with pytest.raises(UnreadableRights):
+        parsed(pdf(said(50, 700, "groups: hr")))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (pdf(said(50, 700, "x"), encrypted=True), "encrypted"),
+        (b"%PDF-1.7\nhardly anything", "not a readable PDF"),
+        (b"", "not a readable PDF"),
+        (pdf(""), "empty"),
+        (pdf("q 600 0 0 800 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \x00 EI Q\n"), r"ragway\[ocr\]"),
+    ],
+    ids=["encrypted", "damaged", "nothing", "empty", "scanned"],
+)
+def test_a_pdf_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:
+    with pytest.raises(Unreadable, match=reason):
+        parsed(data)
