@@ -58,7 +58,7 @@ class ActionLoop:
             limits,
             exchange,
             [*toolbox.passages, *transcript.known_texts()],
-            [message.text for message in messages if message.role == "user"],
+            [one.text for one in messages if one.role == "user"] if toolbox.said is None else toolbox.said,
             transcript.results(),
             transcript.private_sets(limits.private, trace.sets, forgotten=trace.forgotten),
         )

@@ -149,6 +149,7 @@ class Toolbox:
     instructions: Sequence[str] = ()  # the application's, of the request
     writes: Writes | None = None  # the calls that change something; None: no set allows such calls
     person: str = ""  # as the client names the person; "": unknown
+    said: Sequence[str] | None = None  # by the person; None: the texts of all user messages
     answer: CodeAnswer | None = None  # the code line with which the conversation ends
     answered: Mapping[tuple[str, str], Tool] = field(default_factory=dict)  # by set and operation, of the answer
 

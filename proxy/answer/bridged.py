@@ -21,7 +21,7 @@ from proxy.agent.conversation import HiddenRounds
 from proxy.agent.loop import ActionLoop
 from proxy.agent.toolbox import Toolbox
 from proxy.asgi import App, Message, Receive, Scope, Send
-from proxy.dialects.base import ModelRequest
+from proxy.dialects.base import INSTRUCTIONS, ModelRequest
 from proxy.dialects.chat import CHAT, ChatRequest
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
@@ -31,7 +31,7 @@ from proxy.dialects.responses import OWN_ID, RESPONSES, ResponsesRequest, respon
 from proxy.dialects.target import Target
 from proxy.exchange import CallMeter, Exchange, ModelCall, exchange_of
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
-from proxy.upstream.bridges.responses_request import has_custom_tools
+from proxy.upstream.bridges.responses_request import has_custom_tools, with_code_lines
 from proxy.upstream.translated.request import sendable
 from retrieval.errors import RetrievalError
 
@@ -54,6 +54,7 @@ class ClientChat:
     continues: bool = False  # continues a response that only the gateway has stored
     narrowed: bool = False  # the client limits which tools may or must be called
     custom: bool = False  # the client has custom tools, such as Codex's `apply_patch`
+    own: Sequence[Any] = ()  # the messages in the client's dialect, without which a document may pass for the person
 
 
 async def client_chat(
@@ -65,7 +66,7 @@ async def client_chat(
     response that only the gateway knows: 400 where the bridge refuses a member, 503 where the response is not read.
     """
     if isinstance(request, ChatRequest):
-        return ClientChat(request, target)
+        return ClientChat(request, target, own=request.fields["messages"])
     earlier = await _earlier_items(request, exchange, actions)
     if earlier is None and (exchange.action_trace is None or not _knows_chat(request, target, actions)):
         return None
@@ -165,7 +166,23 @@ def _translated(
         continues=earlier is not None,
         narrowed=choice not in (None, "auto"),
         custom=_has_custom_tools(request),
+        own=own_messages({**fields, "input": items} if items is not None else fields),
     )
+
+
+def own_messages(fields: Mapping[str, Any]) -> Sequence[Any]:
+    """The messages of a request in the client's dialect; a code line in place of approvals. fields: its members."""
+    if "input" not in fields:
+        messages = fields.get("messages")
+        return messages if isinstance(messages, list) else ()
+    items = [("", one) for one in _items_of(fields["input"]) if isinstance(one, dict)]
+    return [one for _, one in with_code_lines(items)]
+
+
+def newest_of(own: Sequence[Any]) -> Mapping[str, Any]:
+    """The newest of the client's messages that is not an instruction."""
+    rows = (one for one in reversed(own) if isinstance(one, dict) and one.get("role") not in INSTRUCTIONS)
+    return next(rows, {})
 
 
 def _items_of(given: Any) -> Sequence[Any]:

@@ -1,9 +1,10 @@
 """Which chats are offered operations, and the call that answers such a chat."""
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from proxy.agent.action_trace import ActionTrace
@@ -12,13 +13,15 @@ from proxy.agent.ask.tool_protocols import suits
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.tools.document_search import SearchDocuments
 from proxy.agent.writes.confirming import CodeAnswer
-from proxy.answer.bridged import ClientChat, app_of, client_chat
+from proxy.answer.bridged import ClientChat, app_of, client_chat, newest_of, own_messages
 from proxy.asgi import App
 from proxy.augment.gate import HOUSEKEEPING, Chat, turns_of
 from proxy.augment.passages import Passages
 from proxy.dialects.base import ModelRequest
+from proxy.dialects.codes import code_line
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit
+from proxy.dialects.own_words import own_text, own_words
 from proxy.dialects.responses import RESPONSES
 from proxy.exchange import ModelCall
 from retrieval.errors import RetrievalError
@@ -49,11 +52,11 @@ class Offers:
         sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
         exchange.action_trace = ActionTrace(sets) if sets or (actions.limits.tools and not off) else None
         completion = await client_chat(chat.request, decision.model, chat.target, exchange, actions)
+        toolbox = await self._toolbox(chat, completion, sets) if completion is not None else None
+        if toolbox is None and await self._confirms(chat, completion):
+            raise ApiError(400, _UNSUITED, code="confirmation_unsuited")  # the model would answer the code line
         if completion is None:
             return None
-        toolbox = await self._toolbox(chat, completion, sets)
-        if toolbox is None and (answer := await self._answer(chat, completion.request)) and answer.writes:
-            raise ApiError(400, _UNSUITED, code="confirmation_unsuited")  # the model would answer the code line
         if toolbox is None and not completion.continues:
             return None
 
@@ -79,7 +82,7 @@ class Offers:
         if why:
             log.info("%s no operation is offered: %s", exchange.id, why)
             return None
-        answer = await self._answer(chat, request)
+        answer = await self._answer(chat, completion)
         protocol = actions.tool_protocols.of(chat.target, request.fields)
         if protocol == "none":
             trace.offer = "model refuses tools"
@@ -96,7 +99,7 @@ class Offers:
             async with asyncio.timeout(deadline_s):
                 toolbox = await actions.offer(request, turns, sets, exchange, chat.target, own, answer)
                 if toolbox is not None:
-                    toolbox.person = chat.request.person(chat.headers)
+                    toolbox.person, toolbox.said = chat.request.person(chat.headers), own_words(completion.own)
                     chat.exchange.shows_approvals = _shows_approvals(chat)
                 return toolbox
         except (RetrievalError, TimeoutError) as error:
@@ -108,16 +111,43 @@ class Offers:
         finally:
             exchange.ended_step("action_search", began)
 
-    async def _answer(self, chat: Chat, request: ModelRequest) -> CodeAnswer | None:
+    async def _answer(self, chat: Chat, completion: ClientChat) -> CodeAnswer | None:
         """The code line with which the chat ends; None: another chat. Raises ApiError 503."""
         writes = self.actions.writes
         if writes is None:
             return None
-        try:
-            return await writes.answer_in(chat.exchange.key, request.fields["messages"])
-        except RetrievalError as error:
-            log.warning("%s what waits for a confirmation is not read: %s", chat.exchange.id, error)
-            raise _unavailable() from error
+        with _readable(chat):
+            return await writes.answer_in(
+                chat.exchange.key, completion.request.fields["messages"], newest_of(completion.own)
+            )
+
+    async def _confirms(self, chat: Chat, completion: ClientChat | None) -> bool:
+        """Whether a chat without an offer ends with a code line for a call. Raises ApiError 503.
+
+        completion: None: the chat has no counterpart as a chat completion, so its conversation is not known.
+        """
+        writes, answer = self.actions.writes, None
+        if writes is None:
+            return False
+        if completion is not None:
+            answer = await self._answer(chat, completion)
+            line = answer.line if answer is not None else None
+        else:
+            line = code_line(own_text(newest_of(own_messages(chat.request.fields))))
+        if line is None or (answer is not None and answer.writes):
+            return line is not None
+        with _readable(chat):
+            return await writes.waits(chat.exchange.key, line)
+
+
+@contextlib.contextmanager
+def _readable(chat: Chat) -> Iterator[None]:
+    """Raises ApiError 503 if the writes cannot be read."""
+    try:
+        yield
+    except RetrievalError as error:
+        log.warning("%s what waits for a confirmation is not read: %s", chat.exchange.id, error)
+        raise _unavailable() from error
 
 
 def _shows_approvals(chat: Chat) -> bool:

@@ -18,9 +18,9 @@ from proxy.agent.action_trace import ActionCall, ActionTrace
 from proxy.agent.actions import Actions
 from proxy.agent.execution import traced_call
 from proxy.agent.tools.operation_tool import OperationTool
-from proxy.agent.writes.approving import Approvals
+from proxy.agent.writes.approving import Approvals, ApprovedCall
 from proxy.agent.writes.confirming import Asker, Proposed
-from proxy.agent.writes.pending import Denied, PendingWrite
+from proxy.agent.writes.pending import Denied, PendingWrite, states_of
 from proxy.agent.writes.sentences import language_in, sentences
 from proxy.agent.writes.shown import CannotShow
 from proxy.api.knowledge.access import PENDING
@@ -213,12 +213,16 @@ class ActionTools:
         content = given.content if isinstance(given, types.ElicitResult) and given.action == "accept" else None
         accepted = content is not None and content.get(_YES) is True
         group = await self.approvals.group(params.request_state or "", exchange)
-        if group is None:
-            return _text(f"{_NOTHING}: no such call waits for this key.", failed=True)
-        if not accepted:
-            await self.approvals.decline(group)
+        if group is None or group.writes[0].person != person:
+            return _text(f"{_NOTHING}: no such call waits for this key and person.", failed=True)
+        if not accepted and await self.approvals.decline(group):
             return _text(f"{_NOTHING}: the person declined.")
-        sent = await self.approvals.approve(group, exchange, person=person, numbers=None, way=_WAY)
+        sent: Sequence[ApprovedCall] | Denied = Denied("used")
+        if accepted:
+            sent = await self.approvals.approve(group, exchange, person=person, numbers=None, way=_WAY)
+        if isinstance(sent, Denied) and sent.why == "used":
+            now = await self.approvals.group(group.id, exchange) or group
+            return _text(f"This call was answered before. {_NOTHING} again.\n\n{states_of(now.writes)}", failed=True)
         if isinstance(sent, Denied):
             return _text(f"{_NOTHING}: {sent.why.replace('_', ' ')}.", failed=True)
         return _text("\n\n".join(f"{one.report}\n\n{quoted(one.text)}" for one in sent))

@@ -7,6 +7,7 @@ unsupported_features  paths and members that upstreams lack, learned from their 
 messages              Anthropic's Messages API
 codes                 the code of a confirmation, and the message that confirms
 content_encoding      unpacks a body within a limit
+own_words             what a person wrote: not a document, a tool's result or a coding agent's text
 errors                our errors -> status and OpenAI's error body
 paths                 path -> dialect
 provider_fields       what a model's message has beyond the standard: thoughts and signatures, which must go back

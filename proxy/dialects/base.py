@@ -21,7 +21,7 @@ Position = Literal["lead", "merge", "tail"]
 
 # Elements that coding agents add to user messages: Claude Code adds reminders to most messages (notes on files, tasks
 # and settings, of any length), Codex and Cline describe their environment. Searching for such text finds nothing.
-_PROGRAM_ELEMENTS = ("system-reminder", "environment_context", "environment_details")
+PROGRAM_ELEMENTS = ("system-reminder", "environment_context", "environment_details")
 
 INSTRUCTIONS = ("system", "developer")  # roles
 
@@ -55,7 +55,7 @@ def text_of(content: Any, types: Sequence[str] = ("text",)) -> str:
 
 def without_program_text(text: str) -> str:
     """Remove what a coding agent added. An element that is never closed stays."""
-    for name in _PROGRAM_ELEMENTS:
+    for name in PROGRAM_ELEMENTS:
         opening, closing = f"<{name}>", f"</{name}>"
         if opening in text:
             before, *elements = text.split(opening)

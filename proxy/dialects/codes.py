@@ -20,10 +20,11 @@ WORDS = {
 }  # fmt: skip
 _ANY_WORD = "|".join(sorted(set(WORDS.values()), key=len, reverse=True))
 _SHOWN = re.compile(r"\b[A-Z2-7]{4}-[A-Z2-7]{4}\b")
-_DASH = "[-\u2010\u2011\u2013]"  # word processors and telephones write other dashes
+# Word processors and telephones write other dashes; a Japanese keyboard writes the sign of a long vowel.
+_DASH = "[-\u2010\u2011\u2013\u2014\u2212\u30fc]"
 _LINE = re.compile(
     rf"(?:{_ANY_WORD})[ \t\u00a0]+([a-z2-7]{{4}})(?: ?{_DASH} ?| )?([a-z2-7]{{4}})"
-    r"(?:[ \t\u00a0]+([0-9]{1,3}(?: ?, ?[0-9]{1,3})*))?"
+    r"(?:[ \t\u00a0]+([0-9]{1,3}(?: ?[,\u3001] ?[0-9]{1,3})*))?"
 )
 _LOOKS = re.compile(rf"(?:{_ANY_WORD})\b.{{0,40}}|.{{0,40}}\b[a-z2-7]{{4}}{_DASH}[a-z2-7]{{4}}\b.{{0,40}}")
 
@@ -44,13 +45,14 @@ def new_code() -> str:
 def code_line(text: str) -> CodeLine | None:
     """What a message confirms; None: the message is anything else.
 
-    Case does not count, nor white space around, nor how the two halves of the code are kept apart.
+    Case does not count, nor white space around, nor how the two halves of the code are kept apart, nor whether letters
+    and signs have full width.
     """
     found = _LINE.fullmatch(_plain(text)) if len(text) <= _MOST_LINE_CHARS else None
     if found is None:
         return None
     first, second, numbers = found.groups()
-    chosen = tuple(sorted({int(one) for one in numbers.split(",")})) if numbers else None
+    chosen = tuple(sorted({int(one) for one in re.split("[,\u3001]", numbers)})) if numbers else None
     if chosen and len(chosen) > _MOST_NUMBERS:
         return None
     return CodeLine(f"{first}-{second}".upper(), chosen)
@@ -67,4 +69,4 @@ def holds_code(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", text.strip()).casefold()
+    return unicodedata.normalize("NFKC", text.strip()).casefold()

@@ -4,7 +4,8 @@ A file of dialogues is a YAML list. A dialogue has a `name`, `turns`, the writes
 order), and what they leave there (`end`, as `ShopApi.changes` says it). A turn has:
 
 person   what the person writes, or a list of text parts. {code}: of the newest confirmation; {code1}: of the first;
-         {wrong}: a code that nobody made. None: the request of the turn before once more
+         {code lower}, {code lower long}, {code plain}, {code wide}: in other signs; {wrong}: a code that nobody made.
+         None: the request of the turn before once more
 model    the model's rounds: a text, or the calls by operation; [] if the gateway answers alone
 reply    texts that the reply has; {shop} is its address
 lacks    texts that it does not have
@@ -12,8 +13,10 @@ key      the gateway key of the request ("agent" unless said); user: the person'
 chat     the name of another conversation; edit: a text in place of the first message; system: an instruction
 shop     drop: the answer to the next write is lost; fail: the next write gets a 500
 expire   the codes so far are out of date; at_once: the request is sent so often at the same time
+leaves   the client goes away at the reply's first byte, or, with `writes: 1`, while the shop works
 """
 
+import asyncio
 import contextlib
 import re
 import sqlite3
@@ -24,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 
 from tests.support.action_clients import CompletionsChat, MessagesChat, ResponsesChat, SdkChat
@@ -166,6 +170,8 @@ class Play:
             person = chat.said[newest]["content"]
             del chat.said[newest:]
         content: Any = self._filled(person) if isinstance(person, str) else self._parts(person)
+        if turn.get("leaves"):
+            return self._left(chat, content, writes=bool(turn["writes"]))
         if turn.get("at_once", 1) == 1:
             return chat.ask(content, stream=self.stream).text
         copies = [type(chat)(chat.url, chat.model, list(chat.said), chat.fields) for _ in range(turn["at_once"])]
@@ -173,6 +179,25 @@ class Play:
             replies = [one.result() for one in [pool.submit(copy.ask, content, stream=self.stream) for copy in copies]]
         chat.said = copies[0].said
         return "\n".join(one.text for one in replies)
+
+    def _left(self, chat: SdkChat, content: Any, *, writes: bool) -> str:
+        """Ask for a stream, and go away at the first byte, or (`writes`) while the shop works."""
+        shop, body = self.team.shop, {**chat.body(content), "stream": True}
+        headers, shop.holds = body.pop("extra_headers"), writes
+
+        async def leave() -> None:
+            async with httpx.AsyncClient(timeout=60) as client:
+                asking = client.stream("POST", chat.url + chat.path, headers=headers, json=body)
+                reading = asyncio.create_task(_first_byte(asking))
+                if writes:
+                    assert await asyncio.to_thread(shop.held.acquire, timeout=60)
+                    reading.cancel()
+                else:
+                    await reading
+
+        asyncio.run(leave())
+        shop.release()
+        return ""
 
     def _parts(self, parts: Sequence[Any]) -> list[Json]:
         kind = "input_text" if self.kind is ResponsesChat else "text"
@@ -183,7 +208,18 @@ class Play:
         codes = {f"{{code{number}}}": code for number, code in enumerate(self.codes, 1)}
         for name, value in {"{code}": newest, "{wrong}": WRONG, "{shop}": self.team.shop.url, **codes}.items():
             text = text.replace(name, value)
-        return text.replace("{code lower}", newest.lower()).replace("{code plain}", newest.replace("-", ""))
+        wide = "".join(chr(ord(one) + 0xFEE0) for one in newest)
+        others = {"lower": newest.lower(), "lower long": newest.lower().replace("-", "\u2014")}
+        others |= {"plain": newest.replace("-", ""), "wide": wide}
+        for name, value in others.items():
+            text = text.replace(f"{{code {name}}}", value)
+        return text
+
+
+async def _first_byte(asking: contextlib.AbstractAsyncContextManager[httpx.Response]) -> None:
+    async with asking as reply:
+        assert reply.status_code == 200
+        await anext(reply.aiter_raw(1))
 
 
 def _round(given: Any) -> Json:

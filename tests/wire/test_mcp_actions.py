@@ -136,7 +136,9 @@ async def test_the_state_counts_once_for_its_key_and_arguments(team: ShopTeam) -
         done = await mcp.call_tool("run_action", CANCEL, input_responses={"confirm": YES}, request_state=state)
         assert "Done" in words(done)
         again = await mcp.call_tool("run_action", CANCEL, input_responses={"confirm": YES}, request_state=state)
-        assert "used" in words(again, failed=True)
+        assert "answered before. Nothing was sent again.\n\n1. done (200)" in words(again, failed=True)
+        no = await mcp.call_tool("run_action", CANCEL, input_responses={"confirm": NOES[2]}, request_state=state)
+        assert words(no, failed=True) == words(again, failed=True)
     assert sent(team) == ["DELETE /orders/17"]
 
 

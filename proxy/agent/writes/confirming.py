@@ -19,7 +19,16 @@ import msgspec
 
 from proxy.agent.conversation import row_id
 from proxy.agent.writes.mode import mode_of
-from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWrite, SentBefore, Why, digest_of
+from proxy.agent.writes.pending import (
+    Claimed,
+    Denied,
+    PendingStore,
+    PendingWrite,
+    SentBefore,
+    Why,
+    digest_of,
+    states_of,
+)
 from proxy.agent.writes.shown import CannotShow, ShownWrite, check_before, confirmation, denial, outcome, write_texts
 from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, over_limit, send
 from proxy.apis.changes import ABSENT, NOTHING, changes, in_short
@@ -30,6 +39,7 @@ from proxy.apis.store import revision_of
 from proxy.caller import Rights
 from proxy.dialects.base import INSTRUCTIONS, text_of
 from proxy.dialects.codes import WORDS, CodeLine, code_line, holds_code, new_code
+from proxy.dialects.own_words import own_text
 from proxy.dialects.replies import json_of
 from proxy.dialects.responses import approval_request
 from proxy.exchange import Exchange
@@ -44,7 +54,6 @@ _LOST = "The call failed, and whether it took effect is not known: the gateway h
 _MADE_NOW = "Nothing was sent: the same call was made just now. Tell the user so, and do not repeat it."
 _NOT_NOTED = "Nothing was sent: the gateway cannot note the call at present. Ask again later."
 _TEXT_TYPES = ("text", "input_text", "output_text")
-_OTHER_TYPES = ("image_url", "input_image", "input_audio", "image")  # parts of a message that hold no text
 _MARGIN_S = 60.0
 _READ_S = 10.0  # for the read of what a call changes
 _MOST_STATE_CHARS = 50_000
@@ -135,26 +144,35 @@ class Writes:
         await asyncio.to_thread(self.store.add, [row], [proposed.request], new_code())
         return row
 
-    async def answer_in(self, key: str, messages: Sequence[Mapping[str, Any]]) -> CodeAnswer | None:
+    async def answer_in(
+        self, key: str, messages: Sequence[Mapping[str, Any]], newest: Mapping[str, Any] | None = None
+    ) -> CodeAnswer | None:
         """The code line with which a conversation ends; None: it ends otherwise, and what it has shown is void.
 
-        messages: of a chat completion. Raises RetrievalError.
+        messages: of a chat completion. newest: the client's own, in the client's dialect; None: the last of `messages`.
+        Raises RetrievalError.
         """
         rows = [one for one in messages if one.get("role") not in INSTRUCTIONS]
         if not rows:
             return None
-        line = code_line(own_text(rows[-1]))
+        line = code_line(own_text(rows[-1] if newest is None else newest))
         if line is None:
-            newest = max((at for at, one in enumerate(rows) if one.get("role") == "assistant"), default=-1)
-            asked = _without_guesses(rows[: newest + 1])
-            if asked and holds_code(text_of(asked[-1].get("content"), _TEXT_TYPES)):
-                await asyncio.to_thread(self.store.void, key, row_id(key, asked))
+            # The client may have begun the model's answer, behind the person's message.
+            spoken = max((at for at, one in enumerate(rows) if one.get("role") != "assistant"), default=0)
+            for end in {_newest_reply(rows), _newest_reply(rows[:spoken])}:
+                asked = _without_guesses(rows[: end + 1])
+                if asked and holds_code(text_of(asked[-1].get("content"), _TEXT_TYPES)):
+                    await asyncio.to_thread(self.store.void, key, row_id(key, asked))
             return None
         asked = _without_guesses(rows[:-1])
         if not asked or asked[-1].get("role") != "assistant":
             return CodeAnswer(line, "", ())
         conversation = row_id(key, asked)
         return CodeAnswer(line, conversation, await asyncio.to_thread(self._group, key, conversation))
+
+    async def waits(self, key: str, line: CodeLine) -> bool:
+        """Whether a call of the key waits for a code, in any conversation. Raises RetrievalError."""
+        return await asyncio.to_thread(self.store.waits, key, line.code)
 
     async def claim(
         self, answer: CodeAnswer, asker: Asker, called: Mapping[tuple[str, str], tuple[Api, Operation]]
@@ -176,13 +194,13 @@ class Writes:
             rights=rights_digest(asker.exchange.rights, wanted),
         )
 
-    def refusal(self, denied: Denied, answer: CodeAnswer, asker: Asker) -> str:
-        """The reply to a code line that sends nothing."""
+    async def refusal(self, denied: Denied, answer: CodeAnswer, asker: Asker) -> str:
+        """The reply to a code line that sends nothing. Raises RetrievalError."""
         text = denial(denied.why, asker.language)
         if denied.why != "used":
             return text
-        states = [f"{one.number}. {one.state}{f' ({one.status})' if one.status else ''}" for one in answer.writes]
-        return "\n".join([text, "", *states])
+        now = await asyncio.to_thread(self.group, answer.writes[0].group)  # another may have answered meanwhile
+        return f"{text}\n\n{states_of(now)}"
 
     async def at_once(self, one: Proposed, asker: Asker, *, approver: str = _BY_SETTINGS) -> CallResult:
         """Send a call that needs no code; noted as every other. approver: for the log. Only cancellation raises."""
@@ -412,17 +430,8 @@ def shown_write(one: Proposed, key_name: str) -> ShownWrite:
     )
 
 
-def own_text(message: Mapping[str, Any]) -> str:
-    """The last text of a person's message, because clients put context before it; "": another message."""
-    content = message.get("content")
-    if message.get("role") != "user":
-        return ""
-    if not isinstance(content, list):
-        return content if isinstance(content, str) else ""
-    texts = [one for one in content if isinstance(one, dict) and one.get("type") in _TEXT_TYPES]
-    others = [one for one in content if isinstance(one, dict) and one.get("type") in _OTHER_TYPES]
-    known = len(texts) + len(others) == len(content)
-    return text_of(texts[-1:], _TEXT_TYPES) if known else ""
+def _newest_reply(rows: Sequence[Mapping[str, Any]]) -> int:
+    return max((at for at, one in enumerate(rows) if one.get("role") == "assistant"), default=-1)
 
 
 def _named(operation: Operation, arguments: Mapping[str, Any]) -> str:

@@ -85,6 +85,13 @@ def digest_of(request: ApiRequest) -> str:
     return hashlib.sha256(_encoded(request)).hexdigest()
 
 
+def states_of(writes: Sequence[PendingWrite]) -> str:
+    """What has become of the calls of a group, for people: a line for each."""
+    words = {"pending": "waits", "claimed": "is being sent", "void": "given up"}
+    rows = ((one.number, words.get(one.state, one.state), f" ({one.status})" if one.status else "") for one in writes)
+    return "\n".join(f"{number}. {word}{status}" for number, word, status in rows)
+
+
 class PendingStore(Database):
     """The writes of a data folder or of a server. The first write creates the file. All methods block."""
 
@@ -139,6 +146,20 @@ class PendingStore(Database):
         from proxy.agent.writes.tables import writes as table
 
         return self._found(table.c.group == id, *([] if key is None else [table.c.key == key]))
+
+    def waits(self, key: str, code: str) -> bool:
+        """Whether a write of a key waits for this code. Raises RetrievalError."""
+        from sqlalchemy import select
+
+        from proxy.agent.writes.tables import writes as table
+
+        wanted = (table.c.key == key, table.c.state == "pending", table.c.expires_s > self._now_s())
+        rows = self.rows(select(table.c.group, table.c.code).where(*wanted))
+        if not rows:
+            return False
+        with self.writing() as sql:
+            secret = self._secret(sql)
+        return any(compare_digest(secret.code_digest(code, group), digest) for group, digest in rows)
 
     def waiting(self) -> list[PendingWrite]:
         """All writes that wait for a person, oldest first. Raises RetrievalError."""

@@ -55,10 +55,10 @@ async def confirmed(execution: Execution, writes: Writes, answer: CodeAnswer, as
     try:
         called = {origin: (one.api, one.operation) for origin, one in tools.items()}
         claimed = await writes.claim(answer, asker, called)
+        if isinstance(claimed, Denied):
+            return await writes.refusal(claimed, answer, asker)
     except RetrievalError:
         return _NOT_READ
-    if isinstance(claimed, Denied):
-        return writes.refusal(claimed, answer, asker)
     share = execution.chat.budget.share(len(claimed.writes), execution.chat.limits.call)
     made = []
     for write, request in zip(claimed.writes, claimed.requests, strict=True):

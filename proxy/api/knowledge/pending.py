@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.agent.writes.pending import Denied, State
+from proxy.agent.writes.pending import Denied, State, states_of
 from proxy.api.knowledge.access import PENDING, KnowledgeCall, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.parameters import invalid
@@ -95,6 +95,7 @@ async def answer_pending_calls(call: KnowledgeCall, body: _Approval) -> Answered
             raise _denied(Denied("other_person"), group)
     if not body.approve:
         if not await approvals.decline(group):
+            group = await _group(call)
             raise _denied(Denied("used" if any(one.state != "void" for one in group.writes) else "void"), group)
         return AnsweredCalls(*_members(await _group(call)), report="")
     sent = await approvals.approve(
@@ -105,7 +106,7 @@ async def answer_pending_calls(call: KnowledgeCall, body: _Approval) -> Answered
         way=_WAY,
     )
     if isinstance(sent, Denied):
-        raise _denied(sent, group)
+        raise _denied(sent, await _group(call))  # another may have answered meanwhile
     return AnsweredCalls(*_members(await _group(call)), report="\n\n".join(one.report for one in sent))
 
 
@@ -135,7 +136,8 @@ def _denied(denied: Denied, group: "Group") -> ApiError:
         case "four_eyes":
             return forbidden("Another key than the one that asked must approve these calls. Nothing was sent.", "id")
         case "used":
-            text, code = "These calls were answered before. Nothing was sent again.", "pending_used"
+            text = f"These calls were answered before. Nothing was sent again.\n\n{states_of(group.writes)}"
+            code = "pending_used"
         case "void":
             text, code = "These calls were given up: the chat went on otherwise. Nothing was sent.", "pending_void"
         case "expired":

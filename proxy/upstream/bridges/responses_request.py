@@ -109,7 +109,7 @@ def _messages(sent: Json) -> list[Json]:
         return arranged([*messages, {"role": "user", "content": given}])
     items = objects_in(given if given is not None else [], "input")
     check_size(b",".join(_unpacked(item) for _, item in items))  # the first check saw only base64 texts
-    for at, item in _with_code_lines(items):
+    for at, item in with_code_lines(items):
         kind = item.get("type") or "message"
         if kind == "reasoning":
             if blocks := _thinking(item):
@@ -131,7 +131,7 @@ def _messages(sent: Json) -> list[Json]:
     return messages
 
 
-def _with_code_lines(items: Sequence[tuple[str, Json]]) -> Iterator[tuple[str, Json]]:
+def with_code_lines(items: Sequence[tuple[str, Json]]) -> Iterator[tuple[str, Json]]:
     """The items with a code line in place of approvals of the gateway's calls.
 
     The message before an `mcp_approval_request` has the same in words.
@@ -153,9 +153,10 @@ def _approval_kind(item: Json) -> str:
 
 
 def _code_line(answers: list[Json]) -> str:
-    """What a person's answers say in words. The calls that are not approved are given up."""
-    approved = [approved_call(one["approval_request_id"]) for one in answers if one.get("approve") is True]
-    calls = list(filter(None, approved))
+    """What a person's answers say in words. The calls that are not approved, or also refused, are given up."""
+    refused = {one["approval_request_id"] for one in answers if one.get("approve") is not True}
+    approved = dict.fromkeys(one["approval_request_id"] for one in answers)
+    calls = list(filter(None, (approved_call(id) for id in approved if id not in refused)))
     codes = {code for code, _ in calls}
     if len(codes) != 1:  # none is approved, or the items are about several confirmations
         return "No, do not do it."

@@ -1,6 +1,7 @@
 """Codes, and which messages confirm."""
 
 import re
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ def test_codes_are_random_and_have_40_bits() -> None:
         "confirm KX7M-4QPD", "  confirm KX7M-4QPD\n", "Confirm kx7m-4qpd", "CONFIRM KX7M4QPD", "confirm KX7M 4QPD",
         "confirm\u00a0KX7M\u20134QPD", "confirm  KX7M - 4QPD", "bestätigen KX7M-4QPD", "Besta\u0308tigen KX7M-4QPD",
         "BESTÄTIGEN kx7m-4qpd", "confirmer KX7M-4QPD", "confirmar KX7M-4QPD", "確認 KX7M-4QPD",
+        "ｃｏｎｆｉｒｍ　ＫＸ７Ｍ－４ＱＰＤ", "確認　ｋｘ７ｍー４ｑｐｄ", "confirm KX7M—4QPD",
     ],
 )  # fmt: skip
 def test_a_code_line_confirms_all(text: str) -> None:
@@ -33,6 +35,7 @@ def test_a_code_line_confirms_all(text: str) -> None:
     [
         ("confirm KX7M-4QPD 1", (1,)), ("confirm KX7M-4QPD 1,3", (1, 3)), ("confirm KX7M-4QPD 3, 1 ,1", (1, 3)),
         ("confirm kx7m4qpd 12", (12,)), ("confirm KX7M 4QPD 2222", None),
+        ("確認 KX7M-4QPD １、３", (1, 3)), ("confirm KX7M-4QPD １，３", (1, 3)),
     ],
 )  # fmt: skip
 def test_numbers_choose_some(text: str, numbers: tuple[int, ...] | None) -> None:
@@ -57,7 +60,8 @@ def test_anything_else_confirms_nothing(text: str) -> None:
 @given(before=st.text(max_size=6), after=st.text(max_size=6))
 def test_words_around_a_code_line_confirm_nothing(before: str, after: str) -> None:
     text = f"{before}confirm KX7M-4QPD{after}"
-    is_line = not before.strip() and re.fullmatch(r"\s*|[ \t\u00a0]+[0-9]{1,3}(?: ?, ?[0-9]{1,3})*\s*", after)
+    numbers = r"\s*|[ \t]+[0-9]{1,3}(?: ?[,、] ?[0-9]{1,3})*\s*"
+    is_line = not before.strip() and re.fullmatch(numbers, unicodedata.normalize("NFKC", after))
     assert (code_line(text) is not None) == bool(is_line)
 
 
