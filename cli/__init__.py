@@ -8,7 +8,7 @@ wrong usage.
     common    settings, errors, access to documents and accounts, progress bars
     serve     the gateway and the index process       worker    one gateway process
     ingest    files and folders -> a collection       search    a question -> passages that a chat would get
-    sync      declared sources -> their collections
+    sync      declared sources -> their collections   scheduled_syncs  the same while `serve` runs
     delete    a collection, or some of its documents
     listing   `ragway collections`                    rebuild   a collection's index from the catalog
     reindex   like rebuild for several collections, also with another embedder

@@ -22,6 +22,7 @@ import uvloop
 from cli.assembly.index import index_process
 from cli.assembly.targets import targets
 from cli.common import WholeNumber, run, with_settings
+from cli.scheduled_syncs import ScheduledSyncs
 from config.sections import Settings
 from config.settings import SettingsError
 from evaluation.text_tables import first_of
@@ -60,6 +61,12 @@ _TITLE_CHARS = 80  # for a title in the example
     help="Number of serving processes (default: server.workers, 1).",
 )
 @click.option(
+    "--sync-every",
+    "server__sync_every",
+    metavar="TIME",
+    help="Sync each declared source so often, such as 30m or 1h (default: its own `every`, or server.sync_every).",
+)
+@click.option(
     "--log-level", "server__log_level", help="debug, info, warning or error (default: server.log_level, info)."
 )
 @with_settings
@@ -79,7 +86,7 @@ async def _serve(settings: Settings) -> int:
     scheduling.prefer_low_latency()
     index = index_process(settings) if settings.retrieval.enabled else None
     index_ready = asyncio.Event()
-    specs = asyncio.ensure_future(_read_specs(settings, index_ready))
+    beside = asyncio.ensure_future(_beside(settings, index_ready))
     models = Routes(targets(settings, os.environ)).names()
     front = Workers(settings.server.workers, orjson.dumps(settings.as_flags()), settings.server.hang_s)
     stop, warnings = _Stop(), _Warnings(front)
@@ -111,11 +118,18 @@ async def _serve(settings: Settings) -> int:
         except WorkerFailed as error:
             raise click.ClickException(str(error)) from error
         finally:
-            specs.cancel()
+            beside.cancel()
             warnings.close()
-            await asyncio.wait({specs})
+            await asyncio.wait({beside})
             await _end(settings, front, index, stop)
     return 0
+
+
+async def _beside(settings: Settings, index_ready: asyncio.Event) -> None:
+    """What begins once the index works."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_read_specs(settings, index_ready))
+        tasks.create_task(ScheduledSyncs(settings).run(index_ready))
 
 
 async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:

@@ -61,6 +61,12 @@ async def _sync(
     return 1 if any(failed(report) for of_one in reports.values() for report in of_one) else 0
 
 
+def log_line(collection: str, report: SourceReport) -> str:
+    """A sync in the log; "": nothing changed, and nothing went wrong."""
+    changed = report.added or report.changed or report.moved or report.removed
+    return f"sync {collection}: {summary(report)}" if changed else ""
+
+
 def failed(report: SourceReport) -> bool:
     """Whether a person should look at the source."""
     return bool(report.failures) or report.outcome == "empty"

@@ -23,6 +23,10 @@ Port = Annotated[int, Meta(ge=0, le=65535, description="must be a port from 0 to
 Dollars = Annotated[
     float, Meta(gt=0, le=1_000_000, description="must be a number of dollars above 0 and at most a million")
 ]
+Duration = Annotated[
+    str, Meta(pattern=r"^([1-9][0-9]{0,5}[smhd])?\Z", description="must be a time such as 30s, 15m, 1h or 7d")
+]
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 Folder = Annotated[str, Meta(min_length=1, description="must name a folder")]
 DatabaseUrl = Annotated[
     str,
@@ -36,6 +40,11 @@ Language = Literal[
     "auto", "ar", "az", "bn", "ca", "da", "de", "el", "en", "es", "eu", "fi", "fr", "he", "hu", "hy", "id", "it", "ja",
     "kk", "ko", "ne", "nl", "no", "none", "pt", "ro", "ru", "sl", "sv", "ta", "tg", "th", "tr", "zh",
 ]  # fmt: skip
+
+
+def seconds_of(duration: str) -> float:
+    """A duration's length; 0.0 for none."""
+    return float(int(duration[:-1]) * _SECONDS[duration[-1]]) if duration else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class ServerSettings:
     drain_s: OptionalNumber
     shutdown_s: Seconds
     log_level: Literal["debug", "info", "warning", "error"]
+    sync_every: Duration
 
     @property
     def max_body_bytes(self) -> int:
@@ -121,6 +131,8 @@ class DeclaredSource:
     folder: str | None = None
     name: str | None = None
     exclude: tuple[str, ...] | None = None
+    every: Duration | None = None
+    watch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
