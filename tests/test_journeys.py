@@ -1,5 +1,7 @@
 """The files of ours that one request or document passes, in order: the map of `docs/why/map.md`, counted and compared.
 
+A switch is a call of one of our functions from another file than the one before; so is the resumption of a coroutine.
+
 Gateway and index run in this process, over their real sockets, so that one recorder sees both. Each journey is taken
 once before the recording: what is loaded or cached on first use is no part of the map.
 """
@@ -14,7 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -36,20 +38,22 @@ from tests.test_architecture import OURS
 ROOT = Path(__file__).parents[1]
 _PACKAGES = tuple(f"{ROOT / package}/" for package in OURS)
 _MAP = ROOT / "docs" / "why" / "map.md"
-# At most so many files. A journey that needs more has lost its way: join what belongs together.
+# At most so many files, and so many switches of file: a tenth more than usual, as parts of a search run at the same
+# time. A journey that needs more has lost its way: join what belongs together, and ask for a thing once.
 AT_MOST = {
-    "A chat passed through": 18,
-    "An augmented chat": 44,
-    "A follow-up question": 44,
-    "A chat with an action": 83,
-    "An ingested document": 29,
+    "A chat passed through": (18, 90),
+    "An augmented chat": (44, 210),
+    "A follow-up question": (44, 230),
+    "A chat with an action": (83, 870),
+    "An ingested document": (29, 140),
 }
 _INTRODUCTION = """# The map: files that a request passes
 
 The files of this repository whose functions run for one request or document, in the order of the first call. Gateway
 and index process are counted together; what is loaded on first use is left out. `tests/test_journeys.py` takes each
-journey, compares the list with this page, and holds the number of files. To write this page again:
-`python -m tests.test_journeys`. Start reading at the top of a list.
+journey, compares the list with this page, and holds the numbers of files and of switches: how often a function of
+another file runs next, in one measured run. To write this page again: `python -m tests.test_journeys`. Start reading at
+the top of a list.
 """
 _ABOUT = {
     "A chat passed through": "`raw/MODEL` to a relayed model, on a gateway without keys.",
@@ -73,11 +77,21 @@ SHOPS = {
 HISTORY = [{"role": "user", "content": "Who bought a lamp?"}, {"role": "assistant", "content": "John Doe."}]
 
 
+@dataclass
+class Journey:
+    """What one request or document passes."""
+
+    files: list[str] = field(default_factory=list)  # in the order of the first call
+    calls: int = 0  # of functions, resumed coroutines and generators too
+    switches: int = 0  # calls from another file than the call before
+
+
 class Recorder:
     """Notes the files whose functions are entered, in every thread that starts after `on`."""
 
     def __init__(self) -> None:
-        self._files: dict[str, None] | None = None
+        self._journey: Journey | None = None
+        self._last = ""  # the file of the newest call
 
     @contextlib.contextmanager
     def on(self) -> Iterator[None]:
@@ -91,21 +105,26 @@ class Recorder:
             sys.setprofile(None)
 
     @contextlib.contextmanager
-    def files(self) -> Iterator[list[str]]:
-        """The files, in the order of their first entry; complete at the end."""
-        found: list[str] = []
-        self._files = {}
+    def journey(self) -> Iterator[Journey]:
+        """What is passed until the end."""
+        self._last, self._journey = "", Journey()
         try:
-            yield found
+            yield self._journey
         finally:
-            found.extend(self._files)
-            self._files = None
+            self._journey = None
 
     def _event(self, frame: FrameType, event: str, _argument: object) -> None:
-        if self._files is not None and event == "call":
-            code = frame.f_code
-            if code.co_filename.startswith(_PACKAGES) and code.co_name != "<module>":
-                self._files.setdefault(code.co_filename.removeprefix(f"{ROOT}/"))
+        journey = self._journey
+        if journey is None or event != "call":
+            return
+        code = frame.f_code
+        if code.co_filename.startswith(_PACKAGES) and code.co_name != "<module>":
+            file = code.co_filename.removeprefix(f"{ROOT}/")
+            journey.calls += 1
+            journey.switches += file != self._last
+            self._last = file
+            if file not in journey.files:
+                journey.files.append(file)
 
 
 async def answers(wire: Wire) -> None:
@@ -151,8 +170,8 @@ def question(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-async def journeys(recorder: Recorder, folder: Path, model: Path) -> dict[str, list[str]]:
-    """Journey -> its files, in order."""
+async def journeys(recorder: Recorder, folder: Path, model: Path) -> dict[str, Journey]:
+    """Each journey by its name."""
     docs, data = folder / "docs", folder / "data"
     docs.mkdir()
     plan = plan_for(data, model=str(model))
@@ -162,59 +181,59 @@ async def journeys(recorder: Recorder, folder: Path, model: Path) -> dict[str, l
     try:
         for name, thing in (("emily", "Emily Doe bought a kettle"), ("john", "John Doe bought a lamp")):
             (docs / f"{name}.md").write_text(f"# Purchases of {name}\n\nThe last purchase: {thing}.\n", "utf-8")
-            with recorder.files() as files:
+            with recorder.journey() as journey:
                 report = await index.writing.ingest([docs], "docs", silent)
             assert (report.added, report.failures) == (1, ())
-            found["An ingested document"] = files
+            found["An ingested document"] = journey
         async with gateway(data, index) as client:
             for thing in ("kettle", "lamp"):
-                with recorder.files() as files:
+                with recorder.journey() as journey:
                     assert await chat(client, "raw/m", question(f"Who bought a {thing}?")) == "off"
-                found["A chat passed through"] = files
-                with recorder.files() as files:
+                found["A chat passed through"] = journey
+                with recorder.journey() as journey:
                     assert await chat(client, "m", question(f"Who bought the {thing}?")) == "augmented"
-                found["An augmented chat"] = files
-                with recorder.files() as files:
+                found["An augmented chat"] = journey
+                with recorder.journey() as journey:
                     assert await chat(client, "m", *HISTORY, question(f"And the {thing}?")) == "augmented"
-                found["A follow-up question"] = files
+                found["A follow-up question"] = journey
         found["A chat with an action"] = await _with_an_action(recorder, data, index)
     finally:
         await index.close()
     return found
 
 
-async def _with_an_action(recorder: Recorder, data: Path, index: Index) -> list[str]:
-    files: list[str] = []
+async def _with_an_action(recorder: Recorder, data: Path, index: Index) -> Journey:
     async with upstream(lists_shops) as api:
         actions = {"shops": {"base_url": api.url, "networks": ["127.0.0.0/8"]}}
         async with gateway(data, index, actions=actions) as client:
             made = await client.put("/v1/actions/sets/shops", json=SHOPS)
             assert made.status_code == 201, made.text
             for thing in ("kettles", "lamps"):
-                with recorder.files() as files:
+                with recorder.journey() as journey:
                     assert await chat(client, "rage/shops/m", question(f"Which shops sell {thing}?")) == "augmented"
         assert len(api.requests) == 2
-    return files
+    return journey
 
 
 @pytest.fixture(scope="module")
-def maps() -> dict[str, list[str]]:
+def maps() -> dict[str, Journey]:
     """The journeys, taken in a process of their own: libraries that other tests load change what is called."""
     command = [sys.executable, "-m", "tests.test_journeys", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return {name: Journey(**one) for name, one in json.loads(done.stdout.splitlines()[-1]).items()}
 
 
 @pytest.mark.parametrize("journey", AT_MOST)
-def test_a_journey_passes_few_files(journey: str, maps: dict[str, list[str]]) -> None:
-    assert len(maps[journey]) <= AT_MOST[journey], maps[journey]
+def test_a_journey_passes_few_files(journey: str, maps: dict[str, Journey]) -> None:
+    most_files, most_switches = AT_MOST[journey]
+    assert len(maps[journey].files) <= most_files, maps[journey].files
+    assert maps[journey].switches <= most_switches
 
 
 @pytest.mark.parametrize("journey", AT_MOST)
-def test_the_map_lists_the_files_of_a_journey(journey: str, maps: dict[str, list[str]]) -> None:
+def test_the_map_lists_the_files_of_a_journey(journey: str, maps: dict[str, Journey]) -> None:
     """In any order: parts of a search run at the same time."""
-    assert listed(journey) == set(maps[journey]), "write the map again: python -m tests.test_journeys"
+    assert listed(journey) == set(maps[journey].files), "write the map again: python -m tests.test_journeys"
 
 
 def listed(journey: str) -> set[str]:
@@ -225,17 +244,18 @@ def listed(journey: str) -> set[str]:
     return files - {file for sign, file in lines if sign == "- "} | {file for sign, file in lines if sign != "- "}
 
 
-def page(maps: dict[str, list[str]]) -> str:
+def page(maps: dict[str, Journey]) -> str:
     """The map as Markdown."""
     parts = [_INTRODUCTION]
     for journey, about in _ABOUT.items():
-        files, text = maps[journey], about
+        taken, text = maps[journey], about
+        files = taken.files
         lines = files
         if journey in _COMPARED_WITH:
-            lines = _differences(maps[_COMPARED_WITH[journey]], files)
+            lines = _differences(maps[_COMPARED_WITH[journey]].files, files)
             text += f" The same files as of “{_COMPARED_WITH[journey]}”{', plus (+) and minus (-):' if lines else '.'}"
         block = "\n```text\n" + "\n".join(lines) + "\n```\n" if lines else ""
-        parts.append(f"## {journey}: {len(files)} files\n\n{text}\n{block}")
+        parts.append(f"## {journey}: {len(files)} files, {taken.switches} switches\n\n{text}\n{block}")
     return "\n".join(parts)
 
 
@@ -251,7 +271,7 @@ def main() -> None:
         with recorder.on():
             maps = asyncio.run(journeys(recorder, Path(folder), make_tiny_model(Path(folder) / "model")))
     if "--json" in sys.argv:
-        sys.stdout.write(json.dumps(maps) + "\n")
+        sys.stdout.write(json.dumps({name: asdict(one) for name, one in maps.items()}) + "\n")
     else:
         _MAP.write_text(page(maps), "utf-8")
 
