@@ -35,7 +35,7 @@ DatabaseUrl = Annotated[
         description="must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or empty for SQLite in the data folder",
     ),
 ]
-# Languages in `retrieval.lexical.language`, and `auto` to detect them.
+# Languages in `retrieval.lexical.terms`, and `auto` to detect them.
 Language = Literal[
     "auto", "ar", "az", "bn", "ca", "da", "de", "el", "en", "es", "eu", "fi", "fr", "he", "hu", "hy", "id", "it", "ja",
     "kk", "ko", "ne", "nl", "no", "none", "pt", "ro", "ru", "sl", "sv", "ta", "tg", "th", "tr", "zh",

@@ -22,8 +22,8 @@ from proxy.caller import UNLIMITED, Limits
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers
+from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Target
-from proxy.dialects.token_counts import Tokens
 from proxy.exchange import KEY, Exchange, ModelCall, one_call
 
 _MOST_BYTES = 256 * 1024  # of an answer

@@ -2,8 +2,7 @@
 
 errors         errors of databases and locks
 logs           log lines without client, model or document texts
-database       opens and migrates SQLite or PostgreSQL      locks  locks in PostgreSQL, bound to a connection
-lazy_database  a gateway database, opened on first use
+database       opens, on first use, and migrates SQLite or PostgreSQL   locks  in PostgreSQL, bound to a connection
 record_store   records of chats in SQL: receipts, comparisons, histories, rounds, results
 record_tables  their table                                  migrations/  its changes
 write_behind   a queue of unwritten records

@@ -7,15 +7,20 @@ that was cut off cannot write next to the next holder.
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from hashlib import sha256
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from runtime.database import lock_number
 from runtime.errors import Busy, IndexDown, RetrievalError
 
 _WAITED_TOO_LONG = "55P03"  # SQLSTATE lock_not_available
 _held: ContextVar[Connection | None] = ContextVar("held", default=None)
+
+
+def lock_number(name: str) -> int:
+    """The number by which PostgreSQL knows one of our locks."""
+    return int.from_bytes(sha256(f"ragway {name}".encode()).digest()[:7])
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
 
-from runtime.lazy_database import Database
+from runtime.database import Database
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table

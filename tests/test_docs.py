@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cli import COMMANDS, ragway
 from config.sections import ActionsApi, DeclaredSource, Model
 from config.settings import DEFAULTS, load
-from proxy.augment.passages import DEGRADED
+from proxy.augment.middleware import DEGRADED
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.target import Lane
 from proxy.exchange import RagStatus
@@ -168,7 +168,7 @@ def test_every_status_is_explained() -> None:
 
 def test_troubleshooting_names_every_reason_of_a_degraded_chat_and_none_that_the_code_does_not_give() -> None:
     told = {code for cells in rows(page("use/troubleshooting.md")) for code in _CODE.findall(cells[0]) if " " in code}
-    augment = ast.parse((ROOT / "proxy" / "augment" / "passages.py").read_text("utf-8"))
+    augment = ast.parse((ROOT / "proxy" / "augment" / "middleware.py").read_text("utf-8"))
     reasons = {reason for _, reason in DEGRADED}
     assert reasons <= told
     assert reasons == {code for cells in rows(_failures()) for code in _CODE.findall(cells[0]) if " " in code}

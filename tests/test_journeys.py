@@ -42,10 +42,10 @@ _MAP = ROOT / "docs" / "why" / "map.md"
 # time. A journey that needs more has lost its way: join what belongs together, and ask for a thing once.
 AT_MOST = {
     "A chat passed through": (18, 90),
-    "An augmented chat": (44, 210),
-    "A follow-up question": (44, 230),
-    "A chat with an action": (83, 870),
-    "An ingested document": (29, 140),
+    "An augmented chat": (39, 200),
+    "A follow-up question": (39, 220),
+    "A chat with an action": (68, 780),
+    "An ingested document": (28, 140),
 }
 _INTRODUCTION = """# The map: files that a request passes
 
@@ -58,7 +58,7 @@ the top of a list.
 _ABOUT = {
     "A chat passed through": "`raw/MODEL` to a relayed model, on a gateway without keys.",
     "An augmented chat": """A first question, with passages in the prompt. The gateway asks the index over a socket:
-`retrieval/rpc/server.py` to `retrieval/search/explain.py` are the index process.""",
+`retrieval/rpc/server.py` to `retrieval/search/ranking.py` are the index process.""",
     "A follow-up question": "A question with a conversation before the question (`retrieval.rewrite: local`).",
     "A chat with an action": """A first question, with passages and one operation in the prompt, on a gateway with an
 API: the model calls the operation, and answers from the result.""",

@@ -41,10 +41,9 @@ from benchmarks.conformance.reference_request import (
 )
 from cli.common import knowledge
 from config.settings import load
-from proxy.apis.library import ActionLibrary
+from proxy.apis.library import ActionLibrary, ActionStore
 from proxy.apis.openapi.operations import operations_of
 from proxy.apis.specs import SpecReader
-from proxy.apis.store import ActionStore
 from tests.support.api_server import ApiRequest, ApiServer, Reply, api_server
 from tests.support.delta_forms import OTHERS, RECORDED, DeltaForm, FormedCall, frames, whole
 from tests.support.upstream_servers import Wire, chunked, head, reply, single_bytes, upstream

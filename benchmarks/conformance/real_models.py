@@ -38,9 +38,8 @@ from benchmarks.conformance.questions import STRING, Json, MockOperation, Questi
 from cli.common import knowledge
 from config.settings import load
 from proxy.agent.ask.tool_protocols import LEARNED
-from proxy.apis.library import ActionLibrary
+from proxy.apis.library import ActionLibrary, ActionStore
 from proxy.apis.specs import SpecReader
-from proxy.apis.store import ActionStore
 from tests.support.served_app import served
 
 _LEAK = re.compile(r'"(?:name|arguments|say)"\s*:|\bact_\w|</?tool_call>|\bfind_actions\b')

@@ -36,11 +36,10 @@ from cli.common import knowledge
 from config.settings import load
 from evaluation.retrieval.judged import JudgedQuestion, JudgedSet, read
 from evaluation.retrieval.metrics import hit, ndcg, recall
-from proxy.apis.library import ActionLibrary, FoundAction
+from proxy.apis.library import ActionLibrary, ActionStore, FoundAction
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.specs import ReadDocument, read_document, rows_of
-from proxy.apis.store import ActionStore
 from retrieval.embedding.embed import cores
 from retrieval.embedding.export import DEFAULT_MODEL, open_embedder
 from retrieval.knowledge import SearchRequest

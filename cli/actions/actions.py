@@ -33,13 +33,12 @@ from proxy.agent.writes.confirming import Asker, Proposed, shown_write
 from proxy.agent.writes.shown import CannotShow, write_texts
 from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api, CallResult, call
-from proxy.apis.library import MIN_RELEVANCE, AddReport, FoundAction
+from proxy.apis.library import MIN_RELEVANCE, ActionSet, ActionStore, AddReport, FoundAction
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.request import BadArgument
 from proxy.apis.schema_check import problems
 from proxy.apis.sources import is_url, shown_source
-from proxy.apis.store import ActionSet, ActionStore
 from proxy.caller import EVERYTHING
 from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError

@@ -18,10 +18,10 @@ from cli.common import progress_bar
 from config.sections import ActionsApi, Settings
 from config.settings import load
 from proxy.apis.addresses import networks_of
-from proxy.apis.library import ActionLibrary, AddReport
+from proxy.apis.library import ActionLibrary, ActionSet, AddReport
 from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.sources import read_source, shown_source
-from proxy.apis.store import ActionSet, document_hash
+from proxy.apis.specs import document_hash
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Progress
 from runtime import logs

@@ -23,12 +23,10 @@ from proxy.agent.writes.confirming import Writes
 from proxy.apis.addresses import networks_of, why_refused
 from proxy.apis.call import Api, CallLimits, arguments_named
 from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
-from proxy.apis.library import ActionLibrary
-from proxy.apis.openapi.operation import Operation
-from proxy.apis.policy import CallPolicy
+from proxy.apis.library import ActionLibrary, ActionSet, ActionStore
+from proxy.apis.openapi.operation import CallPolicy, Operation
 from proxy.apis.specs import SpecReader
-from proxy.apis.store import ActionSet, ActionStore
-from proxy.dialects.unsupported_features import UnsupportedFeatures
+from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.observe.metrics import Metrics
 from retrieval.knowledge import Knowledge
 

@@ -13,13 +13,12 @@ from config.sections import Settings
 from config.settings import PROMPTS, SMALL_TALK, UTILITY_REQUESTS, SettingsError
 from proxy.access.ledger import Ledger
 from proxy.augment.history import Histories
-from proxy.augment.inject import Template, TemplateError
-from proxy.augment.middleware import Augment
-from proxy.augment.passages import Passages
+from proxy.augment.middleware import Augment, Passages
 from proxy.augment.rewrite import Prompt, Rewriter
 from proxy.augment.skipped import PromptsError, SmallTalk, UtilityPrompts
 from proxy.caller import EVERYTHING
 from proxy.dialects.errors import ApiError
+from proxy.dialects.quoting import Template, TemplateError
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Receipts, Versions, sha256_of

@@ -23,8 +23,7 @@ from proxy.api.passthrough import Passthrough
 from proxy.app import Parts, application
 from proxy.asgi import App
 from proxy.augment.history import Histories
-from proxy.augment.middleware import Augment
-from proxy.augment.passages import Passages, already
+from proxy.augment.middleware import Augment, Passages, already
 from proxy.augment.rewrite import Rewriter
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics

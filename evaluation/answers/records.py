@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evaluation.answers.thoughts import without_thoughts
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 
 Mode = Literal["raw", "rag", "whole"]
 DialectName = Literal["chat", "responses", "messages"]

@@ -16,11 +16,10 @@ from evaluation.retrieval.judged import JudgedSet
 from evaluation.retrieval.results import RankedDocument
 from evaluation.retrieval.subjects import SearchAnswer, Subject, configured_index, temporary_index
 from proxy.agent.actions import SEARCHED
-from proxy.apis.library import ActionLibrary, FoundAction
+from proxy.apis.library import COLLECTION, ActionLibrary, ActionStore, FoundAction
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.specs import ReadDocument, read_document, rows_of
-from proxy.apis.store import COLLECTION, ActionStore
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Library, Plan, Progress, SearchOptions, SearchRequest, Writing
 from retrieval.records.search import ALL, Retrieved, Turn

@@ -7,8 +7,7 @@ from typing import Any
 
 from proxy.access.keys import Key
 from proxy.access.limits import limits_of
-from proxy.acts import Acts, BadAct
-from proxy.caller import Names, Rights
+from proxy.caller import Acts, BadAct, Names, Rights
 from retrieval.records.attributes import checked_groups
 
 _MOST_NAME_CHARS = 200

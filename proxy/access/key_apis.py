@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from proxy.access.call_counts import CallCounts
 from proxy.access.key_credentials import CredentialName, KeyCredentials
 from proxy.apis.call import Api
-from proxy.apis.store import ActionSet
+from proxy.apis.library import ActionSet
 from runtime.sealing import SealingError
 
 log = logging.getLogger("ragway")

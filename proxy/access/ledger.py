@@ -21,7 +21,7 @@ from proxy.access.shares import SqlUsageStore
 from proxy.access.usage import UsageRow, row_of
 from proxy.caller import UNLIMITED
 from proxy.dialects.errors import ApiError
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 from runtime.write_behind import Count

@@ -15,7 +15,7 @@ from math import ceil, inf
 
 from proxy.caller import MEASURES, UNLIMITED, Limits, Period
 from proxy.dialects.errors import ApiError
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 
 NANO = 1_000_000_000  # billionths of a dollar: a token costs some hundred
 _FOR_EVER_S = 2**40

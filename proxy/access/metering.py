@@ -18,8 +18,8 @@ from proxy.caller import UNLIMITED
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import LENGTHS, by_size, values_of
 from proxy.dialects.paths import BY_PATH
+from proxy.dialects.replies import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.dialects.responses import RESPONSES
-from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.exchange import Exchange, ModelRoute, exchange_of
 
 # Gateway routes that call no model and do not count as requests, except searches and operation runs.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _ABOVE = re.compile(r"_above_(\d+)k_tokens")

@@ -22,10 +22,9 @@ import orjson
 
 from proxy.access.keys import Key, KeyHash, hash_of, new_secret
 from proxy.access.limits import limits_of
-from proxy.acts import Acts
-from proxy.caller import UNLIMITED, Limits, Names, Rights, groups_of
+from proxy.caller import UNLIMITED, Acts, Limits, Names, Rights, groups_of
 from retrieval.errors import RetrievalError
-from runtime.lazy_database import Database
+from runtime.database import Database
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row

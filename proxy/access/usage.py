@@ -13,7 +13,7 @@ import orjson
 from proxy.access.limits import NANO, Share
 from proxy.access.prices import price_of
 from proxy.access.sql import SqlAccounts
-from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
+from proxy.dialects.replies import BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.exchange import Exchange, durations_ms
 
 if TYPE_CHECKING:

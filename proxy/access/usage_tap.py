@@ -12,7 +12,7 @@ from proxy.asgi import Message, Send
 from proxy.dialects import sse
 from proxy.dialects.base import Dialect
 from proxy.dialects.content_encoding import unpacked_start
-from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens, holds_attachment
+from proxy.dialects.replies import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens, holds_attachment
 
 _START_BYTES = 4 * 1024
 _END_BYTES = 16 * 1024  # upstreams may send more after the usage

@@ -8,8 +8,6 @@ execution     the model's calls within the limits of a chat
 grounding/    whether the arguments of a call stand in the conversation
 text_calls/   calls that a model writes as text
 writes/       calls that change something: confirmed by a person, sent once, and logged
-transcript    the messages of one chat, the hidden ones included
 conversation  the hidden rounds of a conversation, for the next question
-events        an event of a reply as a value         client_reply  the client's one reply of all rounds
-action_trace  the offer, the rounds and the calls, for log, metrics and receipts
+events        a reply's events as values, and the client's one reply of all rounds
 """

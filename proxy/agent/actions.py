@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Protocol
 
 from config.sections import ActionsApi
-from proxy.agent.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
 from proxy.agent.ask.tool_protocols import ToolProtocols, wants_structured_output
 from proxy.agent.conversation import Conversation, HiddenRounds, has_results
 from proxy.agent.toolbox import ActionLimits, Tool, Toolbox
@@ -23,18 +22,17 @@ from proxy.agent.tools.read_result import ReadResult
 from proxy.agent.tools.result_store import ResultStore, StoredResults
 from proxy.agent.writes.confirming import CodeAnswer, Writes
 from proxy.apis.call import Api
-from proxy.apis.library import ActionLibrary, BakedInFault, FoundAction, baked_in, whole_groups
+from proxy.apis.library import ActionLibrary, ActionSet, BakedInFault, FoundAction, baked_in, whole_groups
 from proxy.apis.openapi.operation import Operation
-from proxy.apis.store import ActionSet
 from proxy.caller import Rights
 from proxy.dialects.base import INSTRUCTIONS, ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
+from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.dialects.errors import ApiError
 from proxy.dialects.quoting import quoted_label
 from proxy.dialects.replies import tool_name
 from proxy.dialects.target import Target
-from proxy.dialects.unsupported_features import UnsupportedFeatures
-from proxy.exchange import Exchange
+from proxy.exchange import ActionTrace, Exchange, FoundOperation, FoundOutcome, OperationSearch
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
 

@@ -10,10 +10,9 @@ import time
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any
 
-from proxy.agent.action_trace import ActionCall, ActionTrace
 from proxy.agent.grounding.arguments import without_marks
 from proxy.agent.text_calls.quotes import stands_in
-from proxy.agent.text_calls.spelled_calls import example
+from proxy.agent.text_calls.written_calls import example
 from proxy.agent.toolbox import (
     PREFIX,
     ActionLimits,
@@ -35,7 +34,7 @@ from proxy.apis.credentials import masked_ends
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.schema_check import turned
 from proxy.dialects.replies import ToolCall, json_of
-from proxy.exchange import Exchange
+from proxy.exchange import ActionCall, ActionTrace, Exchange
 
 log = logging.getLogger("ragway")
 _FAULT = "The call failed: the gateway has a fault, which its log describes. Go on without this result."

@@ -6,21 +6,19 @@ rounds with gateway calls alone stay hidden. A client that leaves ends the call 
 
 import logging
 
-from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Actions
-from proxy.agent.ask.model import ChatModel, ModelApi
+from proxy.agent.ask.model import ChatModel, ModelApi, Transcript
 from proxy.agent.ask.turn import ModelTurn
-from proxy.agent.client_reply import ClientReply
+from proxy.agent.events import ClientReply
 from proxy.agent.execution import Execution
 from proxy.agent.toolbox import Toolbox
-from proxy.agent.transcript import Transcript
 from proxy.agent.writes.confirming import Asker, CodeAnswer
 from proxy.agent.writes.sending import confirmed
 from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import CannotShow
 from proxy.asgi import Receive, Scope, Send
 from proxy.dialects.base import INSTRUCTIONS, ModelRequest
-from proxy.exchange import Exchange
+from proxy.exchange import ActionTrace, Exchange
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")

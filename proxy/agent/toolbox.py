@@ -13,9 +13,8 @@ from typing import Any, Literal, Protocol
 import orjson
 
 from config.sections import ActionCallsSettings
-from proxy.agent.action_trace import ActionCall, ActionTrace, CallOutcome
 from proxy.agent.conversation import NEW, Conversation
-from proxy.agent.text_calls.spelled_calls import typed
+from proxy.agent.text_calls.written_calls import typed
 from proxy.agent.tools.result_store import ResultStore
 from proxy.agent.writes.confirming import CodeAnswer, Proposed, Writes
 from proxy.apis.call import CallLimits
@@ -24,10 +23,9 @@ from proxy.apis.results import cut_middle
 from proxy.apis.schema_check import problems
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
-from proxy.dialects.replies import ToolCall
+from proxy.dialects.replies import BYTES_PER_TOKEN, ToolCall, estimated_tokens
 from proxy.dialects.target import ToolProtocol
-from proxy.dialects.token_counts import BYTES_PER_TOKEN, estimated_tokens
-from proxy.exchange import Exchange
+from proxy.exchange import ActionCall, ActionTrace, CallOutcome, Exchange
 
 PREFIX = "act_"  # of the name of an operation
 _MOST_NAME_CHARS = 64  # OpenAI's limit

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Actions, unsuited
 from proxy.agent.ask.tool_protocols import suits
 from proxy.agent.toolbox import Toolbox
@@ -16,14 +15,14 @@ from proxy.agent.writes.confirming import CodeAnswer
 from proxy.answer.bridged import ClientChat, app_of, client_chat, newest_of, own_messages
 from proxy.asgi import App
 from proxy.augment.gate import HOUSEKEEPING, Chat, turns_of
-from proxy.augment.passages import Passages
+from proxy.augment.middleware import Passages
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.codes import code_line
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit
 from proxy.dialects.own_words import own_text, own_words
 from proxy.dialects.responses import RESPONSES
-from proxy.exchange import ModelCall
+from proxy.exchange import ActionTrace, ModelCall
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from proxy.agent.action_trace import ActionCall, ActionTrace
 from proxy.agent.actions import Actions
 from proxy.agent.execution import traced_call
 from proxy.agent.tools.operation_tool import OperationTool
@@ -35,7 +34,7 @@ from proxy.apis.schema_check import problems
 from proxy.dialects.base import person_in
 from proxy.dialects.errors import ApiError
 from proxy.dialects.quoting import quoted
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import ActionCall, ActionTrace, Exchange, exchange_of
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
 

@@ -8,7 +8,7 @@ from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.dialects.json_body import by_size
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import DIALECT_NAMES
-from proxy.dialects.token_counts import Tokens, estimated_tokens
+from proxy.dialects.replies import Tokens, estimated_tokens
 from proxy.exchange import ModelCall, ModelRoute, exchange_of, uncounted, unmetered
 from proxy.upstream.bridges.missing_paths import FirstLook, NoSuchPathError
 

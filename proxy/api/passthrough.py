@@ -17,9 +17,9 @@ from proxy.augment.gate import split_model, split_sets
 from proxy.body import DEPLOYMENT, json_body, whole_body
 from proxy.dialects.errors import ApiError, forbidden, method_not_allowed
 from proxy.dialects.json_body import by_size
+from proxy.dialects.replies import Tokens
 from proxy.dialects.responses import OWN_ID, RESPONSES, stored_id, stored_methods
 from proxy.dialects.target import Target
-from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange, ModelCall, exchange_of, one_call, uncounted
 from proxy.query import check_models, models_in
 from proxy.upstream.routes import ANY_MODEL, Routes

@@ -3,13 +3,12 @@
 openapi/      an OpenAPI document to operations
 sources       a document's bytes, from a file or URL
 specs         a document to what a set stores, in its own process
-library       action sets: written, searched by what people say, and operations offered without a search
-store         definitions in SQL            tables, migrations/  their tables
+library       action sets: stored in SQL, searched by what people say, and operations offered without a search
+tables, migrations/  their tables
 search_text   texts by which operations are found     html_text  HTML to text
 schema_check  a value by a JSON Schema
 request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
-policy        which operations change something, and how they may be called
 allowed_values  the values that an argument may have
 credentials   what an API asks for, and masked in what it sends back
 addresses     connections to checked addresses only, and bodies up to a limit

@@ -40,8 +40,16 @@ from proxy.apis.credentials import (
     sent_credentials,
     sent_once,
 )
-from proxy.apis.openapi.operation import Operation, Parameter, name_parts, names_method, query_names
-from proxy.apis.policy import NO_WRITES, CallPolicy, Granted
+from proxy.apis.openapi.operation import (
+    NO_WRITES,
+    CallPolicy,
+    Granted,
+    Operation,
+    Parameter,
+    name_parts,
+    names_method,
+    query_names,
+)
 from proxy.apis.request import ApiRequest, BadArgument, build_request
 from proxy.apis.results import normalised, result_text
 from proxy.dialects.json_body import by_size

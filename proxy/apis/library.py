@@ -1,4 +1,7 @@
-"""Action sets: written from OpenAPI documents, and searched by people's questions.
+"""Action sets: written from OpenAPI documents, stored in SQL, and searched by people's questions.
+
+A definition, by which an operation is called, is a row in SQL: a worker reads only rows that a search found. The text
+for search is a document.
 
 All sets share one collection, and each text has its set as an attribute. An operation's text has the key SET/OPERATION,
 its description SET/OPERATION/description, and a text about the API SET/. With one collection per set, searching 1,474
@@ -11,17 +14,131 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
+from time import time
 from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from config.sections import ActionsApi
 from proxy.apis.openapi.operation import Operation, Uncallable
-from proxy.apis.specs import OF_OWNER, SET_ATTRIBUTE, SetRows, Spec, SpecLimits, SpecReader
-from proxy.apis.store import COLLECTION, ActionSet, ActionStore
+from proxy.apis.specs import OF_OWNER, SET_ATTRIBUTE, SetRows, Spec, SpecLimits, SpecReader, StoredOperation, encode
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.knowledge import HitOptions, Knowledge, Progress, SearchRequest
 from retrieval.records.filters import checked_filter
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
+from runtime.database import Database
+
+_FILE = "actions.db"
+_ROWS = 500  # written at a time
+COLLECTION = ".actions"  # reserved (`retrieval.records.documents.is_reserved`)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSet:
+    name: str
+    title: str
+    base_url: str
+    updated_s: float
+    uncallable: Sequence[Uncallable]
+    source: str = ""  # document's file or URL; "" = sent by a client
+    document: str = ""  # its `document_hash`; "" = a write was interrupted
+    count: int = 0
+
+
+class ActionStore(Database):
+    """Action sets in a data folder or on a server. The first set creates the file."""
+
+    def __init__(self, data: Path, url: str = "", *, now_s: Callable[[], float] = time) -> None:
+        """url: a PostgreSQL database; "" = the data folder."""
+        super().__init__(data / _FILE, url, what="the actions", tables="proxy.apis.tables")
+        self._now_s = now_s
+
+    def sets(self) -> list[ActionSet]:
+        """All sets, by name. Raises RetrievalError."""
+        from sqlalchemy import func, select
+
+        from proxy.apis.tables import action_sets, actions
+
+        counted = select(func.count()).where(actions.c.set == action_sets.c.name).scalar_subquery().label("number")
+        rows = self.rows(select(action_sets, counted).order_by(action_sets.c.name))
+        decode = msgspec.json.Decoder(list[Uncallable]).decode
+        return [replace(ActionSet(*row), uncallable=decode(row.uncallable)) for row in rows]
+
+    def revisions(self, name: str) -> dict[str, str]:
+        """A set's operation names -> revisions. Raises RetrievalError."""
+        from sqlalchemy import select
+
+        from proxy.apis.tables import actions
+
+        query = select(actions.c.name, actions.c.revision).where(actions.c.set == name).order_by(actions.c.name)
+        return {row.name: row.revision for row in self.rows(query)}
+
+    def operations(self, name: str, *, after: str = "", limit: int | None = None) -> list[Operation]:
+        """At most `limit` of a set's operations, by name, after the name `after`. Raises RetrievalError."""
+        from sqlalchemy import select
+
+        from proxy.apis.tables import actions
+
+        query = select(actions.c.definition).where(actions.c.set == name, actions.c.name > after)
+        rows = self.rows(query.order_by(actions.c.name).limit(limit))
+        return [msgspec.json.decode(row.definition, type=Operation) for row in rows]
+
+    def found(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Operation]:
+        """(set, name) -> operation, for those that exist. Raises RetrievalError."""
+        by_set: dict[str, list[str]] = {}
+        for each, name in names:
+            by_set.setdefault(each, []).append(name)
+        if not by_set:
+            return {}
+        from sqlalchemy import and_, or_, select
+
+        from proxy.apis.tables import actions
+
+        wanted = or_(*(and_(actions.c.set == each, actions.c.name.in_(some)) for each, some in by_set.items()))
+        rows = self.rows(select(actions.c.set, actions.c.name, actions.c.definition).where(wanted))
+        return {(row.set, row.name): msgspec.json.decode(row.definition, type=Operation) for row in rows}
+
+    def find(self, name: str) -> ActionSet | None:
+        return next((one for one in self.sets() if one.name == name), None)
+
+    def note_document(self, name: str, document: str) -> None:
+        """Note the hash of the document that a set was written from; "": a write begins. Raises RetrievalError."""
+        if self.empty():
+            return
+        from proxy.apis.tables import action_sets
+
+        with self.writing() as sql:
+            sql.execute(action_sets.update().where(action_sets.c.name == name).values(document=document))
+
+    def put(self, row: ActionSet, operations: Sequence[StoredOperation]) -> None:
+        """Replace a set, completely or not at all; its document is noted afterwards. Raises RetrievalError."""
+        from proxy.apis.tables import action_sets, actions
+
+        rows = [
+            {"set": row.name, "name": one.name, "revision": one.revision, "definition": one.definition}
+            for one in operations
+        ]
+        with self.writing() as sql:
+            sql.execute(action_sets.delete().where(action_sets.c.name == row.name))
+            sql.execute(actions.delete().where(actions.c.set == row.name))
+            uncallable = encode(list(row.uncallable))
+            values = (row.name, row.title, row.base_url, self._now_s(), uncallable, row.source, "")
+            sql.execute(action_sets.insert().values(values))
+            for at in range(0, len(rows), _ROWS):
+                sql.execute(actions.insert(), rows[at : at + _ROWS])
+
+    def remove(self, name: str) -> bool:
+        """Delete a set; returns whether it existed. Raises RetrievalError."""
+        if self.empty():
+            return False
+        from proxy.apis.tables import action_sets, actions
+
+        with self.writing() as sql:
+            sql.execute(actions.delete().where(actions.c.set == name))
+            return bool(sql.execute(action_sets.delete().where(action_sets.c.name == name)).rowcount)
+
 
 _BATCH = 100  # documents written at a time
 _HITS_PER_OPERATION = 5  # chunks per operation

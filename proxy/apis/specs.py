@@ -4,10 +4,15 @@ Documents come from anywhere: the process has time and memory limits, and ends i
 with bytes and texts, because unpickling thousands of operation schemas would stall the gateway.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
+
+import msgspec
 
 from config.sections import IngestSettings
 from proxy.apis.addresses import origin_of
@@ -18,7 +23,6 @@ from proxy.apis.openapi.references import DocumentTooLarge, ReadBudget
 from proxy.apis.openapi.security import credentials_of
 from proxy.apis.search_text import api_text, api_title, description_of, search_text, title_of
 from proxy.apis.sources import is_url
-from proxy.apis.store import StoredOperation, document_hash, stored
 from retrieval.records.jobs import DocumentInput
 from runtime.sandbox import Sandbox, SandboxJob
 
@@ -30,6 +34,30 @@ _NICE = 10  # chats come first
 _SMALLER = (
     "leave out operations, or raise the limit, which holds for the documents of collections too (ingest.max_read_{})"
 )
+
+
+encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class StoredOperation(NamedTuple):
+    name: str
+    revision: str
+    definition: bytes
+
+
+def stored(operation: Operation, title: str) -> StoredOperation:
+    """An operation as stored. title: the API's."""
+    return StoredOperation(operation.name, revision_of(operation, title), encode(operation))
+
+
+def revision_of(operation: Operation, title: str) -> str:
+    """A hash of definition and API title, by which the operation is found."""
+    return hashlib.sha256(encode((operation, title))).hexdigest()[:32]
+
+
+def document_hash(raw: bytes) -> str:
+    """A hash of a document and of the version that reads it: another may read other operations."""
+    return hashlib.sha256(version("ragway").encode() + raw).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from pathlib import Path
 from config.sections import RetrievalSettings
 from proxy import permitted
 from proxy.augment.history import head_and_end
-from proxy.augment.inject import read_template
 from proxy.dialects.errors import Headers
+from proxy.dialects.quoting import read_template
+from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Target
-from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange
 from proxy.model_calls import ModelCalls, NoAnswer, owner_of
 from proxy.permitted import PermittedSearch, SearchResult

@@ -1,20 +1,18 @@
 """A client API is a dialect: one object that reads and edits requests, reads replies and writes errors.
 
-base                  what every dialect, request and conversation offers
-chat                  OpenAI's chat completions
-json_body             a JSON body as bytes: read, and edited without changing any other byte
-unsupported_features  paths and members that upstreams lack, learned from their answers
-messages              Anthropic's Messages API
-codes                 the code of a confirmation, and the message that confirms
-content_encoding      unpacks a body within a limit
-own_words             what a person wrote: not a document, a tool's result or a coding agent's text
-errors                our errors -> status and OpenAI's error body
-paths                 path -> dialect
-provider_fields       what a model's message has beyond the standard: thoughts and signatures, which must go back
-quoting               document text, made safe for a prompt
-replies               base class for reply readers: bytes -> events -> text, tool calls, usage, end, error
-responses             OpenAI's Responses API
-sse                   event-stream frames: built and split
-target                where a model's requests go
-token_counts          tokens used by a model call: reported, or estimated
+base             what every dialect, request and conversation offers
+chat             OpenAI's chat completions
+json_body        a JSON body as bytes: read, and edited without changing any other byte
+messages         Anthropic's Messages API
+codes            the code of a confirmation, and the message that confirms
+content_encoding unpacks a body within a limit
+own_words        what a person wrote: not a document, a tool's result or a coding agent's text
+errors           our errors -> status and OpenAI's error body
+paths            path -> dialect
+deviations       what models' messages have beyond the standard, which must go back; what upstreams lack
+quoting          document text, made safe for a prompt; passages as a block
+replies          base class for reply readers: bytes -> events -> text, tool calls, tokens, end, error
+responses        OpenAI's Responses API
+sse              event-stream frames: built and split
+target           where a model's requests go
 """

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit, JsonBody, kind_of
-from proxy.dialects.replies import ReplyReader
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import ReplyReader, Tokens
 
 # Where passages go. lead: before the whole conversation. merge: after the client's own instructions. tail: at the end
 # of the newest user message.

@@ -22,14 +22,17 @@ from proxy.dialects.base import (
 from proxy.dialects.json_body import Edit, JsonBody, member_span, nth_item, unescaped, value_at
 from proxy.dialects.replies import (
     ReplyReader,
+    Tokens,
     called_tool,
     called_tools,
     content_text,
     error_text,
     json_bytes,
+    reported_tokens,
     text_bytes_of,
+    tier_in,
+    usages_in,
 )
-from proxy.dialects.token_counts import Tokens, reported_tokens, tier_in, usages_in
 
 _MORE_THAN_TEXT = ("tools", "functions", "audio")
 

@@ -20,8 +20,16 @@ from proxy.dialects.base import (
 )
 from proxy.dialects.errors import ApiError, encodable
 from proxy.dialects.json_body import Edit, JsonBody, end_of, kind_of, member_span, nth_item, unescaped, value_at
-from proxy.dialects.replies import ReplyReader, ToolCallPieces, error_text, json_bytes, text_bytes_of
-from proxy.dialects.token_counts import Tokens, cumulative_tokens, usages_in
+from proxy.dialects.replies import (
+    ReplyReader,
+    Tokens,
+    ToolCallPieces,
+    cumulative_tokens,
+    error_text,
+    json_bytes,
+    text_bytes_of,
+    usages_in,
+)
 
 COUNT_PATH = "/v1/messages/count_tokens"
 _MORE_THAN_TEXT = ("tools", "mcp_servers", "container")

@@ -1,16 +1,22 @@
-"""Makes document text safe to quote to a model: no invisible characters, delimiters or tokens.
+"""Document text in a prompt: quoted, so that it is safe, and passages as one *block*, by a template in a file.
 
-Quoted text cannot close the block that `inject` makes, begin another passage, or pose as another speaker with a chat
-template's token ("<|im_start|>") or a transcript's line ("Human:"). One space breaks a look-alike, so people and models
-can still read it; all other text keeps every byte. Quoting twice changes nothing.
+Quoted text has no invisible characters, delimiters or tokens. It cannot close the block, begin another passage, or pose
+as another speaker with a chat template's token ("<|im_start|>") or a transcript's line ("Human:"). One space breaks a
+look-alike, so people and models can still read it; all other text keeps every byte. Quoting twice changes nothing.
+
+`{passages}`, `{collections}` and `{tag}` in the template are replaced as plain text; nothing in a document is ever
+evaluated. Delimiters carry a digest of the passages: a document can neither close nor open a delimiter. Equal passages
+give equal bytes, since providers cache by prefix.
 """
 
+import hashlib
 import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Protocol
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
 
 # Control characters except line feed and tab; format characters, also bidirectional; surrogates; private use;
 # noncharacters; and invisible characters in other categories (default-ignorable in Unicode's
@@ -215,3 +221,67 @@ def _joiner(match: re.Match[str]) -> str:
 
 def _is_emoji(char: str) -> bool:
     return char != "" and (unicodedata.category(char) == "So" or "\U0001f3fb" <= char <= "\U0001f3ff")  # or a skin tone
+
+
+# --- the block of passages --------------------------------------------------------------------------------------------
+
+
+_TAG_BYTES = 4
+Order = Literal["best_first", "best_first_and_last"]
+_T = TypeVar("_T")
+
+
+class TemplateError(ValueError):
+    """The template cannot be used."""
+
+
+def read_template(file: Path, kind: str, *places: str) -> str:
+    """Read a file that must have each place once. kind: for an error. Raises TemplateError."""
+    try:
+        text = file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TemplateError(f"cannot read the {kind} {file}: {error}") from error
+    for place in places:
+        if (count := text.count(place)) != 1:
+            raise TemplateError(f"the {kind} {file} must contain {place} once, got it {count} times")
+    return text
+
+
+class Template:
+    """Text around passages."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @staticmethod
+    def read(file: Path) -> "Template":
+        """Raises TemplateError if the file cannot be read or lacks {passages}."""
+        return Template(read_template(file, "template", "{passages}"))
+
+    def render(self, passages: Sequence[Quotable], collections: Sequence[str]) -> str:
+        """The block: passages in their given order, each labelled with title and source, between delimiters."""
+        names = ", ".join(quoted_label(name) for name in collections)
+        shown = shown_passages(passages)
+        tag = _tag(shown)
+        # Split first: a collection's name may hold "{passages}" as well as a passage may hold "{collections}".
+        parts = self.text.split("{passages}")
+        head, tail = (part.replace("{tag}", tag).replace("{collections}", names) for part in parts)
+        texts = (f"[{i}] {label} #{tag}\n{text}\n[end of {i}] #{tag}" for i, (label, text) in enumerate(shown, 1))
+        return head + "\n\n".join(texts) + tail
+
+
+def in_order(passages: Sequence[_T], order: Order) -> Sequence[_T]:
+    """Put passages, given best first, into the block's order: always the same for the same passages.
+
+    best_first_and_last: first, third, fifth … forwards, then the others backwards, so that the weakest are in the
+    middle, which models read least (Liu et al., "Lost in the Middle", TACL 2024).
+    """
+    return (*passages[::2], *passages[1::2][::-1]) if order == "best_first_and_last" else passages
+
+
+def _tag(shown: Sequence[tuple[str, str]]) -> str:
+    """Eight hexadecimal digits from all labels and texts: a passage alone cannot contain its block's tag."""
+    digest = hashlib.blake2b(digest_size=_TAG_BYTES)
+    for label, text in shown:
+        digest.update(f"{label}\0{text}\0".encode())
+    return digest.hexdigest()

@@ -21,8 +21,7 @@ from proxy.dialects.base import (
 from proxy.dialects.chat import usage_in
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit, JsonBody, end_of, kind_of, nth_item, unescaped, value_at
-from proxy.dialects.replies import ReplyReader, error_text, json_bytes, text_bytes_of
-from proxy.dialects.token_counts import Tokens, reported_tokens
+from proxy.dialects.replies import ReplyReader, Tokens, error_text, json_bytes, reported_tokens, text_bytes_of
 
 _TEXT_PARTS = ("input_text", "output_text", "text")
 _MORE_THAN_TEXT = ("tools", "background", "conversation", "prompt")

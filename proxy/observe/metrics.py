@@ -19,12 +19,11 @@ from typing import NamedTuple, get_args
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from proxy.agent.action_trace import ActionTrace, CallOutcome, OfferResult
 from proxy.asgi import CLIENT_LEFT
-from proxy.augment.passages import DEGRADED
+from proxy.augment.middleware import DEGRADED
 from proxy.caller import MEASURES
 from proxy.dialects.target import Lane
-from proxy.exchange import Exchange, RagStatus, durations_ms
+from proxy.exchange import ActionTrace, CallOutcome, Exchange, OfferResult, RagStatus, durations_ms
 from proxy.observe.processes import Processes
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"

@@ -3,23 +3,23 @@
 import asyncio
 import itertools
 import logging
+from collections.abc import Sequence
 from urllib.parse import quote
 
-from proxy.agent.action_trace import HEADER_WORDS
 from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
-from proxy.augment.inject import names_header, sources_header
 from proxy.body import ClientGone, end_grant
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import BY_PATH
-from proxy.exchange import KEY, Exchange, durations_ms
+from proxy.exchange import HEADER_WORDS, KEY, Exchange, durations_ms
 from proxy.observe.metrics import Metrics
 from runtime import logs
 from runtime.logs import truncate
 
 log = logging.getLogger("ragway")
+_MAX_SOURCES_BYTES = 1000  # for a header that names sources or operations
 
 
 class Observe:
@@ -131,6 +131,22 @@ def _ran(exchange: Exchange) -> tuple[str, ...]:
     words = itertools.compress(HEADER_WORDS, holds)
     ran = [one.operation for one in trace.calls if one.operation in exchange.actions and (one.sent or not one.set)]
     return (*words, *(ran if len(ran) == len(exchange.actions) else exchange.actions))
+
+
+def sources_header(sources: Sequence[str]) -> bytes:
+    """Distinct sources, best first, as in `names_header`."""
+    return names_header(list(dict.fromkeys(sources)))
+
+
+def names_header(names: Sequence[str]) -> bytes:
+    """Names, percent-encoded and comma-separated; cut after a whole one."""
+    header = b""
+    for name in names:
+        entry = (b"," if header else b"") + quote(name, safe="/.-_~ #", errors="replace").encode()
+        if len(header) + len(entry) > _MAX_SOURCES_BYTES:
+            break
+        header += entry
+    return header
 
 
 def _line(exchange: Exchange) -> str:

@@ -17,8 +17,7 @@ from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
 from proxy.dialects.paths import BY_PATH
-from proxy.dialects.replies import called_tool
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens, called_tool
 from proxy.exchange import KEY, Exchange
 
 MODEL = "echo"

@@ -42,7 +42,7 @@ from retrieval.catalog.changes import Change, ChangeKind, record_change
 from retrieval.catalog.revisions import NAMESPACE, Collection, Revision, RevisionRecord, State, tenant_of
 from retrieval.embedding.embed import Matrix
 from retrieval.errors import Invalid, RetrievalError, UnknownCollection
-from retrieval.lexical.language import DEFAULT
+from retrieval.lexical.terms import DEFAULT
 from retrieval.records.documents import Document, Format, Groups, is_reserved
 from runtime import database
 from runtime.database import open_file, open_server, prepare

@@ -11,7 +11,7 @@ from typing import Literal
 from sqlalchemy import Connection, delete, func, insert, select, text
 
 from retrieval.catalog.catalog_tables import changes
-from runtime.database import lock_number
+from runtime.locks import lock_number
 
 # One document; collections created, removed or of another language; or any documents of a collection.
 ChangeKind = Literal["document", "collections", "documents"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from retrieval.embedding.embed import Matrix
-from retrieval.lexical.language import DEFAULT
+from retrieval.lexical.terms import DEFAULT
 
 State = Literal["staged", "ready", "current", "retired"]  # ready: in an unfinished generation, see `builds`
 CLIENTS = "api:"  # prefix of catalog keys for clients' documents; a file's key is its absolute path

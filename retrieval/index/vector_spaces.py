@@ -28,8 +28,8 @@ from retrieval.ingest.splitting import EmbedderLimits, Recipe
 from retrieval.knowledge import EmbedderChoice, Plan, SearchOptions, SearchRequest
 from retrieval.records.documents import Passage
 from retrieval.records.search import Context, Retrieved
-from retrieval.search.explain import merge_traces
 from retrieval.search.okapi import OkapiArm
+from retrieval.search.ranking import merge_traces
 from retrieval.search.rerank import Reranker
 from retrieval.search.retriever import Retriever
 from retrieval.stores.base import Store

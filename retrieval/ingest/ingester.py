@@ -30,7 +30,7 @@ from retrieval.ingest.smoothing import smooth_with_neighbours
 from retrieval.ingest.sources.source import Known, LeftOut, Marks, Source, Unchanged
 from retrieval.ingest.splitting import Recipe, SourceFile, SplitDocument
 from retrieval.knowledge import DETECTED, Progress
-from retrieval.lexical.language import LANGUAGES, detect
+from retrieval.lexical.terms import LANGUAGES, detect
 from retrieval.records.documents import Chunk, Document, Passage, indexed_text, lexical_text
 from retrieval.records.ingest import (
     DocumentChange,

@@ -15,8 +15,7 @@ from retrieval.embedding.precision import BulkEmbedder
 from retrieval.embedding.vector_cache import CachedEmbedder
 from retrieval.errors import RetrievalError, Unreadable
 from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument, Splitter
-from retrieval.lexical.language import DEFAULT
-from retrieval.lexical.terms import document_vector
+from retrieval.lexical.terms import DEFAULT, document_vector
 from retrieval.records.documents import Document
 from retrieval.records.points import Sparse
 from runtime.sandbox import Sandbox, SandboxJob

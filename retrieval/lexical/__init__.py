@@ -1,5 +1,4 @@
 """Texts to BM25 terms.
 
-terms     text -> sparse vector of terms
-language  a collection's language: stop words, stemming, detection
+terms     text -> sparse vector of terms, in a collection's language: stop words, stemming, detection
 """

@@ -28,10 +28,10 @@ from retrieval.errors import RetrievalError
 from retrieval.index.data_folder import passing
 from retrieval.index.index import Index
 from retrieval.knowledge import Knowledge, Plan, Progress
-from retrieval.rpc.client import SOCKET, reachable
-from retrieval.rpc.protocol import (
+from retrieval.rpc.client import (
     OPERATIONS,
     PING,
+    SOCKET,
     Call,
     Failed,
     Frames,
@@ -40,6 +40,7 @@ from retrieval.rpc.protocol import (
     decode_call,
     encode,
     framed,
+    reachable,
 )
 from runtime import garbage, logs
 

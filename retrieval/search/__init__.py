@@ -3,10 +3,9 @@
 retriever  the orchestrator: runs the stages from top to bottom
 rewrite    conversation -> queries that stand alone, one for each question of a message
 okapi      rank-bm25 as the lexical arm: the reference and a baseline
-ranking    hits of both arms -> one list, the probability of a relevant hit, exact terms first
+ranking    hits of both arms -> one list, the probability of a relevant hit, exact terms first; and the trace
 recency    newer documents before older ones of equal fit
 rerank     a cross-encoder reads the first passages with the question and sorts them
 pack       hits -> a context within the budget, without copies; adjacent passages -> one passage
-explain    the trace: what became of every candidate
 expand     packed context -> context shown: neighbours, whole documents, a whole collection
 """

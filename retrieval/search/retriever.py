@@ -22,7 +22,6 @@ from retrieval.records.points import Vector
 from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
 from retrieval.records.traces import Fate, SearchedCollection, Trace
 from retrieval.search.expand import Expander
-from retrieval.search.explain import explain
 from retrieval.search.okapi import OkapiArm
 from retrieval.search.pack import pack_with_fates
 from retrieval.search.ranking import (
@@ -30,6 +29,7 @@ from retrieval.search.ranking import (
     RelevantCandidates,
     exact_match_first,
     exact_terms,
+    explain,
     fuse,
     guarantee_arms,
     keep_relevant,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.apis.store import ActionSet, ActionStore
+from proxy.apis.library import ActionSet, ActionStore
 from proxy.asgi import Receive, Scope, Send
 from tests.support.gateway import ragway, refused
 from tests.support.served_app import served

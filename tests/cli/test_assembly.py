@@ -17,8 +17,8 @@ from config.sections import Settings
 from config.settings import SettingsError, load
 from proxy.apis.call import CallLimits, call
 from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
+from proxy.apis.library import ActionSet
 from proxy.apis.openapi.operation import Operation, Parameter
-from proxy.apis.store import ActionSet
 from proxy.dialects.target import Target
 from tests.support.api_server import ApiRequest, Reply, api_server
 from tests.support.unasked import Unasked

@@ -13,7 +13,7 @@ import pytest
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import UsageRow, write
 from proxy.caller import EVERYTHING
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from tests.support.gateway import ragway, refused
 
 Usage = Callable[..., subprocess.CompletedProcess[str]]

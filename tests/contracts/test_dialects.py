@@ -12,8 +12,8 @@ from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import BY_PATH
+from proxy.dialects.replies import Tokens
 from proxy.dialects.responses import RESPONSES
-from proxy.dialects.token_counts import Tokens
 
 POSITIONS: tuple[Position, ...] = ("lead", "merge", "tail")
 BODIES = 2000  # of each dialect

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.acts import Act, Acts, BadAct, act_of
-from proxy.caller import EVERYTHING, NOTHING, Names
+from proxy.caller import EVERYTHING, NOTHING, Act, Acts, BadAct, Names, act_of
 
 SETS = st.sampled_from(["atlas", "tickets", "t1"])
 OPERATIONS = st.sampled_from(["createTicket", "createUser", "deleteTicket", "listTickets", "GET /tickets/{id}"])

@@ -19,7 +19,7 @@ from proxy.api.passthrough import Passthrough
 from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
-from proxy.augment.passages import already
+from proxy.augment.middleware import already
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.messages import COUNT_PATH, MESSAGES
 from proxy.dialects.paths import BY_PATH

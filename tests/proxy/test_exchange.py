@@ -3,8 +3,7 @@
 import time
 from dataclasses import fields
 
-from proxy.agent.action_trace import ActionTrace, ModelRound
-from proxy.exchange import Exchange, durations_ms
+from proxy.exchange import ActionTrace, Exchange, ModelRound, durations_ms
 from proxy.steps import Step
 
 

@@ -270,7 +270,7 @@ def test_only_one_at_a_time_writes_what_is_exclusive(postgres: Postgres) -> None
 
 
 def _take_again(sql: Any) -> None:
-    from runtime.database import lock_number
+    from runtime.locks import lock_number
 
     sql.execute(text(f"SELECT pg_advisory_xact_lock({lock_number('accounts')} + hashtext(current_schema()))"))
 

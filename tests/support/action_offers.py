@@ -11,15 +11,14 @@ from config.settings import load
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.sql import SqlAccounts
-from proxy.agent.action_trace import ActionCall
 from proxy.agent.actions import Actions
 from proxy.agent.execution import Execution
 from proxy.agent.toolbox import ActionLimits, Calling, Toolbox
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api, CallLimits
 from proxy.apis.library import ActionLibrary
-from proxy.dialects.unsupported_features import UnsupportedFeatures
-from proxy.exchange import Exchange
+from proxy.dialects.deviations import UnsupportedFeatures
+from proxy.exchange import ActionCall, Exchange
 from runtime.sealing import MasterKey
 
 _SETTINGS = load(environ={}).action_calls

@@ -22,8 +22,7 @@ import pytest
 from evaluation.answers.records import DialectName
 from proxy.dialects.base import Dialect
 from proxy.dialects.paths import BY_PATH
-from proxy.dialects.replies import ReplyReader
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import ReplyReader, Tokens
 from tests.support.upstream_servers import chunked, head, reply
 
 Json = dict[str, Any]

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from retrieval.rpc.protocol import Call, Failed, Frames, decode_call, encode, framed
+from retrieval.rpc.client import Call, Failed, Frames, decode_call, encode, framed
 
 
 async def read_call(reader: asyncio.StreamReader) -> Call:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn, cast
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Receipts, Versions
 from retrieval.knowledge import Library, Search, Writing
-from retrieval.rpc.protocol import OPERATIONS
+from retrieval.rpc.client import OPERATIONS
 from runtime.record_store import RecordStore
 
 

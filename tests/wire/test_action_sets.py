@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from proxy.apis.store import COLLECTION
+from proxy.apis.library import COLLECTION
 from proxy.asgi import Receive, Scope, Send
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.document_reader import DocumentReader

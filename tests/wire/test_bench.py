@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from tests.evaluation.answers import made
 from tests.support.completions import asked_of, question_of, refusal, streamed
 from tests.support.dialect_clients import BY_DIALECT, DialectClient

@@ -15,7 +15,7 @@ from proxy.access.limits import limits_of
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, usage_query
 from proxy.caller import Names, Rights
-from proxy.dialects.token_counts import Tokens, estimated_tokens
+from proxy.dialects.replies import Tokens, estimated_tokens
 from tests.support.completions import refusal
 from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, CLIENTS, DialectClient
 from tests.support.gateway import Served, ragway, serving

@@ -15,7 +15,7 @@ import pytest
 
 from proxy.access.sql import SqlAccounts
 from proxy.caller import EVERYTHING, Names, Rights
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from proxy.observe.shadow.comparison import Comparison, comparison_from
 from runtime.record_store import RecordStore
 from tests.support.completions import question_of, streamed

@@ -9,9 +9,8 @@ import pytest
 from openai.types.responses import FunctionToolParam
 from pydantic import BaseModel
 
-from proxy.dialects.replies import ToolCall
+from proxy.dialects.replies import Tokens, ToolCall
 from proxy.dialects.responses import RESPONSES
-from proxy.dialects.token_counts import Tokens
 from tests.support.gateway import Served
 from tests.support.recording_upstream import Recorder, answering
 from tests.support.upstream_servers import chunked, head, reply, single_bytes

@@ -17,8 +17,7 @@ import pytest
 from retrieval.embedding.embed import PROBES, Embedder, Matrix
 from retrieval.embedding.hashing import HASH
 from retrieval.index.index import Index
-from retrieval.rpc.client import SOCKET
-from retrieval.rpc.protocol import answer_frame, encode, framed
+from retrieval.rpc.client import SOCKET, answer_frame, encode, framed
 from retrieval.rpc.server import IndexServer
 from retrieval.search.retriever import Retriever
 from retrieval.stores.edge import EdgeStore

@@ -21,8 +21,7 @@ from config.settings import load
 from retrieval.knowledge import SearchRequest
 from retrieval.records.documents import CollectionInfo, Groups
 from retrieval.records.search import Retrieved
-from retrieval.rpc.client import SOCKET, IndexClient
-from retrieval.rpc.protocol import encode, framed
+from retrieval.rpc.client import SOCKET, IndexClient, encode, framed
 from retrieval.rpc.server import IndexServer
 from runtime import logs
 from tests.support import anthropic_server as anthropic

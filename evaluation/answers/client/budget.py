@@ -16,7 +16,7 @@ from evaluation.answers.records import BenchError, MaxCost, Variant
 from evaluation.answers.run_folder import Run
 from proxy.access.prices import Price, Size
 from proxy.dialects.json_body import LENGTHS
-from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
+from proxy.dialects.replies import BYTES_PER_TOKEN, Tokens
 
 # Upper bound for model tokens per embedder token in passages; ordinary text has about 1.
 _TOKENS_OF_ONE = 4

@@ -18,9 +18,8 @@ from evaluation.answers.client.request_bodies import BODIES, RequestBodies
 from evaluation.answers.records import BenchError, MaxCost, Rag, Reply, RequestKey
 from proxy.access.auth import is_loopback
 from proxy.access.prices import Price, price_of
-from proxy.agent.action_trace import HEADER_WORDS
-from proxy.dialects.replies import ReplyTooLong, read_error
-from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
+from proxy.dialects.replies import BYTES_PER_TOKEN, ReplyTooLong, Tokens, read_error
+from proxy.exchange import HEADER_WORDS
 
 _COLLECTIONS, _ACTION_SETS = "/v1/knowledge/collections", "/v1/actions/sets"
 _CONNECT_S = 10.0

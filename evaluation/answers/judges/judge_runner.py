@@ -38,7 +38,7 @@ from evaluation.answers.run_folder import JsonLinesFile
 from evaluation.answers.scoring.faults import Fault, fault_of
 from evaluation.answers.scoring.refusals import refuses
 from proxy.access.prices import Price
-from proxy.dialects.token_counts import Tokens, estimated_tokens
+from proxy.dialects.replies import Tokens, estimated_tokens
 
 ANSWER_TOKENS = 100  # for an ordinary judgement: an assumption, which the estimate says
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from evaluation.answers.prompts import PromptTemplate, json_object
 from evaluation.answers.records import Question, Reply
 from evaluation.answers.scoring.faults import Fault
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 
 Kind = Literal["faithfulness", "relevance", "correctness", "preference"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

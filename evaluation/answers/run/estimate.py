@@ -11,7 +11,7 @@ from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.records import MaxCost, Question, RequestKey, Variant
 from evaluation.answers.run.runner import RunOptions, body_of, max_cost_for
 from evaluation.text_tables import aligned
-from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
+from proxy.dialects.replies import BYTES_PER_TOKEN, Tokens, estimated_tokens
 
 _REWRITE_TOKENS = 30  # for an ordinary rewritten question
 ANSWER_TOKENS = 300  # for an ordinary answer: an assumption, which the table says

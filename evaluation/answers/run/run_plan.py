@@ -14,7 +14,7 @@ from evaluation.answers.run.estimate import about_operations, estimates, largest
 from evaluation.answers.run.runner import RunOptions, WholeText, body_of, order_of
 from evaluation.answers.run_folder import Run, RunManifest, differences
 from proxy.access.prices import Size
-from proxy.augment.inject import Template
+from proxy.dialects.quoting import Template
 
 
 class RunPlan:

@@ -11,7 +11,7 @@ from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.records import BenchError, Variant
 from proxy.access.prices import Size
 from proxy.augment.context_window import room_tokens
-from proxy.augment.inject import Template
+from proxy.dialects.quoting import Template
 from retrieval.records.documents import Passage
 
 _BYTES_A_TOKEN = 3  # as `window` reckons: more than most texts need

@@ -9,8 +9,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from proxy.agent.events import Event, Json
-from proxy.agent.text_calls.spelled_calls import PLACES, after_marks, begins_call, cut_call, spelled_call
-from proxy.agent.text_calls.written_calls import Stands, is_quote, stands_nowhere
+from proxy.agent.text_calls.written_calls import (
+    PLACES,
+    Stands,
+    after_marks,
+    begins_call,
+    cut_call,
+    is_quote,
+    spelled_call,
+    stands_nowhere,
+)
 from proxy.dialects.replies import ToolCall
 
 # After one of these marks, or none, such an object is a call even if no tool has its name.

@@ -17,14 +17,14 @@ from typing import Any
 import orjson
 
 from proxy.agent.conversation import HiddenMessages, edits_of
-from proxy.agent.text_calls.spelled_calls import example
+from proxy.agent.text_calls.written_calls import example
 from proxy.agent.toolbox import Tool, Toolbox, member_edit
 from proxy.agent.tools.operation_tool import FIND
 from proxy.dialects.base import ModelRequest
+from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.dialects.json_body import Edit
 from proxy.dialects.replies import called_tool, json_bytes, tool_name
 from proxy.dialects.target import Target, ToolProtocol
-from proxy.dialects.unsupported_features import UnsupportedFeatures
 
 LEARNED: tuple[ToolProtocol, ...] = ("native", "text")
 # For the log: what a model asked by text lacks, and what the gateway does instead.

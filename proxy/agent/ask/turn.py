@@ -17,10 +17,9 @@ from proxy.agent.toolbox import Toolbox
 from proxy.asgi import Message
 from proxy.dialects import sse
 from proxy.dialects.chat import ChatReplyReader
+from proxy.dialects.deviations import ProviderFields, numbered_calls
 from proxy.dialects.errors import upstream_error
-from proxy.dialects.provider_fields import ProviderFields, numbered_calls
-from proxy.dialects.replies import ToolCall, called_tool, json_bytes, json_of, tool_name
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens, ToolCall, called_tool, json_bytes, json_of, tool_name
 
 _MOST_FINISH_CHARS = 50
 _FAULT = 500  # also llama.cpp's status for tools without --jinja

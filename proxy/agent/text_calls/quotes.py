@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from proxy.agent.text_calls.spelled_calls import CLOSERS
 from proxy.dialects.replies import ToolCall
 
+CLOSERS = re.compile(r"(?:[\s}\]),;]+|```|</?[|｜]?[^\n<>{}\"']{1,40}>){0,40}")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _WHITE = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 _MOST_ESCAPES = 6  # of a text in a text in a text

@@ -8,7 +8,7 @@ from typing import Any
 from proxy import permitted
 from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, arguments_schema
 from proxy.dialects.quoting import quoted_passages
-from proxy.dialects.token_counts import BYTES_PER_TOKEN
+from proxy.dialects.replies import BYTES_PER_TOKEN
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Turn

@@ -11,14 +11,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proxy.agent.action_trace import CallOutcome
 from proxy.agent.execution import traced_call, traced_work
 from proxy.agent.grounding.arguments import TooManyValues, identifiers, is_blank, ungrounded, without_marks
 from proxy.agent.grounding.asking import WHICH, allowed, asked, needs_of, question, row_for, row_for_choice
 from proxy.agent.grounding.chosen_rows import ListedRows, OpenChoice, json_in, open_choice
 from proxy.agent.grounding.origins import ChatTexts, ValueOrigin, keeps_from_auto, only_foreign, origins
 from proxy.agent.grounding.said import name_in, says
-from proxy.agent.text_calls.spelled_calls import example
+from proxy.agent.text_calls.written_calls import example
 from proxy.agent.toolbox import (
     PREFIX,
     Calling,
@@ -44,6 +43,7 @@ from proxy.apis.openapi.producers import searches_by
 from proxy.apis.request import BadArgument
 from proxy.apis.schema_check import problems
 from proxy.dialects.quoting import quoted, quoted_label
+from proxy.exchange import CallOutcome
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Apis
 from proxy.agent.writes.confirming import Asker, Writes, rights_digest
 from proxy.agent.writes.mode import mode_of
@@ -19,7 +18,7 @@ from proxy.apis.call import Api
 from proxy.apis.library import ActionLibrary
 from proxy.apis.openapi.operation import Operation
 from proxy.caller import NOTHING, Rights
-from proxy.exchange import Exchange
+from proxy.exchange import ActionTrace, Exchange
 
 Called = Mapping[tuple[str, str], tuple[Api, Operation]]  # by set and operation
 

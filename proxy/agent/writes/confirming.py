@@ -35,7 +35,7 @@ from proxy.apis.changes import ABSENT, NOTHING, changes, in_short
 from proxy.apis.openapi.effects import read_arguments, undo_arguments
 from proxy.apis.openapi.operation import Effects, Operation, query_names
 from proxy.apis.request import ApiRequest
-from proxy.apis.store import revision_of
+from proxy.apis.specs import revision_of
 from proxy.caller import Rights
 from proxy.dialects.base import INSTRUCTIONS, text_of
 from proxy.dialects.codes import WORDS, CodeLine, code_line, holds_code, new_code

@@ -1,8 +1,7 @@
 """Whether a call that changes something is refused, waits for a person, or is made at once."""
 
 from proxy.apis.call import Api
-from proxy.apis.openapi.operation import Operation
-from proxy.apis.policy import Mode, strictest
+from proxy.apis.openapi.operation import Mode, Operation, strictest
 from proxy.caller import Rights
 
 

@@ -18,7 +18,7 @@ import msgspec
 from proxy.agent.writes.audit import ActionLog, Event, LogEntry, text_digest
 from proxy.agent.writes.sealer import Sealer, WriteSecret
 from proxy.apis.request import ApiRequest
-from runtime.lazy_database import Database
+from runtime.database import Database
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Select
@@ -41,7 +41,7 @@ class PendingWrite(msgspec.Struct, frozen=True):
     number: int  # within the group, from 1
     set: str
     operation: str
-    revision: str  # of the operation (`proxy.apis.store.revision_of`)
+    revision: str  # of the operation (`proxy.apis.library.revision_of`)
     key: str  # id of the gateway's key; "": none
     person: str  # as the client names the person; "": unknown
     conversation: str  # digest of the visible messages up to the confirmation

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from proxy.agent.action_trace import ActionCall
 from proxy.agent.execution import Execution, traced_work
 from proxy.agent.toolbox import Calling, CallShare
 from proxy.agent.tools.operation_tool import OperationTool
@@ -15,6 +14,7 @@ from proxy.apis.call import Api, CallResult
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import ApiRequest
 from proxy.dialects.replies import ToolCall
+from proxy.exchange import ActionCall
 from retrieval.errors import RetrievalError
 
 _NOT_READ = "What waits for this code cannot be read at present. Nothing was sent: answer with the code again later."

@@ -495,7 +495,7 @@ _MOST_TEXT_CHARS = 4_000
 def language_of(said: Sequence[str]) -> str:
     """The language of a person's messages, of those with sentences here; English if in doubt.
 
-    The search engine's own detection (`retrieval.lexical.language`) needs the engine, which the gateway does not load.
+    The search engine's own detection (`retrieval.lexical.terms`) needs the engine, which the gateway does not load.
     """
     words = _LETTERS.findall("\n".join(said)[-_MOST_TEXT_CHARS:].lower())
     counts = {code: sum(word in frequent for word in words) for code, frequent in _FREQUENT.items()}

@@ -12,8 +12,6 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.acts import collection_of
-from proxy.agent.action_trace import ActionCall, ActionTrace
 from proxy.agent.execution import traced_call, traced_work
 from proxy.agent.writes.confirming import Asker, Proposed
 from proxy.agent.writes.mode import mode_of
@@ -22,14 +20,16 @@ from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_text
 from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api, CallResult
+from proxy.apis.library import ActionSet as StoredSet
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.request import BadArgument
 from proxy.apis.schema_check import problems
 from proxy.apis.specs import OF_CLIENT
-from proxy.apis.store import ActionSet as StoredSet
 from proxy.body import end_grant, whole_body
+from proxy.caller import collection_of
 from proxy.dialects.errors import ApiError, forbidden
+from proxy.exchange import ActionCall, ActionTrace
 from retrieval.records.search import Turn, View
 
 _SET = ACTIONS + "/sets/{set}"

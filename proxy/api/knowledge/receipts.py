@@ -5,11 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from proxy.agent.action_trace import AnsweredBy, CallOutcome, FoundOutcome, OfferResult
 from proxy.api.knowledge.access import KnowledgeCall
 from proxy.api.knowledge.declarations import Closed, doc, operation
 from proxy.dialects.base import Position
 from proxy.dialects.errors import ApiError
+from proxy.exchange import AnsweredBy, CallOutcome, FoundOutcome, OfferResult
 from proxy.observe.receipts.shown import readable_receipt
 from runtime.write_behind import EVERY_S
 

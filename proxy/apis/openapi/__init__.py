@@ -8,7 +8,7 @@ size.py         a tool's schema, within a size in bytes
 schemas.py      a document's schema to a JSON Schema for arguments
 keywords.py     schema keywords, with values that providers accept
 security.py     credentials that a document asks for
-operation.py    its records
+operation.py    its records, and how settings let an operation be called
 verbs.py        whether the words of an operation name a change
 producers.py    which operation gives identifiers that another needs
 effects.py      which read shows what an operation changed, and which operation undoes it

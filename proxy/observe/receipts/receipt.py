@@ -12,10 +12,9 @@ from typing import Any
 
 import orjson
 
-from proxy.agent.action_trace import ActionTrace
 from proxy.augment.gate import Chat, Decision, turns_of
-from proxy.augment.inject import Order, in_order
-from proxy.exchange import Exchange, durations_ms
+from proxy.dialects.quoting import Order, in_order
+from proxy.exchange import ActionTrace, Exchange, durations_ms
 from retrieval.records.documents import Groups
 from retrieval.records.search import Hit, Retrieved
 from runtime.record_store import RecordStore

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from proxy.augment.inject import Template, in_order
+from proxy.dialects.quoting import Template, in_order
 from proxy.observe.receipts.receipt import Versions, sha256_of
 from retrieval.records.documents import DocumentLocation
 from retrieval.records.search import Retrieved

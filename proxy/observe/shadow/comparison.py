@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from retrieval.records.search import Turn
 
 COMPARISONS = "comparisons"  # kind of record

@@ -7,8 +7,7 @@ from proxy.access.prices import price_of
 from proxy.asgi import Send
 from proxy.dialects.base import Dialect
 from proxy.dialects.content_encoding import WINDOW_BITS
-from proxy.dialects.replies import ReplyTooLong, read_error
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import ReplyTooLong, Tokens, read_error
 from proxy.kept_reply import KeptReply
 from proxy.observe.shadow.comparison import Side
 

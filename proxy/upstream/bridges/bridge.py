@@ -16,14 +16,13 @@ from proxy.caller import carries_key
 from proxy.dialects import sse
 from proxy.dialects.base import X_API_KEY, Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.dialects.errors import ApiError, Headers, upstream_error
 from proxy.dialects.json_body import by_size
 from proxy.dialects.messages import MESSAGES
-from proxy.dialects.replies import MAX_REPLY_BYTES, error_text, json_bytes, json_of, read_error
+from proxy.dialects.replies import MAX_REPLY_BYTES, Tokens, error_text, json_bytes, json_of, read_error
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.target import Target
-from proxy.dialects.token_counts import Tokens
-from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange, exchange_of
 from proxy.upstream.bridges import messages_request, responses_request
 from proxy.upstream.bridges.members import Json

@@ -7,7 +7,7 @@ from typing import Any
 
 from proxy.dialects.errors import upstream_error
 from proxy.dialects.messages import begun_message, usage_of_message
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from proxy.upstream.bridges.members import Json
 from proxy.upstream.bridges.reply_writer import Kind, ReplyWriter
 

@@ -11,10 +11,10 @@ from collections.abc import Awaitable
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.chat import CHAT
 from proxy.dialects.content_encoding import unpacked_start
+from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.dialects.errors import ApiError
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.target import Target
-from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange, exchange_of
 from proxy.upstream.bridges.bridge import bridged
 

@@ -14,13 +14,15 @@ from proxy.dialects import sse
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.replies import (
     MAX_REPLY_BYTES,
+    Tokens,
     ToolCallPieces,
     arguments_text,
     called_tool,
     content_text,
     json_bytes,
+    reported_tokens,
+    tokens_of_reply,
 )
-from proxy.dialects.token_counts import Tokens, reported_tokens, tokens_of_reply
 from proxy.upstream.bridges.members import Json
 
 Kind = Literal["text", "refusal", "reasoning"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evaluation.answers.records import Question, Rag, Reply, ShownPassage, Variant
 from evaluation.answers.run_folder import JsonLinesFile, Run, RunManifest
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 
 RAW, DOCS = Variant("m raw", "m", "raw"), Variant("m rag docs", "m", "rag", ["docs"])
 Model = Callable[[Question, Variant, random.Random], str]

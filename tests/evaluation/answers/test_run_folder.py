@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evaluation.answers.records import BenchError, MaxCost, Question, Rag, Reply, ShownPassage, Variant
 from evaluation.answers.run_folder import JsonLinesFile, Run, RunManifest, differences, rows_of
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 
 QUESTIONS = [Question("1", [{"role": "user", "content": "Why?"}], must=["because"]), Question("2", [{"role": "user"}])]
 RAW, RAG = Variant("m raw", "m", "raw"), Variant("m rag docs k=3", "m", "rag", ["docs"], {"k": 3})

@@ -13,9 +13,8 @@ from evaluation.retrieval import judged
 from evaluation.retrieval.measure import MeasureOptions, measure
 from evaluation.retrieval.results import SetResult
 from evaluation.retrieval.tables import set_table
-from proxy.apis.library import ActionLibrary
+from proxy.apis.library import ActionLibrary, ActionStore
 from proxy.apis.specs import read_document, rows_of
-from proxy.apis.store import ActionStore
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Plan, Progress
 from tests.evaluation.retrieval.folders import judged_operations, openapi_file

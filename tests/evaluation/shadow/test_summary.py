@@ -24,7 +24,7 @@ from evaluation.shadow.text import comparison_text, text
 from proxy.access.prices import Price
 from proxy.access.sql import SqlAccounts
 from proxy.caller import EVERYTHING
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, serialize_comparison
 from retrieval.records.search import Turn
 from runtime.record_store import RecordStore

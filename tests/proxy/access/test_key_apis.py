@@ -15,7 +15,7 @@ from proxy.access.key_credentials import KeyCredentials
 from proxy.access.sql import SqlAccounts
 from proxy.apis.call import Api
 from proxy.apis.credentials import ApiKey
-from proxy.apis.store import ActionSet
+from proxy.apis.library import ActionSet
 from proxy.caller import Rights
 from runtime.sealing import MasterKey
 from tests.proxy.apis.calling import LOOPBACK, accepts, called, operation

@@ -17,8 +17,8 @@ from proxy.access.usage import COMPARISONS, UsageQuery, sums
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.caller import EVERYTHING, UNLIMITED, Limits
 from proxy.dialects.errors import ApiError
+from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Target
-from proxy.dialects.token_counts import Tokens
 from proxy.exchange import CallMeter, Exchange, ModelCall, one_call
 from proxy.observe.metrics import Metrics
 from tests.proxy.observe.test_metrics import value

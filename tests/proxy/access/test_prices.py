@@ -4,7 +4,7 @@ import pytest
 
 from proxy.access import prices
 from proxy.access.prices import Size, price_of, size_of
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 
 
 def test_a_model_has_a_price_and_a_size_by_both_of_its_names() -> None:

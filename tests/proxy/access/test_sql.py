@@ -13,8 +13,7 @@ from sqlalchemy import text
 
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts, UnknownKey
-from proxy.acts import Acts
-from proxy.caller import Names, Rights
+from proxy.caller import Acts, Names, Rights
 from retrieval.errors import RetrievalError
 from runtime.database import open_server
 from tests.support.postgres_server import Postgres, running

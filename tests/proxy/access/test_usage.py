@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.access.usage import cost_of, row_of
+from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Lane, Target
-from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange
 
 

@@ -15,7 +15,7 @@ from proxy.asgi import Message
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.paths import BY_PATH
-from proxy.dialects.token_counts import Tokens, estimated_tokens
+from proxy.dialects.replies import Tokens, estimated_tokens
 from tests.support.dialect_clients import BY_DIALECT, DialectClient
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello"}]}'

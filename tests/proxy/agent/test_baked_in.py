@@ -9,12 +9,11 @@ from typing import Literal, NoReturn
 import pytest
 
 from config.sections import ActionsApi
-from proxy.acts import Acts
 from proxy.agent.actions import Actions
-from proxy.apis.library import ActionLibrary, baked_in
+from proxy.apis.library import ActionLibrary, ActionSet, ActionStore, baked_in
 from proxy.apis.openapi.operation import Operation
-from proxy.apis.store import ActionSet, ActionStore, stored
-from proxy.caller import EVERYTHING
+from proxy.apis.specs import stored
+from proxy.caller import EVERYTHING, Acts
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange

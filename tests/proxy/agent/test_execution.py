@@ -9,17 +9,15 @@ import httpx
 import orjson
 import pytest
 
-from proxy.acts import Acts
-from proxy.agent.action_trace import ActionTrace, FoundOperation, OperationSearch
 from proxy.agent.execution import Execution
 from proxy.agent.toolbox import Calling, Refused, Tool, Toolbox, ToolResult, arguments_schema
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api
 from proxy.apis.openapi.operations import operations_of
-from proxy.caller import EVERYTHING, Rights
+from proxy.caller import EVERYTHING, Acts, Rights
 from proxy.dialects.replies import ToolCall
 from proxy.dialects.target import ToolProtocol
-from proxy.exchange import Exchange
+from proxy.exchange import ActionTrace, Exchange, FoundOperation, OperationSearch
 from tests.proxy.apis.calling import accepts, served_api
 from tests.support.action_offers import action_limits, empty_toolbox
 from tests.support.api_server import ApiRequest, Reply

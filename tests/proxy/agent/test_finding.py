@@ -12,10 +12,9 @@ from cli.common import knowledge
 from config.sections import ActionsApi
 from config.settings import load
 from proxy.agent.toolbox import Toolbox
-from proxy.apis.library import ActionLibrary
+from proxy.apis.library import ActionLibrary, ActionSet, ActionStore
 from proxy.apis.openapi.operation import Operation
-from proxy.apis.specs import SpecReader
-from proxy.apis.store import ActionSet, ActionStore, stored
+from proxy.apis.specs import SpecReader, stored
 from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.target import Target, ToolProtocol

@@ -9,24 +9,22 @@ from typing import Any, cast
 import pytest
 
 from proxy.access.metering import RequestMeter
-from proxy.agent.action_trace import ActionTrace
 from proxy.agent.actions import Actions
-from proxy.agent.ask.model import ModelApi
+from proxy.agent.ask.model import ModelApi, result_messages
 from proxy.agent.ask.tool_protocols import as_plain_text
 from proxy.agent.conversation import NEW, Conversation, HiddenMessages
 from proxy.agent.loop import ActionLoop
 from proxy.agent.toolbox import ActionLimits, Calling, Done, Tool, ToolResult, arguments_schema
 from proxy.agent.tools.operation_tool import OperationTool
-from proxy.agent.transcript import result_messages
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
+from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.json_body import Edit
 from proxy.dialects.replies import ToolCall, json_bytes
 from proxy.dialects.target import Target
-from proxy.dialects.unsupported_features import UnsupportedFeatures
-from proxy.exchange import Exchange
+from proxy.exchange import ActionTrace, Exchange
 from tests.proxy.apis.calling import accepts, operation, served_api
 from tests.support.action_offers import action_limits, empty_toolbox
 from tests.support.action_team import CLIENT_TOOL

@@ -7,8 +7,7 @@ import pytest
 
 from proxy.agent.execution import Execution
 from proxy.agent.toolbox import Calling, Done, NeedsPerson, Tool, Toolbox, ToolResult, arguments_schema
-from proxy.apis.library import ActionLibrary
-from proxy.apis.store import ActionStore
+from proxy.apis.library import ActionLibrary, ActionStore
 from proxy.caller import EVERYTHING
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.replies import ToolCall

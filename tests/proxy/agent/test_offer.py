@@ -12,10 +12,9 @@ from config.sections import ActionsApi
 from proxy.agent.toolbox import Toolbox, member_edit
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
 from proxy.apis.call import Api
-from proxy.apis.library import ActionLibrary
+from proxy.apis.library import ActionLibrary, ActionStore
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.operations import operations_of
-from proxy.apis.store import ActionStore
 from proxy.caller import EVERYTHING, Names, Rights
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.errors import ApiError

@@ -8,21 +8,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.agent.ask.model import ChatModel, ModelApi
+from proxy.agent.ask.model import ChatModel, ModelApi, Transcript
 from proxy.agent.ask.tool_protocols import ToolProtocols
 from proxy.agent.ask.turn import ModelTurn
-from proxy.agent.client_reply import ClientReply
+from proxy.agent.events import ClientReply
 from proxy.agent.text_calls.written_calls import stands_nowhere
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
-from proxy.agent.transcript import Transcript
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.dialects.chat import CHAT, ChatRequest
+from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.dialects.sse import DONE
 from proxy.dialects.target import Target
-from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange, unmetered
 from tests.support.action_offers import empty_toolbox, nothing
 from tests.support.call_spellings import ANSWERS, SPELLINGS, WITHOUT_ARGUMENTS

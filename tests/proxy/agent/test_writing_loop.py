@@ -15,8 +15,7 @@ from proxy.agent.writes.pending import PendingStore
 from proxy.agent.writes.sealer import Sealer
 from proxy.apis.call import Api
 from proxy.apis.openapi.effects import with_effects
-from proxy.apis.openapi.operation import Effects, LinkedCall, Operation, Parameter
-from proxy.apis.policy import CallPolicy
+from proxy.apis.openapi.operation import CallPolicy, Effects, LinkedCall, Operation, Parameter
 from proxy.caller import EVERYTHING
 from proxy.dialects.errors import upstream_error
 from tests.proxy.agent.test_loop import LOOK, STREAMED, Chat, Loop, results

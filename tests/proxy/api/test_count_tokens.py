@@ -7,8 +7,8 @@ import pytest
 from proxy.api.count_tokens import CountTokens
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.dialects.messages import COUNT_PATH
+from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Lane, Target
-from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange, ModelCall, exchange_of, one_call, unmetered
 from tests.support.asgi_calls import Call, scope_of
 

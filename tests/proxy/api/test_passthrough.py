@@ -19,8 +19,8 @@ from proxy.body import DEPLOYMENT, end_grant
 from proxy.caller import EVERYTHING, UNLIMITED, Limits, Names, Rights
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import _READ
+from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Target
-from proxy.dialects.token_counts import Tokens
 from proxy.exchange import KEY, Exchange
 from proxy.upstream.routes import Routes
 from tests.support.asgi_calls import Call, called, scope_of

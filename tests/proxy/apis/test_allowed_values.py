@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from proxy.apis.call import Api, call, over_limit
-from proxy.apis.openapi.operation import Body
-from proxy.apis.policy import CallPolicy
+from proxy.apis.openapi.operation import Body, CallPolicy
 from proxy.apis.request import BadArgument
 from proxy.apis.schema_check import problems
 from retrieval.errors import RetrievalError

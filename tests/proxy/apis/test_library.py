@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.apis.library import ActionLibrary
-from proxy.apis.specs import SpecReader
-from proxy.apis.store import COLLECTION, ActionStore, document_hash
+from proxy.apis.library import COLLECTION, ActionLibrary, ActionStore
+from proxy.apis.specs import SpecReader, document_hash
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
 from retrieval.knowledge import Progress

@@ -12,12 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.api.knowledge.description import whole_document
-from proxy.apis.library import ActionLibrary
+from proxy.apis.library import ActionLibrary, ActionStore
 from proxy.apis.openapi import references
 from proxy.apis.openapi.operations import operations_of
 from proxy.apis.openapi.read import UnreadableSpec, read_spec
 from proxy.apis.specs import SpecReader, read_document
-from proxy.apis.store import ActionStore
 from tests.support.plans import READING
 from tests.support.unasked import Unasked
 

@@ -9,8 +9,7 @@ import pytest
 
 from proxy.apis.call import Api, CallLimits, CallResult, send
 from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
-from proxy.apis.openapi.operation import Body, Encoding, Operation, Parameter
-from proxy.apis.policy import CallPolicy
+from proxy.apis.openapi.operation import Body, CallPolicy, Encoding, Operation, Parameter
 from proxy.apis.request import ApiRequest as Given
 from tests.proxy.apis.calling import OK, QUICK, accepts, bearer, replies, served_api
 from tests.support.api_server import ApiRequest, ApiServer, Reply

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from proxy.apis.library import ActionStore
 from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.specs import OF_CLIENT, OF_OWNER, SetRows, Spec, SpecLimits, SpecReader
-from proxy.apis.store import ActionStore
 from tests.support.gateway import PATIENCE_S
 from tests.support.plans import READING
 

@@ -3,8 +3,7 @@
 import pytest
 
 from proxy.apis.call import Api
-from proxy.apis.openapi.operation import Operation
-from proxy.apis.policy import CallPolicy
+from proxy.apis.openapi.operation import CallPolicy, Operation
 
 NO_ARGUMENTS = {"type": "object", "properties": {}, "required": []}
 

@@ -13,8 +13,8 @@ import pytest
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.history import Histories
+from proxy.dialects.replies import Tokens
 from proxy.dialects.responses import RESPONSES
-from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
 from retrieval.errors import RetrievalError

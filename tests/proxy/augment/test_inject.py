@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.settings import PROMPTS
-from proxy.augment.inject import Template, TemplateError, in_order, sources_header
-from proxy.dialects.quoting import quoted, quoted_label
+from proxy.dialects.quoting import Template, TemplateError, in_order, quoted, quoted_label
+from proxy.observe.middleware import sources_header
 from retrieval.records.documents import Passage
 
 

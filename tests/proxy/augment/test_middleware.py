@@ -14,13 +14,12 @@ import pytest
 from config.settings import SMALL_TALK, load
 from proxy.asgi import Receive, Scope, Send
 from proxy.augment.history import Histories, row_id
-from proxy.augment.inject import Order, Template
-from proxy.augment.middleware import Augment
-from proxy.augment.passages import Passages, already
+from proxy.augment.middleware import Augment, Passages, already
 from proxy.augment.skipped import SmallTalk, UtilityPrompts
 from proxy.caller import EVERYTHING
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.quoting import Order, Template
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.target import Lane, Target
 from proxy.exchange import Exchange

@@ -12,8 +12,8 @@ from config.settings import PROMPTS, SettingsError, load
 from proxy.access.ledger import Ledger
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
-from proxy.augment.inject import TemplateError
 from proxy.augment.rewrite import Prompt, accepted, tidied
+from proxy.dialects.quoting import TemplateError
 from proxy.dialects.target import Target
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics

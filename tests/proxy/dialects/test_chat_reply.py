@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.dialects.chat import CHAT
-from proxy.dialects.replies import ReplyReader, ReplyTooLong, ToolCall, read_error
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import ReplyReader, ReplyTooLong, Tokens, ToolCall, read_error
 from tests.support.completions import USAGE, events
 from tests.support.delta_forms import FORMS, DeltaForm, FormedCall, frames, whole
 

@@ -8,8 +8,7 @@ import pytest
 from proxy.dialects.base import ModelRequest, Position
 from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
-from proxy.dialects.replies import ReplyReader, ToolCall
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import ReplyReader, Tokens, ToolCall
 
 CACHED = {"type": "ephemeral"}
 USE = {"type": "tool_use", "id": "t", "name": "f", "input": {}}

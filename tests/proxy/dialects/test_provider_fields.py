@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.dialects.provider_fields import ProviderFields
+from proxy.dialects.deviations import ProviderFields
 
 Json = dict[str, Any]
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.sections import Language
-from retrieval.lexical.language import DEFAULT, LANGUAGES, NONE, detect
-from retrieval.lexical.terms import document_vector, query_vector, words
+from retrieval.lexical.terms import DEFAULT, LANGUAGES, NONE, detect, document_vector, query_vector, words
 
 TEXTS = {
     "ar": "يحافظ المخزن على الاتصالات مفتوحة حتى لا يضطر الطلب إلى الانتظار في قائمة",

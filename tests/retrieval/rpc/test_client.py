@@ -38,8 +38,18 @@ from retrieval.records.points import PointFaults
 from retrieval.records.search import Context, Hit, Query, Retrieved, Turn, View
 from retrieval.records.sync import SourceReport, SourceSpec
 from retrieval.records.traces import SearchedCollection, Trace
-from retrieval.rpc.client import SOCKET, IndexClient, reachable
-from retrieval.rpc.protocol import OPERATIONS, PARTS, ProgressReport, RemoteMethod, answer_frame, encode, framed
+from retrieval.rpc.client import (
+    OPERATIONS,
+    PARTS,
+    SOCKET,
+    IndexClient,
+    ProgressReport,
+    RemoteMethod,
+    answer_frame,
+    encode,
+    framed,
+    reachable,
+)
 from retrieval.rpc.server import IndexServer
 from tests.support.frames import error_frame, read_call
 from tests.support.plans import plan_for, silent

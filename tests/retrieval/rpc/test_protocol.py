@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.rpc.protocol import Frames, framed
+from retrieval.rpc.client import Frames, framed
 
 
 @given(st.lists(st.binary(), max_size=4), st.data())

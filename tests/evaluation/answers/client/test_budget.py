@@ -11,7 +11,7 @@ from evaluation.answers.client.budget import Budget, Cost, Operations, Rewriting
 from evaluation.answers.records import MaxCost, Rag, Reply, Variant
 from evaluation.answers.run.matrix import request_of
 from proxy.access.prices import Price, Size
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 
 PRICE = Price(1e-6, 2e-6, 5e-7, 2e-6)
 MESSAGES = [{"role": "user", "content": "Why?"}]

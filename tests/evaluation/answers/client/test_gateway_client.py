@@ -1,7 +1,7 @@
 """What the client of the gateway reads from the headers of an answer."""
 
 from evaluation.answers.client.gateway_client import operations_in, stages_of
-from proxy.agent.action_trace import HEADER_WORDS
+from proxy.exchange import HEADER_WORDS
 
 
 def test_stages_are_read_and_entries_of_another_form_are_left_out() -> None:

@@ -20,7 +20,7 @@ from evaluation.answers.records import BenchError, Question, Reply
 from evaluation.answers.reports.report import report
 from evaluation.answers.reports.view import view
 from evaluation.answers.scoring.scored_replies import judged_values, scored
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from tests.evaluation.answers import made
 from tests.evaluation.answers.made import DOCS, RAW
 

@@ -19,7 +19,7 @@ from evaluation.answers.reports.view import view
 from evaluation.answers.run_folder import Run
 from evaluation.answers.scoring.scored_replies import across, baselines
 from evaluation.stats.significance import interval
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from tests.evaluation.answers import made
 from tests.evaluation.answers.made import DOCS, RAW, Model
 from tests.support.gateway import ROOT

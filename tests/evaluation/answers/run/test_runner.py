@@ -18,7 +18,7 @@ from evaluation.answers.run.matrix import variants
 from evaluation.answers.run.runner import Runner, RunOptions, WholeText, order_of
 from evaluation.answers.run_folder import Run, RunManifest
 from proxy.access.prices import Price, Size
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from tests.support.completions import asked_of, cut_short, question_of, refusal, streamed
 from tests.support.dialect_clients import BY_DIALECT, DialectClient
 from tests.support.upstream_servers import Received, Wire, upstream

@@ -10,7 +10,7 @@ from evaluation.answers.records import BenchError, DialectName
 from evaluation.answers.run.matrix import request_of, variants
 from evaluation.answers.run.whole_collection import misfit, text_of
 from proxy.access.prices import Size
-from proxy.augment.inject import Template
+from proxy.dialects.quoting import Template
 from tests.support.completions import refusal
 from tests.support.upstream_servers import Received, Wire, reply, upstream
 

@@ -5,8 +5,7 @@ import pytest
 from proxy.agent.grounding.arguments import without_marks
 from proxy.agent.tools.result_reading import read_on
 from proxy.apis.results import cut_middle, json_text
-from proxy.augment.inject import Template
-from proxy.dialects.quoting import quoted_passages
+from proxy.dialects.quoting import Template, quoted_passages
 from retrieval.records.documents import Passage
 
 PASSAGES = [

@@ -3,8 +3,15 @@
 import pytest
 
 from proxy.agent.text_calls.quotes import is_marked
-from proxy.agent.text_calls.spelled_calls import begins_call, cut_call, spelled_call
-from proxy.agent.text_calls.written_calls import last_lines, may_become_call, names_call, written_call
+from proxy.agent.text_calls.written_calls import (
+    begins_call,
+    cut_call,
+    last_lines,
+    may_become_call,
+    names_call,
+    spelled_call,
+    written_call,
+)
 from proxy.dialects.replies import ToolCall
 
 SPACES = " " * 19_000

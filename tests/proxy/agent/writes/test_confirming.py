@@ -10,8 +10,7 @@ from proxy.agent.writes.confirming import Asker, CodeAnswer, Proposed, Writes
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore
 from proxy.agent.writes.sealer import Sealer
 from proxy.apis.call import Api, CallLimits
-from proxy.apis.openapi.operation import Operation
-from proxy.apis.policy import CallPolicy
+from proxy.apis.openapi.operation import CallPolicy, Operation
 from proxy.caller import EVERYTHING
 from proxy.dialects.codes import CodeLine
 from proxy.exchange import Exchange

@@ -5,11 +5,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from proxy.acts import Acts
 from proxy.agent.writes.mode import mode_of
 from proxy.apis.call import Api
-from proxy.apis.policy import CallPolicy, Mode
-from proxy.caller import EVERYTHING, NOTHING, Names, Rights
+from proxy.apis.openapi.operation import CallPolicy, Mode
+from proxy.caller import EVERYTHING, NOTHING, Acts, Names, Rights
 from tests.proxy.apis.calling import operation
 
 READER = replace(NOTHING, read=Names(["actions.things"]))

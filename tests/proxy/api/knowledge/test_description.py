@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
-from proxy.agent.action_trace import CallOutcome, FoundOperation, FoundOutcome, OfferResult, OperationSearch
 from proxy.api.knowledge.description import whole_document
+from proxy.exchange import CallOutcome, FoundOperation, FoundOutcome, OfferResult, OperationSearch
 
 Schema = dict[str, Any]
 

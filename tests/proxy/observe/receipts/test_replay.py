@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.augment.inject import Template
+from proxy.dialects.quoting import Template
 from proxy.observe.receipts.receipt import Versions, sha256_of
 from proxy.observe.receipts.replay import differences, today
 from retrieval.records.documents import DocumentLocation, Passage

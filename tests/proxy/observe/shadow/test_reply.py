@@ -8,7 +8,7 @@ import pytest
 
 from proxy.asgi import Message
 from proxy.dialects.chat import CHAT
-from proxy.dialects.token_counts import Tokens
+from proxy.dialects.replies import Tokens
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, serialize_comparison
 from proxy.observe.shadow.reply import ReplyRecorder, UnreadableReply
 from retrieval.records.search import Turn

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.dialects.errors import ApiError
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.target import Target
-from proxy.dialects.unsupported_features import UnsupportedFeatures
 from proxy.exchange import Exchange
 from proxy.upstream.bridges.bridge import TranslatedRequest
 from proxy.upstream.bridges.missing_paths import Bridge

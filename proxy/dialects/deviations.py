@@ -1,4 +1,6 @@
-"""Provider fields: everything in a model's message beyond its text and the id, name and arguments of each call.
+"""How upstreams deviate from the standard: fields beyond it in a model's message, and features that they lack.
+
+Provider fields are everything beyond a message's text and the id, name and arguments of each call.
 
 Providers put thoughts and signatures into members of their own, and want them back with a round's calls:
 `thinking_blocks` (Claude, through litellm), `extra_content` in a call (Gemini), `reasoning_content` (DeepSeek, Kimi,
@@ -8,8 +10,13 @@ even an empty text: DeepSeek refuses a call without `reasoning_content`. Some se
 (Groq, `reasoning`): `strip_provider_fields` is for them.
 """
 
+import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from proxy.dialects.target import Target
+from runtime.logs import host_of, truncate
 
 # Left out: members that we write, and members that requests do not have. `function_call` repeats a call; OpenAI takes
 # only an id for `audio`; the others (`executed_tools` is Groq's) are for people to read.
@@ -157,3 +164,37 @@ def _joined(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _joined(one) for name, one in value.items()}
     return [_joined(one) for one in value] if isinstance(value, list) else value
+
+
+# --- what upstreams lack ----------------------------------------------------------------------------------------------
+
+
+log = logging.getLogger("ragway")
+
+_MOST = 1000  # entries: clients may name models without end
+
+
+class UnsupportedFeatures:
+    """What one process knows."""
+
+    def __init__(self, relearn_after_s: float) -> None:
+        self._relearn_after_s = relearn_after_s
+        self._until: dict[tuple[str, str, str], float] = {}  # (address, model, name) -> monotonic time
+
+    def knows(self, target: Target, name: str, *, model: str = "") -> bool:
+        """Whether the upstream lacks a path or a member. model: only for a member."""
+        return self._until.get((target.api_base, model, name), 0.0) > time.monotonic()
+
+    def names(self) -> list[tuple[str, str]]:
+        """Model and name of everything unsupported now."""
+        now = time.monotonic()
+        return sorted({(model, name) for (_, model, name), until in self._until.items() if until > now})
+
+    def learn(self, target: Target, name: str, instead: str, *, model: str = "") -> None:
+        """Remember, and log it. instead: what ragway does."""
+        if len(self._until) >= _MOST:
+            self._until.clear()
+        self._until[target.api_base, model, name] = time.monotonic() + self._relearn_after_s
+        upstream = host_of(target.api_base) if target.api_base else "litellm's provider"
+        of_model = f"model {truncate(model)!r} of {upstream}" if model else f"upstream {upstream}"
+        log.warning("%s has no %s: for %g s %s", of_model, name, self._relearn_after_s, instead)
