@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -29,6 +30,8 @@ from runtime.confinement import confine, lacking
 from runtime.fair_slots import FairSlots
 from runtime.scheduling import in_the_background
 
+# How processes start; tests set forkserver, because they start hundreds of processes.
+CONTEXT: SpawnContext | ForkServerContext = multiprocessing.get_context("spawn")
 _WAIT_TIMES = 4  # times the time limit: for an item that uses no CPU, or a process that gets none
 _START_S = 60.0
 _REAPED_TRIES = 100
@@ -170,9 +173,8 @@ class _Child(Generic[Item, Answer]):
             self._process.kill()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, child_pipe = context.Pipe()
-        process = context.Process(target=_work, args=(child_pipe, self._job), daemon=True)
+        self._pipe, child_pipe = CONTEXT.Pipe()
+        process = CONTEXT.Process(target=_work, args=(child_pipe, self._job), daemon=True)
         process.start()
         child_pipe.close()
         self._process = process

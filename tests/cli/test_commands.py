@@ -22,10 +22,9 @@ import pytest
 
 from cli import COMMANDS
 from cli import ragway as group
-from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.index.data_folder import hold
 from tests.support.copies import copied
-from tests.support.gateway import embedder, environment, ragway, ragway_from_scratch, refused, serving
+from tests.support.gateway import environment, ragway, ragway_from_scratch, refused, serving
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 
@@ -174,14 +173,6 @@ def test_collections_are_listed_beside_an_ingest_and_others_are_told_what_runs(d
             assert waiting.stderr is not None
             assert waiting.stderr.readline().startswith(f"process 7 (ragway ingest) uses {data}: waiting")
             waiting.kill()
-
-
-def test_the_packaged_model_finds_by_meaning(data_with_model: Path, corpus: Path, tmp_path: Path) -> None:
-    where, packaged = ("--data", str(data_with_model)), embedder(DEFAULT_MODEL)
-    done = ragway("ingest", str(corpus), "--collection", "docs", *where, folder=tmp_path, environ=packaged)
-    assert done.returncode == 0, done.stderr
-    found = ragway("search", "Which animals live here?", "--json", *where, folder=tmp_path, environ=packaged)
-    assert json.loads(found.stdout)["hits"][0]["passage"]["source"] == "handbook/pets.html"
 
 
 def test_the_holder_of_a_data_folder_is_the_command_that_was_given(data: Path, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from proxy.dialects.replies import Tokens
 from proxy.dialects.responses import RESPONSES
 
 POSITIONS: tuple[Position, ...] = ("lead", "merge", "tail")
-BODIES = 2000  # of each dialect
-REPLIES = 2000  # of each dialect, streamed and whole
+BODIES = 500  # of each dialect
+REPLIES = 500  # of each dialect, streamed and whole
 TEXTS = ["", "Hello", 'a "quoted" ]}', "日本 🎈", "back\\slash", '"input":"x"', "line\nline", "\x7f{[,:", "\ud83d"]
 DIALECTS = pytest.mark.parametrize("dialect", BY_PATH.values(), ids=BY_PATH)
 Json = dict[str, Any]

@@ -1,9 +1,11 @@
-"""The default embedder's tokenizer, read once: loading it takes no model and no network."""
+"""The default embedder's tokenizer, read once, and the embedder that hashes: they need no model and no network."""
 
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from retrieval.embedding.embed import EmbedderPrompts
+from retrieval.embedding.hashing import HashEmbedder
 from retrieval.embedding.tokens import EmbedderTokenizer
 
 
@@ -18,3 +20,8 @@ def tokenizer_file() -> Path:
 @cache
 def minilm() -> EmbedderTokenizer:
     return EmbedderTokenizer(tokenizer_file())
+
+
+def hashing() -> HashEmbedder:
+    """The embedder `hash`."""
+    return HashEmbedder(tokenizer_file(), EmbedderPrompts())

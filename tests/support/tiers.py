@@ -13,6 +13,16 @@ TIERS = {
     "proxy/agent/writes/test_killed_gateways.py": "system",  # a hundred processes that are killed
     "proxy/apis/test_library.py": "system",  # indexes, and processes that are killed
     "proxy/server/test_index_process.py": "system",  # index processes that hang, die and start again
+    # Seconds of arithmetic or of chunking, about code that seldom changes.
+    "evaluation/stats/test_coverage.py": "system",
+    "retrieval/ingest/chunking/test_pathological.py": "system",
+    # torch, with sentence-transformers: seconds to import, and half a minute to prepare the default embedder.
+    "cli/test_packaged_model.py": "system",
+    "retrieval/embedding/test_embed.py": "system",
+    "retrieval/embedding/test_export.py": "system",
+    "retrieval/embedding/test_models.py": "system",
+    "retrieval/search/test_conversation.py": "system",
+    "retrieval/search/test_rerank.py": "system",
     "retrieval/stores/test_edge.py": "system",  # kill -9, optimisation in a process; contracts/ checks the store
     "retrieval/index/test_reindex.py": "system",  # whole collections embedded several times
     "retrieval/index/test_replicas.py": "system",  # pairs of processes on PostgreSQL and Qdrant
@@ -28,21 +38,31 @@ TIERS = {
     "wire/test_responses.py": "",
     "wire/test_sdk_python.py": "",
     "wire/test_upstream_faults.py": "",
-    "wire/test_write_machine.py": "",
 }
 
-# Folders that go to one worker, so that the other one never imports a large library: torch with sentence-transformers,
-# or litellm. Each takes 300 to 400 MB and several seconds of processor time.
+# Files that go to one worker, by the start of their path, so that the other worker never imports a large library (each
+# takes 300 to 400 MB and several seconds of processor time).
 TOGETHER = {
-    "tests/retrieval/": "retrieval",
     "tests/proxy/upstream/translated/": "litellm",
     "tests/proxy/upstream/bridges/": "litellm",
+    "tests/retrieval/embedding/test_remote.py": "litellm",
+    "tests/retrieval/embedding/": "torch",
+    "tests/retrieval/search/test_rerank.py": "torch",
 }
+# Folders with long tests: workers take their files first, so that no worker waits long at the end.
+LONG = ("wire", "proxy/upstream", "retrieval", "cli", "evaluation", "benchmarks")
 
 
 def together(path: str) -> str:
-    """What goes to one worker: the folder of a test file, or the file."""
-    return next((group for folder, group in TOGETHER.items() if path.startswith(folder)), path)
+    """What goes to one worker: a group of test files, or the file."""
+    if path.startswith("tests/wire/") and not tier_of(path.removeprefix("tests/")):
+        return "wire"  # these files share two gateways
+    return next((group for start, group in TOGETHER.items() if path.startswith(start)), path)
+
+
+def turn(path: str) -> int:
+    """When workers take a test file, by its path below tests/."""
+    return next((number for number, folder in enumerate(LONG) if path.startswith(f"{folder}/")), len(LONG))
 
 
 def tier_of(path: str) -> str:

@@ -248,15 +248,13 @@ def test_tables_show_every_rung_and_metric_in_both_forms(result: SetResult) -> N
     assert "Average of 2 sets: zephyr, other" in average_table(several, [result, other], markdown=False)
 
 
-def test_two_embedders_are_compared_on_what_asks_vectors(
-    measured: Measure, result: SetResult, plan: Plan, tiny_model: Path
-) -> None:
-    first, second = result, measured(plan=replace(plan, embedding=replace(plan.embedding, model=str(tiny_model))))
-    assert first.embedder != second.embedder
+def test_two_embedders_are_compared_on_what_asks_vectors(measured: Measure, result: SetResult, plan: Plan) -> None:
+    worse = replace(plan.embedding, query_prompt="The office dog is called Bruno. Is the office dog called Bruno? ")
+    first, second = result, measured(plan=replace(plan, embedding=worse))
     rows = between([first], [second], seed=0)
     assert {row.rung for row in rows} == {"dense", "hybrid", "rewriting", "human", "configured"}
     dense = next(row for row in rows if (row.rung, row.metric) == ("dense", "ndcg@10"))
-    assert dense.before > dense.after  # random weights find nothing but by chance
+    assert dense.before > dense.after
     assert "nothing to compare" in comparison_table("", between([first], [], seed=0), markdown=False)
 
 

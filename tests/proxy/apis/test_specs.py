@@ -6,6 +6,7 @@ import multiprocessing
 import pickle
 import pickletools
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,15 @@ from tests.support.plans import READING
 
 HEAD = b"openapi: 3.0.0\npaths: {/a: {get: {operationId: o, responses: {}}}}\nservers: [{url: 'https://a.example'}]\n"
 SMALL = json.dumps({"openapi": "3.1.0", "paths": {"/a": {"get": {"operationId": "a"}}}}).encode()
-# Some minutes of a processor: each operation has all values of the schema.
-SLOW = json.dumps({
-    "openapi": "3.1.0",
-    "paths": {
-        f"/{number}": {"get": {"parameters": [{"name": "a", "in": "query", "schema": {"enum": list(range(18_000))}}]}}
-        for number in range(200)
-    },
-}).encode()  # fmt: skip
+
+
+@cache
+def slow() -> bytes:
+    """A document that takes minutes of a processor: each operation has all values of the schema."""
+    named = {"name": "a", "in": "query", "schema": {"enum": list(range(18_000))}}
+    return json.dumps(
+        {"openapi": "3.1.0", "paths": {f"/{number}": {"get": {"parameters": [named]}} for number in range(200)}}
+    ).encode()
 
 
 def spec(raw: bytes, limits: SpecLimits = OF_CLIENT) -> Spec:
@@ -70,7 +72,7 @@ async def test_a_document_with_too_many_operations_is_refused_with_the_remedy() 
 
 async def test_a_document_that_takes_too_long_or_too_much_memory_is_refused() -> None:
     with pytest.raises(UnreadableSpec, match=r"takes longer than 1 s to read: leave out operations.*ingest.max_read_s"):
-        await SpecReader(replace(READING, max_read_s=1)).run(spec(SLOW))
+        await SpecReader(replace(READING, max_read_s=1)).run(spec(slow()))
     lists = SMALL[:-1] + b', "x": [' + b"[]," * 2_000_000 + b"0]}"
     with pytest.raises(UnreadableSpec, match="memory"):
         await SpecReader(replace(READING, max_read_mb=64)).run(spec(lists))
@@ -79,14 +81,14 @@ async def test_a_document_that_takes_too_long_or_too_much_memory_is_refused() ->
 async def test_a_reader_that_leaves_ends_the_process_and_others_are_read_meanwhile() -> None:
     before = multiprocessing.active_children()  # left idle by other tests of this run
     reader = SpecReader(READING)
-    slow = [asyncio.create_task(reader.run(spec(SLOW), owner="a")) for _ in range(3)]
+    three = [asyncio.create_task(reader.run(spec(slow()), owner="a")) for _ in range(3)]
     assert len((await reader.run(spec(SMALL), owner="b")).operations) == 1
-    assert not any(one.done() for one in slow)
+    assert not any(one.done() for one in three)
     processes = [one for one in multiprocessing.active_children() if one not in before]
     assert processes
-    for one in slow:
+    for one in three:
         one.cancel()
-    await asyncio.wait(slow)
+    await asyncio.wait(three)
     for process in processes:
         await asyncio.to_thread(process.join, PATIENCE_S)
         assert not process.is_alive()

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.embedding.embed import Embedder, Matrix
-from retrieval.embedding.export import open_embedder
+from retrieval.embedding.embed import Embedder, EmbedderPrompts, Matrix
+from retrieval.embedding.hashing import HashEmbedder
 from retrieval.embedding.vector_cache import CachedEmbedder, CachedQueryEmbedder, VectorFile
 from tests.support.first_writer import first_writer
-from tests.support.tiny_model import make_tiny_model
+from tests.support.minilm import hashing, tokenizer_file
 
 TEXTS = ["open a session", "use tls", "the office dog is called"]
 
@@ -38,14 +38,16 @@ class Counting:
         return self._inner.embed_documents(texts)
 
 
-@pytest.fixture(scope="module")
-def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Embedder:
-    return open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path_factory.mktemp("models"))
+class Reversed(HashEmbedder):
+    """Another model of the same name and dimension."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Matrix:
+        return -super().embed_documents(texts)
 
 
 @pytest.fixture
-def counting(tiny: Embedder) -> Counting:
-    return Counting(tiny)
+def counting() -> Counting:
+    return Counting(hashing())
 
 
 def cached(counting: Counting, folder: Path) -> CachedEmbedder:
@@ -86,9 +88,7 @@ def test_questions_are_kept_only_where_that_is_wanted_and_apart_from_documents(
 
 def test_another_model_of_the_same_name_and_dimension_gets_none_of_them(counting: Counting, tmp_path: Path) -> None:
     cached(counting, tmp_path / "cache").embed_documents(TEXTS)
-    model = make_tiny_model(tmp_path / "other", seed=1)
-    other = Counting(open_embedder(str(model), backend="auto", threads=1, cache=tmp_path / "models"))
-    other.name = counting.name
+    other = Counting(Reversed(tokenizer_file(), EmbedderPrompts()))
     assert cached(other, tmp_path / "cache").embed_documents(TEXTS).shape == (3, counting.dimension)
     assert other.documents == TEXTS
     assert len(list((tmp_path / "cache").glob("*.sqlite"))) == 2
@@ -119,7 +119,9 @@ def test_a_folder_that_cannot_be_made_costs_the_cache_and_nothing_else(
 def test_half_a_surrogate_pair_is_a_text_like_another(counting: Counting, tmp_path: Path) -> None:
     opened = VectorFile(tmp_path / "vectors.sqlite", dimension=2)
     assert opened.read([b"\xff"]) == {}
-    cached(counting, tmp_path)._from_cache(["\ud800"], b"", lambda texts: np.ones((len(texts), 16), np.float32))
+    cached(counting, tmp_path)._from_cache(
+        ["\ud800"], b"", lambda texts: np.ones((len(texts), counting.dimension), np.float32)
+    )
 
 
 # The file
@@ -193,7 +195,10 @@ def test_a_file_of_the_cache_is_a_database_anybody_can_look_into(counting: Count
     cached(counting, tmp_path).embed_documents(TEXTS)
     (file,) = tmp_path.glob("*.sqlite")
     with sqlite3.connect(file) as sql:
-        assert sql.execute("SELECT COUNT(*), MIN(LENGTH(vector)) FROM vectors").fetchone() == (3, 16 * 4)
+        assert sql.execute("SELECT COUNT(*), MIN(LENGTH(vector)) FROM vectors").fetchone() == (
+            3,
+            counting.dimension * 4,
+        )
 
 
 def test_a_new_file_can_have_a_first_writer_while_another_process_opens(tmp_path: Path) -> None:

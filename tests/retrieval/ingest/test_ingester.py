@@ -1,4 +1,4 @@
-"""Learning, from files on disk to what is found: with the real embedder and the real engine."""
+"""Learning, from files on disk to what is found: with the real engine."""
 
 import asyncio
 import os
@@ -16,8 +16,6 @@ from retrieval.records.documents import Document
 from retrieval.records.ingest import IngestReport
 from retrieval.records.search import Retrieved, Turn, View
 from tests.support.plans import plan_for, silent
-
-pytestmark = pytest.mark.models
 
 
 @asynccontextmanager
@@ -275,11 +273,10 @@ async def test_a_data_folder_has_one_holder(data: Path) -> None:
         pass
 
 
-async def test_a_collection_of_another_embedder_is_not_searched(data: Path, corpus: Path, tiny_model: Path) -> None:
+async def test_a_collection_of_another_embedder_is_not_searched(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
         await index.writing.ingest([corpus], "docs", silent)
-    shutil.rmtree(data / "index")  # of another dimension: the engine would refuse it first
-    async with opened(plan_for(data, model=str(tiny_model))) as index:
+    async with opened(plan_for(data, {"embedder.document_prompt": "page: "})) as index:
         with pytest.raises(WrongEmbedder, match="ragway reindex docs"):
             await ask(index, "what is the office dog called?")
         with pytest.raises(WrongEmbedder, match="ragway reindex docs"):

@@ -7,21 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.embedding.export import open_embedder
 from retrieval.errors import RetrievalError
 from retrieval.ingest.prepare import ChunkTexts, Preparation
 from retrieval.ingest.splitting import EmbedderLimits
+from tests.support.minilm import hashing
 from tests.support.plans import recipe_for
-
-pytestmark = pytest.mark.models
 
 
 @pytest.fixture
-async def child(models: Path, tmp_path: Path) -> AsyncIterator[Preparation]:
-    embedder_limits = EmbedderLimits.of(open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=models))
-    (tmp_path / "models").symlink_to(models)
-    recipe = recipe_for(tmp_path, model="all-MiniLM-L6-v2", chunk_tokens=254, overlap_tokens=32)
-    preparation = Preparation(recipe, embedder_limits, serving=True)
+async def child(tmp_path: Path) -> AsyncIterator[Preparation]:
+    recipe = recipe_for(tmp_path, chunk_tokens=254, overlap_tokens=32)
+    preparation = Preparation(recipe, EmbedderLimits.of(hashing()), serving=True)
     yield preparation
     await preparation.close()
 

@@ -4,20 +4,19 @@ import asyncio
 import multiprocessing
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from retrieval.embedding.export import open_embedder
 from retrieval.errors import Unreadable
 from retrieval.ingest.prepare import sandbox as splitting_sandbox
 from retrieval.ingest.splitting import EmbedderLimits, SourceFile, SplitDocument
 from retrieval.records.documents import Document
 from runtime.sandbox import Sandbox
+from tests.support.minilm import hashing
 from tests.support.plans import recipe_for
 
 Reading = Sandbox[SourceFile | Document, SplitDocument]
-
-pytestmark = pytest.mark.models
 
 # A block for each line: tens of seconds of a processor.
 SLOW = SourceFile(Path("/Slow.md"), "Slow.md", b"--X\n" * 2_000_000, 0.0)
@@ -27,20 +26,15 @@ def page(title: str, text: str = "Its text.") -> SourceFile:
     return SourceFile(Path(f"/{title}.md"), f"{title}.md", f"# {title}\n\n{text}\n".encode(), 0.0)
 
 
-@pytest.fixture(scope="module")
-def embedder_limits(models: Path) -> EmbedderLimits:
-    return EmbedderLimits.of(open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=models))
-
-
 @pytest.fixture
-async def sandbox(embedder_limits: EmbedderLimits, tmp_path: Path) -> AsyncIterator[Callable[..., Reading]]:
+async def sandbox(tmp_path: Path) -> AsyncIterator[Callable[..., Reading]]:
     """Makes one, with these limits."""
     made = list[Reading]()
 
     def make(seconds: float = 300, memory_mb: int = 2048, chunks: int = 50_000) -> Reading:
-        limits = {"max_read_s": seconds, "max_read_mb": memory_mb, "max_chunks": chunks}
-        recipe = recipe_for(tmp_path, model="all-MiniLM-L6-v2", chunk_tokens=180, overlap_tokens=0, **limits)
-        made.append(splitting_sandbox(recipe, embedder_limits))
+        limits: dict[str, Any] = {"max_read_s": seconds, "max_read_mb": memory_mb, "max_chunks": chunks}
+        recipe = recipe_for(tmp_path, chunk_tokens=180, overlap_tokens=0, **limits)
+        made.append(splitting_sandbox(recipe, EmbedderLimits.of(hashing())))
         return made[-1]
 
     yield make

@@ -4,13 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.index.index import Index
 from retrieval.knowledge import SearchRequest
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
-
-pytestmark = pytest.mark.models
 
 PAGES = {
     "haus.md": "# Gebäude\n\nDie Häuser stehen seit dem Sommer leer, und niemand hat einen Schlüssel zu ihnen.",
@@ -26,14 +23,14 @@ async def by_words(index: Index, question: str) -> list[str]:
 
 
 @pytest.mark.parametrize("lexical", ["bm25", "okapi"])
-async def test_it_is_told_kept_and_changed_by_a_rebuild(lexical: str, tmp_path: Path, models: Path) -> None:
+async def test_it_is_told_kept_and_changed_by_a_rebuild(lexical: str, tmp_path: Path) -> None:
     folder, data = tmp_path / "pages", tmp_path / "data"
     folder.mkdir()
     data.mkdir()
-    (data / "models").symlink_to(models)
     for name, text in PAGES.items():
         (folder / name).write_text(text, "utf-8")
-    index = await Index.open(plan_for(data, {"retrieval.lexical": lexical}, model=DEFAULT_MODEL), serving=False)
+    settings = {"retrieval.lexical": lexical, "retrieval.min_relevance": 0}
+    index = await Index.open(plan_for(data, settings), serving=False)
     await index.writing.ingest([folder], "docs", silent)
     assert [row.language for row in await index.library.collections()] == ["de"]
     assert await by_words(index, "Haus") == ["haus.md"]  # an umlaut and an ending apart
@@ -41,7 +38,7 @@ async def test_it_is_told_kept_and_changed_by_a_rebuild(lexical: str, tmp_path: 
     await index.close()
 
     index = await Index.open(
-        plan_for(data, {"retrieval.lexical": lexical, "ingest.languages": {"docs": "none"}}, model=DEFAULT_MODEL),
+        plan_for(data, {**settings, "ingest.languages": {"docs": "none"}}),
         serving=False,
     )
     await index.writing.ingest([folder], "docs", silent)

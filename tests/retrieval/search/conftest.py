@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.embedding.export import open_embedder
 from tests.retrieval.search.library import Library
+from tests.support.minilm import hashing
 
 
 @pytest.fixture
-async def library(tiny_model: Path, tmp_path: Path) -> AsyncIterator[Library]:
-    embedder = open_embedder(str(tiny_model), backend="auto", threads=1, cache=tiny_model.parent / "models")
-    opened = Library(tmp_path, embedder)
+async def library(tmp_path: Path) -> AsyncIterator[Library]:
+    opened = Library(tmp_path, hashing())
     yield opened
     await opened.store.close()
     opened.catalog.close()

@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from retrieval.embedding.embed import Embedder, Matrix
-from retrieval.embedding.export import open_embedder
 from retrieval.records.search import Candidate
 from retrieval.search.ranking import (
     NullDistribution,
@@ -19,6 +17,7 @@ from retrieval.search.ranking import (
     rarest_idf,
     score_scale,
 )
+from tests.support.minilm import hashing
 
 ARMS = ("dense", "bm25")
 SCALE = Scale(NullDistribution(0.05, 0.07), chunks=200, rarest_idf=rarest_idf(200), query_norm=2.0)
@@ -142,8 +141,8 @@ class Narrow:
         return _narrowed(vectors)
 
 
-def test_another_embedders_cosines_mean_the_same_once_it_was_asked_for_its_background(tiny_model: Path) -> None:
-    wide = open_embedder(str(tiny_model), backend="auto", threads=1, cache=tiny_model.parent / "models")
+def test_another_embedders_cosines_mean_the_same_once_it_was_asked_for_its_background() -> None:
+    wide = hashing()
     narrow = Narrow(wide)
     asked, told = ["use tls with java"], ["open a session in kotlin", "use tls with the java driver"]
     chances = []

@@ -26,7 +26,7 @@ from tests.support.recording_upstream import answering, recording
 from tests.support.upstream_servers import reply
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
-REPLIES = 300  # read by the SDK
+REPLIES = 100  # read by the SDK
 
 
 @st.composite

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -28,7 +29,7 @@ from tests.support.anthropic_server import Json, Reply, json_reply
 __all__ = ["keyless", "silent"]  # fixtures that every test here uses
 pytestmark = QUIET_PYDANTIC
 
-MORE_THAN_32_MB = "x" * (33 << 20)
+MORE_THAN_32_MB = 33 << 20
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
@@ -54,36 +55,36 @@ def packed(body: Json) -> Reply:
 
 @pytest.mark.parametrize("model", ["openai", "anthropic"])
 @pytest.mark.parametrize(
-    "reply",
+    "made",  # at its test: each test process collects this file
     [
-        Reply([b"{", b" " * (33 << 20), b"}"]),
-        packed(completion(MORE_THAN_32_MB)),
-        json_reply(of_many(70_000)),
-        json_reply({**completion("hi"), "odd": [[]] * 200_000}),
+        lambda: Reply([b"{", b" " * (33 << 20), b"}"]),
+        lambda: packed(completion("x" * MORE_THAN_32_MB)),
+        lambda: json_reply(of_many(70_000)),
+        lambda: json_reply({**completion("hi"), "odd": [[]] * 200_000}),
     ],
     ids=["bytes", "packed bytes", "calls", "lists"],
 )
-async def test_a_whole_answer_beyond_the_bounds_is_refused(reply: Reply, model: str) -> None:
-    status, error = await error_of(reply, model=model)
+async def test_a_whole_answer_beyond_the_bounds_is_refused(made: Callable[[], Reply], model: str) -> None:
+    status, error = await error_of(made(), model=model)
     assert (status, error["code"]) == (b"502 Bad Gateway", "upstream_too_large")
     assert "32 MB or 200,000 objects" in error["message"]
 
 
 @pytest.mark.parametrize(
-    ("model", "pieces"),
+    ("model", "made"),
     [
-        ("openai", frames(chunk({"content": MORE_THAN_32_MB}))),
-        ("openai", [b"data: " + b"x" * (1 << 20), *[b"x" * (1 << 20)] * 32]),
-        ("openai", [b"data: " + b"x" * (1 << 20) + b"\n"] * 33),
-        ("openai", frames(chunk({"tool_calls": [{**CALL, "index": 0}] * 70_000}))),
-        ("anthropic", anthropic.text_stream(MORE_THAN_32_MB)),
-        ("anthropic", [b"data: " + b"x" * (1 << 20), *[b"x" * (1 << 20)] * 32]),
+        ("openai", lambda: frames(chunk({"content": "x" * MORE_THAN_32_MB}))),
+        ("openai", lambda: [b"data: " + b"x" * (1 << 20), *[b"x" * (1 << 20)] * 32]),
+        ("openai", lambda: [b"data: " + b"x" * (1 << 20) + b"\n"] * 33),
+        ("openai", lambda: frames(chunk({"tool_calls": [{**CALL, "index": 0}] * 70_000}))),
+        ("anthropic", lambda: anthropic.text_stream("x" * MORE_THAN_32_MB)),
+        ("anthropic", lambda: [b"data: " + b"x" * (1 << 20), *[b"x" * (1 << 20)] * 32]),
     ],
     ids=["line", "no line end", "event of many lines", "calls", "anthropic line", "anthropic no line end"],
 )
-async def test_an_event_beyond_the_bounds_ends_the_stream(model: str, pieces: list[bytes]) -> None:
+async def test_an_event_beyond_the_bounds_ends_the_stream(model: str, made: Callable[[], list[bytes]]) -> None:
     begun = frames(chunk({"content": "hi"}), done=False) if model == "openai" else anthropic.text_stream("hi")[:3]
-    _, error = await error_of(events([*begun, *pieces]), model=model, stream=True)
+    _, error = await error_of(events([*begun, *made()]), model=model, stream=True)
     assert error["code"] == "upstream_too_large"
 
 

@@ -177,26 +177,6 @@ def test_an_unknown_language_is_cut_at_blank_lines() -> None:
     assert all(one.text.startswith("procedure") for one in split(text, source="a.adb"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["(" * 200_000, "[\n" * 50_000, "{" * 50_000 + "}" * 50_000, "x = 1; " * 50_000, "def f():\n    pass\n" * 20_000,
-     "def f():\r\n    pass\r\n" * 100, "\0 x", "é = '👩‍👩‍👧'\n" * 500,
-     "class A:\n" + "  def f(self): pass\n" * 10_000],
-    ids=["parentheses", "brackets", "braces", "line", "functions", "crlf", "nul", "unicode", "class"],
-)  # fmt: skip
-def test_pathological_code_is_chunked_like_other_code(text: str) -> None:
-    """The suite's time limit is the assertion."""
-    assert split(text, size=128)
-
-
-@pytest.mark.parametrize(
-    ("source", "text"), [("a.py", "|-|-\n" * 4_000), ("a.c", "|-|-\n" * 4_000), ("a.js", "/[" * 25_000)]
-)
-def test_what_is_no_code_is_cut_like_text(source: str, text: str) -> None:
-    """tree-sitter alone takes minutes for most of these; the suite's time limit is the assertion."""
-    assert {one.headings for one in split(text, source=source, size=128)} == {()}
-
-
 def test_deeply_nested_definitions_are_chunked() -> None:
     text = "".join("  " * n + f"class C{n}:\n" + "  " * n + "  x = 1\n" for n in range(60))
     assert any("class C59" in one.text for one in split(text, size=64))
