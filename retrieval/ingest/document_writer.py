@@ -19,7 +19,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.descriptions import readable_documents
 from retrieval.catalog.revisions import RevisionRecord, catalog_key
 from retrieval.errors import Unreadable
-from retrieval.ingest.formats.registry import format_of
+from retrieval.ingest.formats.registry import holds_text
 from retrieval.ingest.ingester import Ingester, Pending, Row
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.splitting import Recipe, SourceFile
@@ -141,8 +141,8 @@ class DocumentWriter:
             raise Unreadable(f"too large: {size}; split the document or raise the limit (ingest.max_file_mb)")
         modified_s = time.time() if document.modified_s is None else document.modified_s
         path = Path(PurePosixPath(document.source).name)
-        found = format_of(path, path, document.format)
-        fields = (document.title, found[0] if found else document.otherwise, document.attributes, document.groups)
+        kind = document.format or (None if holds_text(path) else document.otherwise)  # the text of a slide is no slide
+        fields = (document.title, kind, document.attributes, document.groups)
         return SourceFile(path, document.source, document.content, modified_s, *fields)
 
 

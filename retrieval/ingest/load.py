@@ -33,9 +33,7 @@ _PEEK_BYTES = 65_536
 _MOST_UNREAD = 100  # files named in a report
 _RACY_S = 2.0  # a file may change twice within a tick of the file system's clock: a younger time proves nothing
 _CONVERSIONS = (  # endings, and how to get a file that can be read
-    ((".docx", ".odt", ".epub", ".rtf"), "convert the file, for example by `pandoc FILE -o FILE.md`; "),
-    ((".doc", ".ppt", ".pptx", ".odp"), "export the file as HTML or text; "),
-    ((".xls", ".xlsx", ".ods"), "export each sheet as CSV; "),
+    ((".pages", ".key", ".numbers", ".wpd", ".one"), "export the file as PDF, or as an Office file; "),
     ((".ipynb",), "convert the file, for example by `jupyter nbconvert --to markdown FILE.ipynb`; "),
     ((".png", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff"), "ragway reads no pictures; "),
     ((".zip", ".gz", ".tar", ".tgz", ".7z"), "unpack the archive; "),

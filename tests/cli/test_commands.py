@@ -557,12 +557,12 @@ def test_files_that_are_not_read_are_named_with_the_way_to_convert_them(data: Pa
     folder = tmp_path / "wiki"
     folder.mkdir()
     (folder / "page.md").write_text("# Pumps\n\nThe blue pump is called Zephyr.\n")
-    for name in ("manual.pdf", "prices.xlsx"):
+    for name in ("manual.pages", "prices.numbers"):
         (folder / name).write_bytes(b"%PDF-1.7")
     done = ragway("ingest", str(folder), "--collection", "wiki", "--data", str(data), folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("; not read: wiki/manual.pdf, wiki/prices.xlsx\n")
-    for name, way in (("manual.pdf", "pdftotext"), ("prices.xlsx", "as CSV")):
+    assert done.stdout.endswith("; not read: wiki/manual.pages, wiki/prices.numbers\n")
+    for name, way in (("manual.pages", "as PDF"), ("prices.numbers", "as an Office file")):
         done = ragway("ingest", str(folder / name), "--collection", "wiki", "--data", str(data), folder=tmp_path)
         assert done.returncode == 1
         assert way in done.stderr

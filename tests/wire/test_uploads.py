@@ -52,6 +52,21 @@ def left(shelves: Shelves) -> list[Path]:
     return list((shelves.served.data / "spool").iterdir())
 
 
+def test_office_files_are_uploaded_and_a_text_with_such_a_name_is_put(shelves: Shelves) -> None:
+    name = made(shelves, "red-office")
+    folder = Path(__file__).parents[1] / "retrieval" / "ingest" / "formats" / "office"
+    files = [(one, (folder / one).read_bytes()) for one in ("handbook.docx", "prices.xlsx", "talk.pptx")]
+    rows = upload(shelves, name, *files, ("broken.docx", b"PK")).json()["data"]
+    assert [row["status"] for row in rows] == ["created", "created", "created", "failed"], rows
+    assert rows[3]["reason"].startswith("damaged, or not a .docx file")
+    (hit, *_) = shelves.search("How much is the blue pump?", name)
+    assert hit["source"] in ("handbook.docx", "prices.xlsx", "talk.pptx")
+    text = {"text": "# Own\n\nThe green pump is called Wanda.", "source": "own.docx"}
+    reply = shelves.call("PUT", f"collections/{name}/documents/own", text)
+    assert reply.status_code in (200, 201), reply.text
+    assert shelves.search("What is the green pump called?", name)[0]["source"] == "own.docx"
+
+
 def test_files_of_each_type_become_documents_with_what_is_said_of_them(shelves: Shelves) -> None:
     name = made(shelves, "red-types")
     page = "<html><head><title>Pets</title></head><body><p>The office dog is called Bruno.</p></body></html>"

@@ -11,7 +11,7 @@ from pathlib import PurePath, PurePosixPath
 
 from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
-from retrieval.ingest.formats import front_matter, markdown, rst
+from retrieval.ingest.formats import front_matter, markdown, office, rst
 from retrieval.ingest.formats.decode import decode
 from retrieval.records.documents import Format, Places
 
@@ -93,6 +93,15 @@ def _pdf(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     )
 
 
+def _office(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
+    title, text, properties = office.to_markdown(data, source.suffix.lower())
+    text = _LINE_ENDS.sub("\n", text)
+    if rights:
+        front_matter.check_unread(text, prose=True)
+    front = front_matter.Front(attributes=front_matter.valid_attributes(properties))
+    return ParsedFile(text, title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS]), front)
+
+
 FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".md", ".markdown", ".mdx"), ("markdown", _markdown)),
     ".rst": ("rst", _rst),
@@ -102,7 +111,9 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".csv", ".tsv"), ("csv", _csv)),
     **dict.fromkeys((".json", ".jsonl"), ("text", _questions)),
     **dict.fromkeys(GRAMMARS, ("code", _code)),
+    **dict.fromkeys(office.TYPES, ("markdown", _office)),
 }
+_BINARY = frozenset({_office, _pdf})  # parsers of what no client can send as text
 _OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # each format's first row
 
 
@@ -110,8 +121,18 @@ def format_of(source: PurePath, path: PurePath, given: Format | None) -> tuple[F
     """Return a file's format and parser; None if its type is not supported.
 
     The source decides before the path: a link may have an extension although its target has none.
-    given: the format, if the caller knows it.
+    given: the format of a text, if the caller knows it.
     """
     rows = [FORMATS.get(name.suffix.lower()) for name in (source, path)]
-    of_suffix = [row for row in rows if row is not None and given in (None, row[0])]
+    of_suffix = [row for row in rows if row is not None and (given is None or _is_text(row, given))]
     return of_suffix[0] if of_suffix else _OF_FORMAT.get(given) if given else None
+
+
+def holds_text(path: PurePath) -> bool:
+    """Whether a file of this type is text in a format that is read."""
+    row = FORMATS.get(path.suffix.lower())
+    return row is not None and _is_text(row, row[0])
+
+
+def _is_text(row: tuple[Format, Parser], kind: Format) -> bool:
+    return row[0] == kind and row[1] not in _BINARY

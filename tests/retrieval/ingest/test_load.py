@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import Unreadable
+from retrieval.ingest.formats.registry import holds_text
 from retrieval.ingest.load import FileCandidate, content_hash, find, load, parse, read
 from retrieval.records.documents import Document
 from retrieval.records.ingest import Failure
@@ -381,6 +382,13 @@ def test_binary_content_is_not_taken_for_text() -> None:
 @pytest.mark.parametrize("name", ["a.png", "README", "a.md.gz"])
 def test_other_types_are_named(name: str) -> None:
     assert reason("text", name).startswith("unsupported type")
+
+
+def test_a_text_with_the_name_of_an_office_file_is_read_as_text() -> None:
+    """A client that has read a file itself sends its text."""
+    read = parse(b"# Pumps\n\nThe pump is called Zephyr.", Path("report.docx"), "report.docx", 0.0, kind="markdown")
+    assert (read.title, read.format) == ("Pumps", "markdown")
+    assert [holds_text(Path(name)) for name in ("a.md", "a.docx", "a.unknown")] == [True, False, False]
 
 
 def test_a_page_may_declare_its_charset() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ SLOW = SourceFile(Path("/Slow.md"), "Slow.md", b"--X\n" * 2_000_000, 0.0)
 
 def page(title: str, text: str = "Its text.") -> SourceFile:
     return SourceFile(Path(f"/{title}.md"), f"{title}.md", f"# {title}\n\n{text}\n".encode(), 0.0)
+
+
+def office_file(name: str) -> SourceFile:
+    return SourceFile(Path(name), name, (Path(__file__).parent / "formats" / "office" / name).read_bytes(), 0.0)
 
 
 @pytest.fixture
@@ -49,6 +54,13 @@ async def test_one_process_reads_one_document_after_the_other(sandbox: Callable[
     (reader,) = multiprocessing.active_children()
     assert (await reading.run(first.document)).document.title == "First"
     assert multiprocessing.active_children() == [reader]
+
+
+async def test_an_office_file_is_read_there(sandbox: Callable[..., Reading]) -> None:
+    read = await sandbox().run(office_file("handbook.docx"))
+    assert [chunk.headings for chunk in read.chunks if "450" in chunk.text] == [("Pumps",)]
+    with pytest.raises(Unreadable, match="damaged"):
+        await sandbox().run(replace(office_file("handbook.docx"), data=b"PK"))
 
 
 async def test_after_a_cancelled_document_the_next_gets_its_own_answer(sandbox: Callable[..., Reading]) -> None:

@@ -1,0 +1,223 @@
+"""Files of Office programs, e-books and markup languages to Markdown, by xberg: its parsers in Rust are one library
+for all of them.
+
+xberg finds headings, lists, tables, notes and properties. Its text recognition, models, cache and crawler stay off, and
+it gets bytes, never a path or an address. What is left here is the join: one form for slides and sheets, notes with the
+right slide, and a refusal for what xberg reads as something else than its name says.
+"""
+
+import asyncio
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from io import BytesIO
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+from zipfile import BadZipFile, ZipFile
+
+from retrieval.errors import Unreadable
+from retrieval.records.documents import Attribute
+
+if TYPE_CHECKING:
+    from xberg import ExtractedDocument, ExtractionConfig
+
+_OPEN_XML = "application/vnd.openxmlformats-officedocument"
+_OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
+TYPES = {  # ending -> type of the content
+    ".docx": f"{_OPEN_XML}.wordprocessingml.document",
+    ".pptx": f"{_OPEN_XML}.presentationml.presentation",
+    ".xlsx": f"{_OPEN_XML}.spreadsheetml.sheet",
+    ".odt": f"{_OPEN_DOCUMENT}.text",
+    ".odp": f"{_OPEN_DOCUMENT}.presentation",
+    ".ods": f"{_OPEN_DOCUMENT}.spreadsheet",
+    ".doc": "application/msword",
+    ".ppt": "application/vnd.ms-powerpoint",
+    ".xls": "application/vnd.ms-excel",
+    ".rtf": "application/rtf",
+    ".epub": "application/epub+zip",
+}
+_ENCRYPTED = "E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0".encode(
+    "latin-1"
+)  # a stream beside a file with a password
+_OLE = b"\xd0\xcf\x11\xe0"  # begins Microsoft's files before 2007, and files with a password
+
+# What zipfile, ElementTree and xberg raise for a file that they cannot read.
+_FAULTS = (
+    *(
+        BadZipFile,
+        ElementTree.ParseError,
+        zlib.error,
+        EOFError,
+        LookupError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+    ),
+)
+
+# Titles that programs give themselves.
+_NO_TITLE = re.compile(
+    r"(?:powerpoint presentation|(?:microsoft )?(?:word|excel|powerpoint) - .*|untitled.*"
+    r"|(?:presentation|document|book|slide) ?\d*|normal|title|)",
+    re.IGNORECASE,
+)
+_PICTURE = re.compile(r"!\[([^\]\n]*)\]\(image_\d+\.\w+\)")  # of the file itself: its description is the text
+_ANCHOR = re.compile(r"(?<!!)\[\]\(#[^)\s]*\)")  # a link without text, such as pandoc's for each line of code
+_REFERENCE = re.compile(r"\[\^\d+\](?!:)")  # to a footnote: its text stands below
+_FOOTNOTE = re.compile(r"^\[\^\d+\]:\s*", re.MULTILINE)
+_SHEET = re.compile(r"^## (?=\S)", re.MULTILINE)
+_HEADING = re.compile(r"#{1,6} (.*)")
+_RULE = re.compile(r"^-----$", re.MULTILINE)  # begins each slide
+
+_SLIDE_FILE = re.compile(r"ppt/slides/slide(\d+)\.xml")
+_RELATIONS = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
+_RELATION_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+_SLIDES = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+
+
+def to_markdown(data: bytes, ending: str) -> tuple[str, str, Mapping[str, Attribute]]:
+    """Return a file's title ("" if it names none), its text, and attributes from its properties. Raises Unreadable."""
+    if not data.strip():
+        raise Unreadable("empty: the file holds no text")
+    if data.startswith(_OLE) and _ENCRYPTED in data:
+        raise Unreadable("encrypted: save it without a password")
+    try:
+        document, text = _read(data, ending)
+    except _FAULTS as error:
+        reason = " ".join(str(error).split())[:200]
+        raise Unreadable(
+            f"damaged, or not a {ending} file ({reason}); open it in its program and save it again"
+        ) from error
+    if document.mime_type != TYPES[ending]:
+        raise Unreadable(f"not a {ending} file: its content is {document.mime_type}; name the file by its type")
+    title = " ".join((document.metadata.title or "").split())
+    text = _FOOTNOTE.sub("", _REFERENCE.sub("", _PICTURE.sub(r"\1", text)))
+    return "" if _NO_TITLE.fullmatch(title) else title, text, _attributes(document.metadata)
+
+
+def _read(data: bytes, ending: str) -> tuple["ExtractedDocument", str]:
+    if ending == ".rtf" and not data.startswith(b"{\\rtf"):  # xberg reads any bytes as such a file
+        raise ValueError("it does not begin with {\\rtf")
+    document = _extracted(_without_masters(data) if ending == ".odp" else data, ending)
+    match ending:
+        case ".pptx":
+            return document, _slides(_shown(data, [page.content for page in document.pages or ()]))
+        case ".odp" | ".ppt":
+            return document, _slides((slide, "") for slide in _RULE.split(document.content)[1:])
+        case ".xlsx" | ".ods" | ".xls":
+            return document, _SHEET.sub("## Sheet ", document.content)
+        case ".epub":
+            return document, _ANCHOR.sub("", document.content)
+    return document, document.content
+
+
+def _extracted(data: bytes, ending: str) -> "ExtractedDocument":
+    from xberg import ExtractInput, extract
+    from xberg.exceptions import XbergError
+
+    given = ExtractInput(kind="bytes", bytes=data, mime_type=TYPES[ending], filename="file" + ending)
+    try:
+        return asyncio.run(extract(given, _config())).results[0]
+    except XbergError as error:
+        raise ValueError(error) from error
+
+
+@cache
+def _config() -> "ExtractionConfig":
+    from xberg import ContentFilterConfig, ExtractionConfig, ImageExtractionConfig, PageConfig
+
+    return ExtractionConfig(
+        output_format="markdown",
+        mime_detection_policy="prefer_content",
+        use_cache=False,
+        disable_ocr=True,
+        enable_quality_processing=False,
+        extraction_timeout_secs=None,  # the sandbox has a limit
+        max_archive_depth=0,
+        images=ImageExtractionConfig(extract_images=False),
+        content_filter=ContentFilterConfig(include_footnotes=True),
+        pages=PageConfig(extract_pages=True),
+    )
+
+
+def _slides(slides: Iterable[tuple[str, str]]) -> str:
+    """Return a section for each slide, with its number, so that an answer can name it. slides: text and notes."""
+    parts = []
+    for number, (slide, notes) in enumerate(slides, 1):
+        heading = _HEADING.match(slide.strip())
+        title, text = (heading[1], slide.strip()[heading.end() :]) if heading else ("", slide)
+        text = text.strip().removeprefix(f"{title}\n").strip()  # a slide of .odp has its title twice
+        parts += [f"## Slide {number}{': ' if title else ''}{title}", text, notes]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _without_masters(data: bytes) -> bytes:
+    """Return a presentation without the masters of its slides, whose "Click to edit" xberg takes for text."""
+    kept = BytesIO()
+    with ZipFile(BytesIO(data)) as box, ZipFile(kept, "w") as rest:
+        for name in box.namelist():
+            if name in ("mimetype", "content.xml", "meta.xml", "META-INF/manifest.xml"):
+                rest.writestr(name, box.read(name))
+    return kept.getvalue()
+
+
+def _shown(data: bytes, pages: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each slide's text and notes, in the order of the presentation.
+
+    pages: the slides by the numbers of their files, as xberg reads them: in the order in which they were made. It
+    takes the first notes for those of the first slide.
+    """
+    with ZipFile(BytesIO(data)) as box:
+        named = _targets(box, "ppt/presentation.xml")
+        numbers = {path: int(file[1]) for path in named.values() if (file := _SLIDE_FILE.fullmatch(path))}
+        texts = dict(zip(sorted(numbers, key=numbers.__getitem__), pages, strict=True))
+        for slide in ElementTree.fromstring(box.read("ppt/presentation.xml")).iter(f"{_SLIDES}sldId"):
+            path = named[slide.get(_RELATION_ID, "")]
+            notes = [one for one in _targets(box, path).values() if one.startswith("ppt/notesSlides/")]
+            said = "\n\n".join(_spoken(ElementTree.fromstring(box.read(one))) for one in notes)
+            yield texts[path], said and f"Notes: {said}"
+
+
+def _targets(box: ZipFile, part: str) -> dict[str, str]:
+    """Return the parts that a part names, by relation."""
+    place = PurePosixPath(part)
+    try:
+        relations = ElementTree.fromstring(box.read(f"{place.parent}/_rels/{place.name}.rels"))
+    except KeyError:
+        return {}
+    within = [one for one in relations.iter(_RELATIONS) if one.get("TargetMode") != "External"]
+    return {one.get("Id", ""): _resolved(place.parent, one.get("Target", "")) for one in within}
+
+
+def _resolved(folder: PurePosixPath, target: str) -> str:
+    if target.startswith("/"):
+        return target[1:]
+    parts = list(folder.parts)
+    for part in target.split("/"):
+        parts = parts[:-1] if part == ".." else [*parts, part]
+    return "/".join(parts)
+
+
+def _spoken(notes: ElementTree.Element) -> str:
+    """Return the text of the notes' body, without the slide's number and date beside it."""
+    for shape in notes.iter(f"{_SLIDES}sp"):
+        place = next(shape.iter(f"{_SLIDES}ph"), None)
+        if place is not None and place.get("type") == "body":
+            paragraphs = (
+                "".join(run.text or "" for run in one.iter(f"{_DRAWING}t")) for one in shape.iter(f"{_DRAWING}p")
+            )
+            return "\n\n".join(paragraph.strip() for paragraph in paragraphs if paragraph.strip())
+    return ""
+
+
+def _attributes(properties: Any) -> dict[str, Attribute]:
+    authors = [" ".join(name.split()) for name in properties.authors or () if name.strip()]
+    found = {
+        "author": authors[0] if len(authors) == 1 else authors,
+        "created": properties.created_at,
+        "modified": properties.modified_at,
+    }
+    return {name: value for name, value in found.items() if value}
