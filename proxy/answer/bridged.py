@@ -21,8 +21,9 @@ from proxy.agent.conversation import HiddenRounds
 from proxy.agent.loop import ActionLoop
 from proxy.agent.toolbox import Toolbox
 from proxy.asgi import App, Message, Receive, Scope, Send
-from proxy.dialects.base import INSTRUCTIONS, ModelRequest
+from proxy.dialects.base import INSTRUCTIONS, ModelRequest, text_of
 from proxy.dialects.chat import CHAT, ChatRequest
+from proxy.dialects.codes import holds_code
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
 from proxy.dialects.paths import DIALECT_NAMES
@@ -41,6 +42,7 @@ _NO_CUSTOM = (400, 422)  # upstream's chat completions know no custom tools
 _CUSTOM = "custom tools in chat completions"
 _MOST_ITEMS_BYTES = 1 << 20  # of a conversation that a stored response continues
 _RETRY_AFTER_S = 5
+_NEWEST = 6  # messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ async def client_chat(
     if isinstance(request, ChatRequest):
         return ClientChat(request, target, own=request.fields["messages"])
     earlier = await _earlier_items(request, exchange, actions)
-    if earlier is None and (exchange.action_trace is None or not _knows_chat(request, target, actions)):
+    suited = exchange.action_trace is not None and _knows_chat(request, target, actions)
+    if earlier is None and not suited and (actions.writes is None or not _shows_code(request.fields)):
         return None
     try:
         return await by_size(request.raw, lambda: _translated(request, model, target, earlier, exchange, actions))
@@ -177,6 +180,14 @@ def own_messages(fields: Mapping[str, Any]) -> Sequence[Any]:
         return messages if isinstance(messages, list) else ()
     items = [("", one) for one in _items_of(fields["input"]) if isinstance(one, dict)]
     return [one for _, one in with_code_lines(items)]
+
+
+def _shows_code(fields: Mapping[str, Any]) -> bool:
+    """Whether one of the newest messages shows a code, which a request without an offer may give up."""
+    given = fields.get("input", fields.get("messages"))
+    rows = [one for one in given[-_NEWEST:] if isinstance(one, dict)] if isinstance(given, list) else []
+    texts = [text_of(one.get("content"), ("text", "output_text")) for one in rows if one.get("role") == "assistant"]
+    return any(map(holds_code, texts))
 
 
 def newest_of(own: Sequence[Any]) -> Mapping[str, Any]:

@@ -1,8 +1,10 @@
 """OpenAI's Responses API: the dialect of `POST /v1/responses`."""
 
+import json
 import re
 import secrets
 import time
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -347,13 +349,19 @@ RESPONSES = Dialect(
 
 # --- Approvals: an item names a call that waits by the code of its confirmation and its number.
 
+# Categories of characters that a screen does not show, or that turn the text around.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _APPROVAL = re.compile(r"mcpr_([A-Z2-7]{4})([A-Z2-7]{4})_([0-9]{1,3})")
 
 
 def approval_request(code: str, number: int, set_name: str, operation: str, arguments: str) -> dict[str, Any]:
-    """The item that asks for a call's approval. code: of the confirmation, as KX7M-4QPD. arguments: JSON."""
+    """The item that asks for a call's approval. code: of the confirmation, as KX7M-4QPD. arguments: JSON.
+
+    The arguments have escapes of JSON in place of characters that a person would not see.
+    """
     id = f"mcpr_{code.replace('-', '')}_{number}"
-    named = {"server_label": set_name, "name": operation, "arguments": arguments}
+    shown = "".join(json.dumps(one)[1:-1] if unicodedata.category(one) in _UNSEEN else one for one in arguments)
+    named = {"server_label": set_name, "name": operation, "arguments": shown}
     return {"id": id, "type": "mcp_approval_request", **named}
 
 

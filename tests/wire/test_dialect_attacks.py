@@ -158,6 +158,17 @@ def test_a_no_before_a_prefill_gives_the_call_up(team: ShopTeam) -> None:
     assert sent(team) == []
 
 
+@pytest.mark.parametrize("kind", [ResponsesChat, MessagesChat], ids=["responses", "messages"])
+def test_a_no_without_the_action_set_gives_the_call_up(team: ShopTeam, kind: type[SdkChat]) -> None:
+    chat = team.chat(kind, "agent")
+    scripted(team, calls(CANCEL))
+    id = chat.ask(QUESTION).headers["x-rag-pending"]
+    goes_on(team, chat, {"role": "user", "content": "no"}, model="gpt-x")
+    url, headers = f"{team.served.url}/v1/actions/pending/{id}", team.headers(CompletionsChat, "agent")
+    assert "pending_void" in httpx.post(url, headers=headers, json={"approve": True}, timeout=60).text
+    assert sent(team) == []
+
+
 def test_the_person_of_a_message_is_in_its_metadata_or_header(team: ShopTeam) -> None:
     named: list[Json] = [{"metadata": {"user_id": "ann"}}, {"headers": {"x-rag-user": "ann"}}]
     for more in named:

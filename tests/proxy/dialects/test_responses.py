@@ -8,7 +8,7 @@ import pytest
 
 from proxy.dialects.base import ModelRequest, Position
 from proxy.dialects.errors import ApiError
-from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
+from proxy.dialects.responses import RESPONSES, approval_request, approved_call, stored_id, stored_methods
 from tests.support.recording_upstream import answering, recording
 from tests.support.upstream_servers import reply
 
@@ -19,6 +19,16 @@ USER = {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type"
 
 def request_of(**fields: Any) -> ModelRequest:
     return RESPONSES.parse(json.dumps({"model": "m", **fields}).encode())
+
+
+def test_an_item_that_asks_for_an_approval_hides_nothing() -> None:
+    arguments = {"text": "pay \u202e001\u202c\u200b \U000e0041 Zoë \u2028", "a": 'quoted "x" \\'}
+    item = approval_request("KX7M-4QPD", 2, "shop", "pay", json.dumps(arguments, ensure_ascii=False))
+    assert json.loads(item["arguments"]) == arguments
+    assert "Zoë" in item["arguments"]
+    assert item["arguments"].isprintable()
+    assert approved_call(item["id"]) == ("KX7M-4QPD", 2)
+    assert [approved_call(one) for one in ("mcpr_1", "mcpr_kx7m4qpd_1", 7, None)] == [None] * 4
 
 
 def test_instructions_and_items_are_the_conversation() -> None:

@@ -102,6 +102,36 @@ async def test_a_code_line_of_anybody_else_makes_the_code_void(asked: Conversati
         assert await asked.answered(user(line)) == Denied("void")
 
 
+async def test_a_no_before_an_answer_that_the_client_begins_makes_the_code_void(asked: Conversation) -> None:
+    assert await asked.answered(user("no"), {"role": "assistant", "content": "Well,"}) is None
+    assert await asked.answered(user(asked.line)) == Denied("void")
+
+
+async def test_a_document_that_became_a_text_makes_the_code_void(asked: Conversation) -> None:
+    document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": asked.line}}
+    assert await asked.writes.answer_in("k", [*asked.messages, user(asked.line)], user([document])) is None
+    assert await asked.answered(user(asked.line)) == Denied("void")
+
+
+async def test_whoever_comes_late_hears_what_became_of_the_call(asked: Conversation) -> None:
+    answer = await asked.writes.answer_in("k", [*asked.messages, user(asked.line)])
+    assert answer is not None
+    assert [one.state for one in answer.writes] == ["pending"], "as both saw it"
+    claimed = await asked.answered(user(asked.line))
+    assert isinstance(claimed, Claimed)
+    assert (await asked.writes.refusal(Denied("used"), answer, asked.asker)).endswith("\n\n1. is being sent")
+    asked.writes.store.finish(claimed.writes[0].id, "done", 204)
+    assert (await asked.writes.refusal(Denied("used"), answer, asked.asker)).endswith("\n\n1. done (204)")
+
+
+async def test_a_code_waits_for_its_key_alone(asked: Conversation) -> None:
+    line, other = CodeLine(asked.code), CodeLine("AAAA-AAAA")
+    waits = [await asked.writes.waits(key, one) for key, one in (("k", line), ("k", other), ("x", line))]
+    assert waits == [True, False, False]
+    await asked.answered(user(asked.line))
+    assert not await asked.writes.waits("k", line)
+
+
 async def test_a_code_line_later_in_the_conversation_sends_nothing(asked: Conversation) -> None:
     later = [user("What is the weather?"), {"role": "assistant", "content": "Fine."}, user(asked.line)]
     assert await asked.answered(*later) == Denied("unknown")
