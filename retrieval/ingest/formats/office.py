@@ -38,6 +38,15 @@ TYPES = {  # ending -> type of the content
     ".rtf": "application/rtf",
     ".epub": "application/epub+zip",
 }
+MARKUP = {  # the same for files of text
+    ".adoc": "text/asciidoc",
+    ".asciidoc": "text/asciidoc",
+    ".org": "text/org",
+    ".tex": "application/x-latex",
+    ".vtt": "text/vtt",
+    ".srt": "text/vtt",
+}
+_TYPES = TYPES | MARKUP
 _ENCRYPTED = "E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0".encode(
     "latin-1"
 )  # a stream beside a file with a password
@@ -63,6 +72,9 @@ _NO_TITLE = re.compile(
     r"|(?:presentation|document|book|slide) ?\d*|normal|title|)",
     re.IGNORECASE,
 )
+_SRT_TIME = re.compile(r"^(\d+:\d+:\d+),(\d+ --> \d+:\d+:\d+),(\d+)", re.MULTILINE)
+# What xberg shows of the commands beside the text: properties of Org, anchors of LaTeX.
+_COMMANDS = re.compile(r"^(?:\*\*\w+\*\*: .*|[\w:.-]+\{%)\n+", re.MULTILINE)
 _PICTURE = re.compile(r"!\[([^\]\n]*)\]\(image_\d+\.\w+\)")  # of the file itself: its description is the text
 _ANCHOR = re.compile(r"(?<!!)\[\]\(#[^)\s]*\)")  # a link without text, such as pandoc's for each line of code
 _REFERENCE = re.compile(r"\[\^\d+\](?!:)")  # to a footnote: its text stands below
@@ -91,11 +103,16 @@ def to_markdown(data: bytes, ending: str) -> tuple[str, str, Mapping[str, Attrib
         raise Unreadable(
             f"damaged, or not a {ending} file ({reason}); open it in its program and save it again"
         ) from error
-    if document.mime_type != TYPES[ending]:
+    if document.mime_type != _TYPES[ending]:
         raise Unreadable(f"not a {ending} file: its content is {document.mime_type}; name the file by its type")
     title = " ".join((document.metadata.title or "").split())
     text = _FOOTNOTE.sub("", _REFERENCE.sub("", _PICTURE.sub(r"\1", text)))
     return "" if _NO_TITLE.fullmatch(title) else title, text, _attributes(document.metadata)
+
+
+def subtitles(text: str) -> str:
+    """Return subtitles in the format SubRip (.srt) as WebVTT."""
+    return "WEBVTT\n\n" + _SRT_TIME.sub(r"\1.\2.\3", text)
 
 
 def _read(data: bytes, ending: str) -> tuple["ExtractedDocument", str]:
@@ -109,6 +126,8 @@ def _read(data: bytes, ending: str) -> tuple["ExtractedDocument", str]:
             return document, _slides((slide, "") for slide in _RULE.split(document.content)[1:])
         case ".xlsx" | ".ods" | ".xls":
             return document, _SHEET.sub("## Sheet ", document.content)
+        case ".org" | ".tex":
+            return document, _COMMANDS.sub("", document.content)
         case ".epub":
             return document, _ANCHOR.sub("", document.content)
     return document, document.content
@@ -118,7 +137,7 @@ def _extracted(data: bytes, ending: str) -> "ExtractedDocument":
     from xberg import ExtractInput, extract
     from xberg.exceptions import XbergError
 
-    given = ExtractInput(kind="bytes", bytes=data, mime_type=TYPES[ending], filename="file" + ending)
+    given = ExtractInput(kind="bytes", bytes=data, mime_type=_TYPES[ending], filename="file" + ending)
     try:
         return asyncio.run(extract(given, _config())).results[0]
     except XbergError as error:

@@ -102,6 +102,11 @@ def _office(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
     return ParsedFile(text, title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS]), front)
 
 
+def _markup(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
+    ending, text = source.suffix.lower(), _decoded(data, rights)
+    return _office((office.subtitles(text) if ending == ".srt" else text).encode(), source, rights)
+
+
 FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".md", ".markdown", ".mdx"), ("markdown", _markdown)),
     ".rst": ("rst", _rst),
@@ -112,8 +117,10 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".json", ".jsonl"), ("text", _questions)),
     **dict.fromkeys(GRAMMARS, ("code", _code)),
     **dict.fromkeys(office.TYPES, ("markdown", _office)),
+    **dict.fromkeys(office.MARKUP, ("markdown", _markup)),
 }
 _BINARY = frozenset({_office, _pdf})  # parsers of what no client can send as text
+_TO_MARKDOWN = _BINARY | {_markup}
 _OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # each format's first row
 
 
@@ -124,15 +131,11 @@ def format_of(source: PurePath, path: PurePath, given: Format | None) -> tuple[F
     given: the format of a text, if the caller knows it.
     """
     rows = [FORMATS.get(name.suffix.lower()) for name in (source, path)]
-    of_suffix = [row for row in rows if row is not None and (given is None or _is_text(row, given))]
+    of_suffix = [row for row in rows if row and (given is None or (given == row[0] and row[1] not in _TO_MARKDOWN))]
     return of_suffix[0] if of_suffix else _OF_FORMAT.get(given) if given else None
 
 
 def holds_text(path: PurePath) -> bool:
     """Whether a file of this type is text in a format that is read."""
     row = FORMATS.get(path.suffix.lower())
-    return row is not None and _is_text(row, row[0])
-
-
-def _is_text(row: tuple[Format, Parser], kind: Format) -> bool:
-    return row[0] == kind and row[1] not in _BINARY
+    return row is not None and row[1] not in _BINARY

@@ -61,6 +61,28 @@ def test_a_text_keeps_its_headings_tables_lists_and_footnotes(name: str) -> None
     assert "[^" not in plain
 
 
+@pytest.mark.parametrize("name", ["handbook.adoc", "handbook.org", "handbook.tex"])
+def test_a_markup_language_keeps_its_headings_and_tables(name: str) -> None:
+    read = document(name)
+    assert [one.lstrip("# ") for one in headings(read.text)[-3:]] == ["Pumps", "Costs", "Care"]
+    assert [cells[:2] for cells in tables(read.text)[:2]] == [["pump", "euro"], ["red", "120"]]
+    assert "A dry pump breaks within an hour." in read.text
+    assert not {"{%", "CUSTOM_ID", "**TITLE**"} & set(read.text.split())
+    with pytest.raises(UnreadableRights):
+        document(name, b"groups: [hr]\n\n" + (HERE / name).read_bytes())
+
+
+@pytest.mark.parametrize("ending", [".srt", ".vtt"])
+def test_subtitles_are_what_is_said(ending: str) -> None:
+    times = ("00:00:01,000 --> 00:00:04,000", "00:00:05,500 --> 00:00:08,000")
+    lines = f"1\n{times[0]}\nWelcome to the course.\n\n2\n{times[1]}\n<i>Never</i> run it dry.\n"
+    text = lines if ending == ".srt" else "WEBVTT\n\n" + lines.replace(",", ".")
+    assert document("course" + ending, text.encode()).text.split("\n\n") == [
+        "Welcome to the course.",
+        "Never run it dry.\n",
+    ]
+
+
 @pytest.mark.parametrize("name", SHEETS)
 def test_a_sheet_is_a_section_with_its_table(name: str) -> None:
     read = document(name)
