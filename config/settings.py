@@ -60,7 +60,8 @@ def load(
     """
     values: Tree = {}
     origins: dict[str, str] = {}
-    _merge(values, _read(DEFAULTS), origins, "default")
+    # 2 ms by libyaml, 17 ms by `_Loader`, whose errors only a person's file needs
+    _merge(values, yaml.load(DEFAULTS.read_bytes(), yaml.CSafeLoader), origins, "default")
     if file is not None:
         _merge(values, _read(file), origins, str(file))
     for variable, text in sorted(environ.items()):

@@ -44,6 +44,7 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
+@functools.cache
 def defaults() -> dict[str, object]:
     """Dotted key -> default, of config/default.yaml."""
     found: dict[str, object] = {}
@@ -55,6 +56,7 @@ def defaults() -> dict[str, object]:
     return found
 
 
+@functools.cache
 def documented_settings() -> dict[str, str]:
     """Dotted key -> the default's cell, of every settings table of docs/reference/configuration.md."""
     tables = rows(page("reference/configuration.md"))

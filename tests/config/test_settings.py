@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.sections import Model, Settings
-from config.settings import DEFAULTS, PROMPTS, SettingsError, load
+from config.settings import DEFAULTS, PROMPTS, SettingsError, _read, load
 
 
 class Source:
@@ -365,6 +365,10 @@ def test_any_text_is_settings_or_is_refused(text: str) -> None:
         file = Path(folder) / "ragway.yaml"
         file.write_text(text, "utf-8", newline="")
         load(file=file, environ={})
+
+
+def test_the_defaults_have_no_key_twice() -> None:
+    assert _read(DEFAULTS) == yaml.safe_load(DEFAULTS.read_bytes())
 
 
 def test_a_file_of_brackets_is_refused(source: Source) -> None:
