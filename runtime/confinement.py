@@ -18,7 +18,7 @@ from typing import Any
 # What libraries read besides code: the loader's cache, time zones, types of files, fonts, the number of processors.
 _SYSTEM = (
     *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share", "/etc/ld.so.cache", "/etc/localtime"),
-    *("/etc/mime.types", "/dev/null", "/dev/urandom", "/sys/devices/system/cpu"),
+    *("/etc/mime.types", "/dev/null", "/dev/urandom", "/proc/cpuinfo", "/sys/devices/system/cpu"),
 )
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # on every architecture

@@ -168,6 +168,7 @@ def main() -> None:
     )
     parser.add_argument("--most", type=int, default=20, help="files at most, those with most cells first")
     parser.add_argument("--ways", nargs="+", choices=[*WAYS, "office"], default=[*WAYS, "office"])
+    parser.add_argument("--readers", nargs="+", choices=READERS, default=[*READERS])
     given = parser.parse_args()
     files = [file for one in given.sources for file in ([one] if one.is_file() else sorted(one.rglob("*.md")))]
     contents = {file: content_of(file.read_text("utf-8")) for file in files}
@@ -176,11 +177,11 @@ def main() -> None:
     print("| PDF | reader | words | headings | cells | seconds |\n| --- | --- | --- | --- | --- | --- |")
     for way in given.ways:
         made = printed(files, way, given.work)
-        for name, read in READERS.items():
+        for name in given.readers:
             if name != "ragway" and importlib.util.find_spec(name) is None:
                 continue
             started_s = time.process_time()
-            texts = [read(file) for file in made]
+            texts = [READERS[name](file) for file in made]
             took_s = time.process_time() - started_s
             for file, text in zip(made, texts, strict=True):
                 file.with_suffix(f".{name}.md").write_text(text)

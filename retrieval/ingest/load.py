@@ -20,6 +20,7 @@ from retrieval.errors import Unreadable
 from retrieval.ingest.chunking import questions
 from retrieval.ingest.encoded import without_encoded_bytes
 from retrieval.ingest.exclude import excluded
+from retrieval.ingest.formats import pictures
 from retrieval.ingest.formats.registry import FORMATS, format_of
 from retrieval.records.documents import Document, Format, Places
 from retrieval.records.ingest import Failure
@@ -35,7 +36,8 @@ _RACY_S = 2.0  # a file may change twice within a tick of the file system's cloc
 _CONVERSIONS = (  # endings, and how to get a file that can be read
     ((".pages", ".key", ".numbers", ".wpd", ".one"), "export the file as PDF, or as an Office file; "),
     ((".ipynb",), "convert the file, for example by `jupyter nbconvert --to markdown FILE.ipynb`; "),
-    ((".png", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff"), "ragway reads no pictures; "),
+    (pictures.ENDINGS, f"{pictures.INSTALL}; "),
+    ((".gif",), "save the picture as PNG; "),
     ((".zip", ".gz", ".tar", ".tgz", ".7z"), "unpack the archive; "),
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")

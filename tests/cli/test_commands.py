@@ -280,14 +280,14 @@ def test_one_bad_file_never_stops_an_ingest_and_each_is_named_at_the_end(data: P
     (folder / "empty.md").write_bytes(b" \n\n")
     (folder / "huge.txt").write_bytes(b"words " * 200_000)
     (folder / "latin.txt").write_bytes("Größe".encode("latin-1"))
-    (folder / "picture.png").write_bytes(b"x")
+    (folder / "picture.gif").write_bytes(b"x")
     (folder / "page.rst").write_text("Zebra\n=====\n\nThe zebra page is read, too.\n", "utf-8")
     os.mkfifo(folder / "pipe.md")
     args = ("--data", str(data), "--collection", "pages")
     done = ragway("ingest", "pages", "missing.md", *args, folder=tmp_path, environ={"RAGWAY_INGEST__MAX_FILE_MB": "1"})
     assert done.returncode == 1
     assert re.fullmatch(r"pages: 2 added, .*; 2 chunks written; skipped: .*\n", done.stdout)
-    assert "1 unsupported type .png" in done.stdout
+    assert "1 unsupported type .gif" in done.stdout
     assert "1 a pipe, not a regular file" in done.stdout
     reasons = {
         "binary.txt": "binary",

@@ -3,7 +3,7 @@
 registry      suffix -> parser
 decode        bytes -> text                       front_matter  a document's attributes and readers
 markdown      Markdown -> first lines of blocks   rst           reStructuredText -> first lines of blocks
-pdf/          PDF -> Markdown with pages
+pdf/          PDF -> Markdown with pages          pictures      text in pictures, by OCR
 office        Office files and e-books -> Markdown
 webpage       HTML -> Markdown                    page_tree      which parts of a page are its text
 """

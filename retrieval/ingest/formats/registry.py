@@ -11,7 +11,7 @@ from pathlib import PurePath, PurePosixPath
 
 from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
-from retrieval.ingest.formats import front_matter, markdown, office, rst
+from retrieval.ingest.formats import front_matter, markdown, office, pictures, rst
 from retrieval.ingest.formats.decode import decode
 from retrieval.records.documents import Format, Places
 
@@ -84,7 +84,7 @@ def _questions(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
 def _pdf(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     from retrieval.ingest.formats.pdf.document import read_pdf  # PDFium: only for PDF
 
-    read = read_pdf(data, None)
+    read = read_pdf(data, pictures.scanned_words if pictures.installed() else None)
     if rights:
         front_matter.check_unread(read.text, prose=True)
     front = front_matter.Front("", front_matter.valid_attributes(read.properties))
@@ -107,10 +107,22 @@ def _markup(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
     return _office((office.subtitles(text) if ending == ".srt" else text).encode(), source, rights)
 
 
+def _picture(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    from retrieval.ingest.formats.pdf.document import markdown_of
+
+    pages = pictures.read_picture(data)
+    text, places = markdown_of(pages)
+    if rights:
+        front_matter.check_unread(text, prose=True)
+    title = markdown.first_heading(text[:_TITLE_WITHIN_CHARS])
+    return ParsedFile(text, title, places=places if len(pages) > 1 else ())
+
+
 FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".md", ".markdown", ".mdx"), ("markdown", _markdown)),
     ".rst": ("rst", _rst),
     ".pdf": ("markdown", _pdf),
+    **(dict.fromkeys(pictures.ENDINGS, ("markdown", _picture)) if pictures.installed() else {}),
     **dict.fromkeys((".html", ".htm"), ("html", _html)),
     **dict.fromkeys((".txt", ".text"), ("text", _text)),
     **dict.fromkeys((".csv", ".tsv"), ("csv", _csv)),
@@ -119,7 +131,7 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys(office.TYPES, ("markdown", _office)),
     **dict.fromkeys(office.MARKUP, ("markdown", _markup)),
 }
-_BINARY = frozenset({_office, _pdf})  # parsers of what no client can send as text
+_BINARY = frozenset({_office, _pdf, _picture})  # parsers of what no client can send as text
 _TO_MARKDOWN = _BINARY | {_markup}
 _OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # each format's first row
 

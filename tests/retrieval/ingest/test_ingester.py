@@ -104,7 +104,7 @@ async def test_one_bad_file_is_named_and_stops_nothing(data: Path, corpus: Path)
     (corpus / "binary.md").write_bytes(b"\x00\x01\x02" * 100)
     (corpus / "latin.txt").write_bytes("Grüße".encode("latin-1"))
     (corpus / "empty.md").write_text("")
-    (corpus / "picture.png").write_bytes(b"\x89PNG")
+    (corpus / "picture.gif").write_bytes(b"\x89PNG")
     async with opened(plan_for(data)) as index:
         report = await index.writing.ingest([corpus], "docs", silent)
     assert report.added == 5

@@ -41,8 +41,8 @@ def folder(tmp_path: Path) -> Path:
         "api/deep/c.HTML",
         ".git/config.md",
         ".hidden.md",
-        "x.png",
-        "y.png",
+        "x.gif",
+        "y.gif",
         "LICENSE",
     ):
         (root / name).write_text("text")
@@ -90,7 +90,7 @@ def test_finds_the_supported_files_of_a_folder_in_order(folder: Path) -> None:
 
 def test_counts_what_it_passes_over_by_reason(folder: Path) -> None:
     found = find([folder], max_bytes=MEGABYTE)
-    assert found.skipped == {"unsupported type (no extension)": 1, "unsupported type .png": 2}
+    assert found.skipped == {"unsupported type (no extension)": 1, "unsupported type .gif": 2}
 
 
 def test_leaves_out_what_other_people_wrote_and_what_was_made_of_code(tmp_path: Path) -> None:
@@ -238,8 +238,8 @@ def test_a_missing_path_is_a_failure_and_the_others_are_found(folder: Path) -> N
 
 
 def test_a_named_file_of_another_type_is_a_failure(folder: Path) -> None:
-    (failure,) = find([folder / "x.png"], max_bytes=MEGABYTE).failures
-    assert failure.reason.startswith("unsupported type .png; ragway reads no pictures; expected one of .md ")
+    (failure,) = find([folder / "x.gif"], max_bytes=MEGABYTE).failures
+    assert failure.reason.startswith("unsupported type .gif; save the picture as PNG; expected one of .md ")
 
 
 def test_a_file_over_the_limit_is_a_failure(folder: Path) -> None:
@@ -379,7 +379,7 @@ def test_binary_content_is_not_taken_for_text() -> None:
     assert reason("a\0b".encode("utf-16")).startswith("binary")
 
 
-@pytest.mark.parametrize("name", ["a.png", "README", "a.md.gz"])
+@pytest.mark.parametrize("name", ["a.gif", "README", "a.md.gz"])
 def test_other_types_are_named(name: str) -> None:
     assert reason("text", name).startswith("unsupported type")
 

@@ -22,8 +22,9 @@ from retrieval.ingest.formats.pdf.layout import (
     regions,
     rows_of,
 )
-from retrieval.ingest.formats.pdf.page import SOFT_HYPHEN, Page, Word, read_page, roles
+from retrieval.ingest.formats.pdf.page import SOFT_HYPHEN, Page, Word, read_page
 from retrieval.ingest.formats.pdf.tables import aligned, ruled, tagged_tables
+from retrieval.records.documents import Places
 
 _LARGER = 1.12  # times the size of the text: a heading
 _MOST_HEADING_CHARS = 200
@@ -39,7 +40,8 @@ _HEADING_TAG = re.compile(r"H([1-6])?")
 _RULE_OF_SIGNS = re.compile(r"[-=_*~.\s]+")
 _ESCAPED = re.compile(r"^(#{1,6}(?=\s)|>|\+(?=\s)|```|~~~)")
 _CUT_WORD = re.compile(rf"([\w-]*\w){SOFT_HYPHEN}(\w[\w-]*)")
-_SCANNED = 0.5  # of a page without text: a picture of this share is a scan
+_SCANNED = 0.5  # of a page: a picture of this share is a scan, if the page has hardly any text
+_FEW_CHARS = 40
 _NO_TITLE = re.compile(
     r"(?:untitled|title|document\d*|(?:microsoft \w+ - )?.*\.\w{2,5}|about:blank|https?://\S*)?", re.IGNORECASE
 )
@@ -63,7 +65,7 @@ class ReadPdf:
 
     text: str
     title: str
-    places: tuple[tuple[int, str], ...]
+    places: Places
     properties: dict[str, str] = field(default_factory=dict)  # author, created, modified
 
 
@@ -82,14 +84,13 @@ def read_pdf(data: bytes, scan: Scan | None) -> ReadPdf:
         if not any(page.words or page.turned for page in pages):
             if scanned:
                 raise Unreadable(
-                    "the pages are pictures without text: `pip install 'ragway[ocr]'` lets ragway read them"
+                    "the pages are pictures: `pip install 'ragway[ocr]'` lets ragway read pictures"
                     if scan is None
                     else "no text was found in the pictures of its pages"
                 )
             raise Unreadable("empty: the PDF has no text")
-        tags = [roles(pdf, index) if _is_tagged(pdf) else {} for index in range(len(pages))]
         said = _said(pdf)
-        text, places = _markdown(pages, tags, _outline(pdf))
+        text, places = markdown_of(pages, _outline(pdf))
     finally:
         pdf.close()
     title = said.pop("title", "")
@@ -106,20 +107,13 @@ def _pages(pdf: Any, scan: Scan | None) -> tuple[list[Page], bool]:
             page = read_page(pdf, index)
         except pypdfium2.PdfiumError:  # a damaged page costs itself
             continue
-        if not page.words and page.pictures > _SCANNED:
+        if page.pictures > _SCANNED and sum(len(word.text) for word in page.words) < _FEW_CHARS:
             scanned = True
-            if scan is not None:
-                page.words = scan(pdf, index)
+            page.words = (scan(pdf, index) if scan is not None else []) or page.words
         pages.append(page)
     if not pages:
         raise Unreadable("damaged: no page of the PDF can be read; open it in a PDF viewer and save it again")
     return pages, scanned
-
-
-def _is_tagged(pdf: Any) -> bool:
-    import pypdfium2.raw as c
-
-    return bool(c.FPDFCatalog_IsTagged(pdf.raw))
 
 
 def _said(pdf: Any) -> dict[str, str]:
@@ -148,12 +142,11 @@ def _plain(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def _markdown(
-    pages: Sequence[Page], tags: Sequence[Mapping[int, list[tuple[str, int]]]], outline: Mapping[tuple[str, int], int]
-) -> tuple[str, tuple[tuple[int, str], ...]]:
+def markdown_of(pages: Sequence[Page], outline: Mapping[tuple[str, int], int] | None = None) -> tuple[str, Places]:
+    """Return the pages' text, and where each page begins. outline: as in `_outline`."""
     running = _Running(pages)
-    flow = [(item, page.number) for page, of in zip(pages, tags, strict=True) for item in _arranged(page, of, running)]
-    blocks = list(_blocks(flow, _Headings(flow, tags, outline)))
+    flow = [(item, page.number) for page in pages for item in _arranged(page, running)]
+    blocks = list(_blocks(flow, _Headings(flow, pages, outline or {})))
     _join_words(blocks)
     text, places, last = "", list[tuple[int, str]](), 0
     for block in blocks:
@@ -166,11 +159,11 @@ def _markdown(
     return text + "\n", tuple(places)
 
 
-def _arranged(page: Page, tags: Mapping[int, list[tuple[str, int]]], running: "_Running") -> list[Item]:
+def _arranged(page: Page, running: "_Running") -> list[Item]:
     """Return the page's lines and tables in reading order."""
-    tables, words = tagged_tables(page.words, tags)
+    tables, words = tagged_tables(page.words, page.tags)
     grids, words = ruled(words, page.rules)
-    pieces = [piece for piece in pieces_of(words) if not running.has(piece, page, tags)]
+    pieces = [piece for piece in pieces_of(words) if not running.has(piece, page)]
     found = [item for region in regions([*tables, *grids, *pieces]) for item in aligned(rows_of(region), page.rules)]
     for turned in page.turned:
         found += [item for region in regions(pieces_of(turned)) for item in aligned(rows_of(region), ())]
@@ -191,12 +184,12 @@ class _Running:
     def _key(piece: Line) -> tuple[str, int]:
         return re.sub(r"\d+", "#", piece.text), round(piece.base / 6)
 
-    def has(self, piece: Line, page: Page, tags: Mapping[int, Any]) -> bool:
+    def has(self, piece: Line, page: Page) -> bool:
         if not _at_edge(piece, page):
             return False
         text, at = self._key(piece)
         on = set[int]().union(*(self._pages.get((text, at + by), ()) for by in (-1, 0, 1)))
-        artifact = bool(tags) and all(word.tag not in tags for word in piece.words)
+        artifact = bool(page.tags) and all(word.tag not in page.tags for word in piece.words)
         return len(on) >= self._least or artifact or _PAGE_NUMBER.fullmatch(piece.text) is not None
 
 
@@ -210,19 +203,19 @@ class _Headings:
     def __init__(
         self,
         flow: Sequence[tuple[Item, int]],
-        tags: Sequence[Mapping[int, list[tuple[str, int]]]],
+        pages: Sequence[Page],
         outline: Mapping[tuple[str, int], int],
     ) -> None:
         self._outline = outline
         self._levels: dict[tuple[int, int], int] = {}  # page and marked content id -> level by the tags
-        for page, of in enumerate(tags, 1):
-            for id, path in of.items():
+        for page in pages:
+            for id, path in page.tags.items():
                 for kind, _ in path:
                     if match := _HEADING_TAG.fullmatch(kind):
-                        self._levels[page, id] = int(match[1] or 1)
+                        self._levels[page.number, id] = int(match[1] or 1)
                     elif kind == "Title":
-                        self._levels[page, id] = 1
-        lines = [(item, page) for item, page in flow if isinstance(item, Line)]
+                        self._levels[page.number, id] = 1
+        lines = [(item, number) for item, number in flow if isinstance(item, Line)]
         sizes: Counter[float] = Counter()
         for line, _ in lines:
             sizes[round(line.size * 2) / 2] += len(line.text) * (1 if line.mono else 4)

@@ -180,10 +180,11 @@ def _are_columns(left: Sequence[Item], right: Sequence[Item]) -> bool:
 
 
 def _is_prose(items: Sequence[Item]) -> bool:
-    rows = [row for row in rows_of(sorted(items, key=lambda item: item.base)) if isinstance(row[0], Line)]
-    if not rows:
-        return True
-    lines = [[item for item in row if isinstance(item, Line)] for row in rows]
+    rows = rows_of(sorted(items, key=lambda item: item.base))
+    lines = [[item for item in row if isinstance(item, Line) and not item.mono] for row in rows]
+    lines = [row for row in lines if row]
+    if not lines:
+        return all(isinstance(item, PageTable) for item in items)
     width = max(row[-1].x1 for row in lines) - min(row[0].x0 for row in lines)
     filled = sum(sum(piece.x1 - piece.x0 for piece in row) > _FILLED * width for row in lines)
     words = sum(max(len(piece.words), sum(map(_wide, piece.text)) // 2) for row in lines for piece in row)

@@ -8,9 +8,9 @@ page's own rotation.
 import ctypes
 import math
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NamedTuple
 
 _LINE_END_HYPHENS = (0x02, 0xAD, 0xFFFE)  # PDFium's signs for a hyphen that only a line end made, and Unicode's
@@ -24,6 +24,7 @@ _BULLETS = {
     "\uf0fc": "✓",
     "\uf0a8": "◦",
 }  # of the fonts Symbol and Wingdings
+_MAX_DEPTH = 40  # of tags
 _FIXED_PITCH = 1  # flag of a font
 _BOLD_WEIGHT = 600
 _FORCE_BOLD = 1 << 18
@@ -43,6 +44,9 @@ class Word:
     bold: bool = False
     mono: bool = False
     tag: int = -1  # marked content id
+
+
+Tags = dict[int, list[tuple[str, int]]]  # marked content id -> its elements from the outermost: type and number
 
 
 class Rule(NamedTuple):
@@ -65,6 +69,7 @@ class Page:
     rules: list[Rule] = field(default_factory=list)
     turned: list[list[Word]] = field(default_factory=list)  # text in other directions
     pictures: float = 0.0  # share of the page that the largest picture covers
+    tags: Tags = field(default_factory=dict)
 
 
 class _Style(NamedTuple):
@@ -94,6 +99,7 @@ def read_page(pdf: Any, index: int) -> Page:
         read = Page(index + 1, *size, by_turns.get(main, []), turned=[by_turns[turn] for turn in turns[1:]])
         read.rules = _rules(c, page.raw, (left, bottom, right, top), main)
         read.pictures = _pictures(c, page.raw, wide * high)
+        read.tags = _tags(c, page.raw) if c.FPDFCatalog_IsTagged(pdf.raw) else {}
         return read
     finally:
         page.close()
@@ -202,8 +208,8 @@ def _rules(c: Any, page: Any, box: tuple[float, float, float, float], turns: int
     left = _MAX_SEGMENTS
     x, y, matrix = ctypes.c_float(), ctypes.c_float(), c.FS_MATRIX()
     for path, outer in _objects(c, page, c.FPDF_PAGEOBJ_PATH):
-        count = c.FPDFPath_CountSegments(path)
-        left -= max(count, 1)
+        segments = c.FPDFPath_CountSegments(path)
+        left -= max(segments, 1)
         if left < 0:
             return []
         here = (
@@ -213,7 +219,7 @@ def _rules(c: Any, page: Any, box: tuple[float, float, float, float], turns: int
         )
         whole = _times(here, outer)
         points: list[tuple[float, float]] = []
-        for n in range(count):
+        for n in range(segments):
             segment = c.FPDFPath_GetPathSegment(path, n)
             c.FPDFPathSegment_GetPoint(segment, x, y)
             a, b, e, d, tx, ty = whole
@@ -247,8 +253,8 @@ def _objects(c: Any, page: Any, kind: int, depth: int = 3) -> Iterator[tuple[Any
     """Yield the page's objects of one kind, also within forms, each with its form's matrix."""
     matrix = c.FS_MATRIX()
 
-    def within(count: int, get: Any, parent: Any, outer: _Matrix, depth: int) -> Iterator[tuple[Any, _Matrix]]:
-        for n in range(count):
+    def within(many: int, get: Any, parent: Any, outer: _Matrix, depth: int) -> Iterator[tuple[Any, _Matrix]]:
+        for n in range(many):
             one = get(parent, n)
             of = c.FPDFPageObj_GetType(one)
             if of == kind:
@@ -272,46 +278,30 @@ def _pictures(c: Any, page: Any, area: float) -> float:
     return largest / max(area, 1)
 
 
-def roles(pdf: Any, index: int) -> dict[int, list[tuple[str, int]]]:
-    """Return, for each marked content id of a tagged page, its elements from the outermost: type and number."""
-    import pypdfium2.raw as c
-
-    page = pdf[index]
-    found: dict[int, list[tuple[str, int]]] = {}
-    numbers = Counter[str]()
+def _tags(c: Any, page: Any) -> Tags:
+    found: Tags = {}
+    tree = c.FPDF_StructTree_GetForPage(page)
+    if not tree:
+        return found
     try:
-        tree = c.FPDF_StructTree_GetForPage(page.raw)
-        if not tree:
-            return found
-        try:
-            pending = [
-                (c.FPDF_StructTree_GetChildAtIndex(tree, n), list[tuple[str, int]]())
-                for n in reversed(range(c.FPDF_StructTree_CountChildren(tree)))
-            ]
-            while pending:
-                element, path = pending.pop()
-                if not element or len(path) > 40:
-                    continue
-                kind = _type(c, element)
-                numbers[""] += 1
-                inner = [*path, (kind, numbers[""])]
-                children = c.FPDF_StructElement_CountChildren(element)
-                own = c.FPDF_StructElement_GetMarkedContentID(element)
-                if own >= 0:
-                    found.setdefault(own, inner)
-                for n in range(max(children, 0)):
-                    id = c.FPDF_StructElement_GetChildMarkedContentID(element, n)
-                    if id >= 0:
-                        found.setdefault(id, inner)
-                pending += [
-                    (child, inner)
-                    for n in reversed(range(max(children, 0)))
-                    if (child := c.FPDF_StructElement_GetChildAtIndex(element, n))
-                ]
-        finally:
-            c.FPDF_StructTree_Close(tree)
+        numbers = count()
+        pending = [
+            (c.FPDF_StructTree_GetChildAtIndex(tree, n), list[tuple[str, int]]())
+            for n in reversed(range(c.FPDF_StructTree_CountChildren(tree)))
+        ]
+        while pending:
+            element, path = pending.pop()
+            if not element or len(path) > _MAX_DEPTH:
+                continue
+            inner = [*path, (_type(c, element), next(numbers))]
+            children = range(max(0, c.FPDF_StructElement_CountChildren(element)))
+            ids = [c.FPDF_StructElement_GetChildMarkedContentID(element, n) for n in children]
+            for id in [c.FPDF_StructElement_GetMarkedContentID(element), *ids]:
+                found.setdefault(id, inner)
+            pending += [(c.FPDF_StructElement_GetChildAtIndex(element, n), inner) for n in reversed(children)]
     finally:
-        page.close()
+        c.FPDF_StructTree_Close(tree)
+    found.pop(-1, None)
     return found
 
 

@@ -4,11 +4,11 @@ Where neither is sure, the rows stay lines with their gaps: words of two rows ar
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from retrieval.ingest.formats.pdf.layout import Item, Line, PageTable, joined, line_of, pieces_of, rows_of
-from retrieval.ingest.formats.pdf.page import Rule, Word
+from retrieval.ingest.formats.pdf.page import Rule, Tags, Word
 
 _SNAP = 3.0  # points: lines nearer than this are one
 _MOST_LINES = 400  # of a grid in one direction
@@ -63,9 +63,7 @@ def _grids(rules: Sequence[Rule]) -> Iterator[tuple[list[Rule], list[Rule]]]:
     yield from (group for group in groups.values() if all(group))
 
 
-def tagged_tables(
-    words: Sequence[Word], tags: Mapping[int, Sequence[tuple[str, int]]]
-) -> tuple[list[PageTable], list[Word]]:
+def tagged_tables(words: Sequence[Word], tags: Tags) -> tuple[list[PageTable], list[Word]]:
     """Return the tables of a tagged page, and the words outside them."""
     found: dict[int, dict[int, dict[int, list[Word]]]] = {}
     left: list[Word] = []
@@ -180,7 +178,7 @@ def aligned(rows: Sequence[Sequence[Item]], rules: Sequence[Rule]) -> Iterator[I
     at = 0
     while at < len(rows):
         row = rows[at]
-        if len(row) > 1:
+        if len(row) > 1 and not all(isinstance(item, Line) and item.mono for item in row):  # code keeps its gaps
             until, columns = _reach(rows, at)
             table = _aligned_table(rows[at:until], columns, rules)
             if table is not None:
@@ -224,8 +222,9 @@ def _reach(rows: Sequence[Sequence[Item]], at: int) -> tuple[int, list[_Span]]:
         row = rows[n]
         if any(isinstance(item, PageTable) for item in row):
             break
-        size = min(item.size for item in row if isinstance(item, Line))
-        if n > at and row[0].base - rows[n - 1][0].base > 3.2 * size:
+        sizes = [item.size for one in (row, rows[at]) for item in one if isinstance(item, Line)]
+        size = min(sizes)
+        if n > at and (row[0].base - rows[n - 1][0].base > 3.2 * size or max(sizes) > 1.25 * size):
             break
         merged = _merged([*columns, *((item.x0, item.x1) for item in row)], 0.25 * size)
         if len(merged) < max(2, len(columns)):
