@@ -40,8 +40,8 @@ Origin = Literal["user", "operator", "passage", "result", "model"]
 _MOST_VALUES = 500  # of one call
 _MOST_LEVELS = 60
 _LONG_WORDS = 8  # a text of so many words is composed; its parts have origins of their own
+_LONG_URL_WORDS = 100
 _COPIED_WORDS = 6  # in a row, of a composed text: shorter rows of words are common
-_COPIED_SHORT = 2  # of a shorter text
 _LEAST_JOINED, _LEAST_JOINED_LETTERS = 5, 8  # characters of two arguments, with a digit and without
 _ENCODINGS = 6  # forms of a value that are looked for
 _LONGEST_ENCODED = 100_000  # characters
@@ -313,7 +313,8 @@ class _Source:
         self.words = [one.words for one in self._texts]
         self._plain = [unicodedata.normalize("NFC", form).lower() for form in forms]
         self._numbers: set[Decimal] | None = None
-        self._rows: dict[int, set[tuple[str, ...]]] = {}  # of so many words
+        self._vocabulary: set[str] | None = None
+        self._rows: set[tuple[str, ...]] | None = None
 
     def has(self, leaf: _Leaf, *, destination: bool, strict: bool = False) -> bool:
         """Whether a value stands in a text as a whole. strict: with the signs between its words.
@@ -348,35 +349,45 @@ class _Source:
     def has_part(self, forms: Sequence[_Leaf], own: Sequence["_Source"]) -> bool:
         """Whether a part of a text stands here, and in none of the own texts.
 
-        Of a composed text, only a row of words or a word with digits counts: single words are common.
+        Of a composed text, only a row of words or a word with digits counts, because single words are common; of a
+        shorter one, also half of the words, or two in a row.
         """
         return any(self._has_part(one.text, own) for one in forms)
 
     def _has_part(self, text: str, own: Sequence["_Source"]) -> bool:
         words = words_of_text(text).split()[:_MOST_WORDS]
-        composed = len(words) >= _LONG_WORDS and not (text.isascii() and len(text.split()) == 1)  # a URL is not
-        telling = [(one,) for one in words if not _is_common(one)]
-        strange = [one for one in telling if one in self.rows(1) and not any(one in each.rows(1) for each in own)]
-        if any(_has_digits(one, 3 if composed else 2) for (one,) in strange):
+        in_one = text.isascii() and len(text.split()) == 1  # a URL
+        composed = len(words) >= (_LONG_URL_WORDS if in_one else _LONG_WORDS)
+        telling = [one for one in words if not _is_common(one)]
+        strange = [one for one in telling if one in self.vocabulary and not any(one in each.vocabulary for each in own)]
+        if any(_has_digits(one, 3 if composed else 2) for one in strange):
             return True
-        if not composed and (not strange or 2 * len(strange) >= len(telling)):
-            return bool(strange)
-        size = _COPIED_WORDS if composed else _COPIED_SHORT
-        rows = self.rows(size).intersection(_rows(words, size))
-        return any(
-            (composed or any((one,) in strange for one in row)) and not any(row in one.rows(size) for one in own)
-            for row in rows
-        )
+        if composed:
+            rows = self.rows.intersection(_rows(words))
+            return any(not any(row in each.rows for each in own) for row in rows)
+        pairs = [pair for pair in itertools.pairwise(words) if not set(pair).isdisjoint(strange)]
+        return 0 < len(telling) <= 2 * len(strange) or any(map(self._has_pair, pairs))
+
+    def _has_pair(self, pair: tuple[str, str]) -> bool:
+        return any(f" {pair[0]} {pair[1]} " in one for one in self.words)
 
     def joins(self, joined: str) -> bool:
         """Whether letters and digits stand here one after the other."""
         return any(joined in one.joined for one in self._texts)
 
-    def rows(self, size: int) -> set[tuple[str, ...]]:
-        """All rows of so many words."""
-        if size not in self._rows:
-            self._rows[size] = {row for one in self.words for row in _rows(one.split(), size)}
-        return self._rows[size]
+    @property
+    def vocabulary(self) -> set[str]:
+        """All words."""
+        if self._vocabulary is None:
+            self._vocabulary = {word for one in self.words for word in one.split()}
+        return self._vocabulary
+
+    @property
+    def rows(self) -> set[tuple[str, ...]]:
+        """All rows of `_COPIED_WORDS` words."""
+        if self._rows is None:
+            self._rows = {row for one in self.words for row in _rows(one.split())}
+        return self._rows
 
 
 def _is_common(word: str) -> bool:
@@ -388,8 +399,8 @@ def _has_digits(word: str, least: int) -> bool:
     return len(word) >= least and any(map(str.isdigit, word))
 
 
-def _rows(words: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
-    return (tuple(words[at : at + size]) for at in range(len(words) - size + 1))
+def _rows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return (tuple(words[at : at + _COPIED_WORDS]) for at in range(len(words) - _COPIED_WORDS + 1))
 
 
 def _found_whole(whole: re.Pattern[str], text: str) -> bool:
