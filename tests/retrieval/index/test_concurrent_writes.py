@@ -15,9 +15,9 @@ from retrieval.records.jobs import DocumentInput, Job
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
 
-# Each line becomes a block: the reader needs tens of seconds of processor time for SLOW, and about a second for MEDIUM.
+# Each line becomes a block: the reader needs tens of seconds of processor time for SLOW, and half a second for MEDIUM.
 SLOW = b"--X\n" * 2_000_000
-MEDIUM = b"--X\n" * 50_000
+MEDIUM = b"--X\n" * 25_000
 
 
 def given(key: str, content: bytes) -> DocumentInput:

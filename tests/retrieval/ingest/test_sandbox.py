@@ -114,7 +114,7 @@ async def test_what_takes_too_much_memory_is_refused(sandbox: Callable[..., Read
     with pytest.raises(
         Unreadable, match="needs too much memory or too deep nesting to read|reading process died twice"
     ):
-        await reading.run(page("Large", "word " * 12_000_000))
+        await reading.run(page("Large", "word " * 22_000_000))
     assert (await reading.run(page("Next"))).document.title == "Next"
 
 

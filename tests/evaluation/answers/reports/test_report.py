@@ -396,7 +396,9 @@ def test_answers_of_thoughts_alone_are_empty() -> None:
 def test_right_answers_that_deny_a_fact_or_repeat_a_passage_are_named() -> None:
     def doubtful(one: Reply) -> Reply:
         port = 5000 + int(one.question[1:])
-        passage = " ".join(f"Service {n} has the port {5000 + n} on each host." for n in range(80))
+        passage = " ".join(
+            f"Service {n} has the port {5000 + n} on each host." for n in range(port - 5000, port - 4990)
+        )
         shown = replace(one.rag, passages=[ShownPassage("a.md", "", passage, "d")] if one.rag.passages else None)
         return replace(one, answer=f"The port is not {port}." if one.variant == RAW.name else passage, rag=shown)
 
