@@ -327,7 +327,12 @@ class _Source:
             return abs(Decimal(leaf.text)) in self.numbers
         if strict and re.search(r"[@/:.]", leaf.text):
             return self._has_signs(leaf.text)
-        return stands(leaf.text, self._texts)
+        return stands(leaf.text, self._texts) and not (strict and not self._has_letters(leaf.text))
+
+    def _has_letters(self, text: str) -> bool:
+        """Whether the letters stand here with their accents: Müller is not Muller."""
+        letters = _letters(unicodedata.normalize("NFC", text).lower())
+        return any(letters in _letters(one) for one in self._plain)
 
     def _has_signs(self, text: str) -> bool:
         """Whether a URL or an address stands in a text, and not within a longer one."""
@@ -397,6 +402,11 @@ def _is_common(word: str) -> bool:
 
 def _has_digits(word: str, least: int) -> bool:
     return len(word) >= least and any(map(str.isdigit, word))
+
+
+def _letters(text: str) -> str:
+    """Letters and digits alone."""
+    return re.sub(r"[\W_]", "", text)
 
 
 def _rows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -34,7 +34,7 @@ OPERATION = Operation(
 )
 TEXTS = ChatTexts(
     said=[
-        "See https://strasse.example, ring twice.",
+        "See https://strasse.example, ring twice at Müller & Co.",
         "Cancel my order A-4711 and refund 1,250.50 EUR to bob@shop.example, see https://shop.example/a/b.",
         "And 22,3,44 at 15 %, end.example?",
     ],
@@ -86,6 +86,9 @@ def found(arguments: dict[str, Any], texts: ChatTexts = TEXTS, **more: Any) -> l
         ({"tenant": "A-4711"}, {"user", "result"}),
         ({"tenant": "ring A-4711 twice"}, {"model"}),  # of the person's words and the model's
         ({"url": "https://strasse.example"}, {"user"}),
+        ({"id": "Müller & Co."}, {"user"}),
+        ({"id": "muller_co"}, {"model"}),  # another account
+        ({"text": "Muller"}, {"user"}),
         ({"url": "https://straße.example"}, {"model"}),  # another host
     ],
 )

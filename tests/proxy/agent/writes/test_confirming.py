@@ -124,14 +124,6 @@ async def test_whoever_comes_late_hears_what_became_of_the_call(asked: Conversat
     assert (await asked.writes.refusal(Denied("used"), answer, asked.asker)).endswith("\n\n1. done (204)")
 
 
-async def test_a_code_waits_for_its_key_alone(asked: Conversation) -> None:
-    line, other = CodeLine(asked.code), CodeLine("AAAA-AAAA")
-    waits = [await asked.writes.waits(key, one) for key, one in (("k", line), ("k", other), ("x", line))]
-    assert waits == [True, False, False]
-    await asked.answered(user(asked.line))
-    assert not await asked.writes.waits("k", line)
-
-
 async def test_a_code_line_later_in_the_conversation_sends_nothing(asked: Conversation) -> None:
     later = [user("What is the weather?"), {"role": "assistant", "content": "Fine."}, user(asked.line)]
     assert await asked.answered(*later) == Denied("unknown")

@@ -129,6 +129,19 @@ def test_a_code_opens_its_own_group_alone(store: PendingStore) -> None:
     assert isinstance(claim(store, "gr-2", code=OTHER_CODE), Claimed)
 
 
+def test_a_code_waits_for_its_key_until_it_is_used_or_late(store: PendingStore, clock: Clock) -> None:
+    key = WHOSE["key"]
+    assert not store.waits(key, CODE)
+    add(store)
+    add(store, code=OTHER_CODE, group="gr-2", conversation="d" * 64)
+    asked = [(key, CODE), (key, OTHER_CODE), (key, "BBBB-2222"), ("key-b", CODE)]
+    assert [store.waits(*one) for one in asked] == [True, True, False, False]
+    claimed(store)
+    assert [store.waits(*one) for one in asked] == [False, True, False, False]
+    clock.now_s += VALID_S + 1
+    assert not store.waits(key, OTHER_CODE)
+
+
 def test_nothing_is_sent_after_the_time(store: PendingStore, clock: Clock) -> None:
     add(store)
     clock.now_s += VALID_S
