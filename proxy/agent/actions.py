@@ -20,7 +20,7 @@ from proxy.agent.toolbox import ActionLimits, Tool, Toolbox
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
 from proxy.agent.tools.read_result import ReadResult
 from proxy.agent.tools.result_store import ResultStore, StoredResults
-from proxy.agent.writes.confirming import CodeAnswer, Writes
+from proxy.agent.writes.confirming import CodeAnswer, EndedElsewhere, Writes
 from proxy.apis.call import Api
 from proxy.apis.library import ActionLibrary, ActionSet, BakedInFault, FoundAction, baked_in, whole_groups
 from proxy.apis.openapi.operation import Operation
@@ -138,11 +138,12 @@ class Actions:
         exchange: Exchange,
         target: Target,
         own: Sequence[Tool] = (),
-        answer: CodeAnswer | None = None,
+        answer: CodeAnswer | EndedElsewhere | None = None,
     ) -> Toolbox | None:
         """The tools for the latest question, after the conversation's own; None: no tool.
 
-        own: further tools, which the chat has in any case. answer: a code line in place of a question.
+        own: further tools, which the chat has in any case. answer: a code line in place of a question, or calls that
+        ended since the reply before.
 
         A round of the client's own tools is offered operations only where the round's reply was. Raises RetrievalError.
         """
@@ -182,7 +183,7 @@ class Actions:
         toolbox.add(self._always_offered(apis, exchange.rights))
         if answer is not None:
             await self._take(answer, toolbox, apis, exchange.rights)
-        elif sets and len(toolbox.operations) < self.limits.settings.k * _MOST_TIMES:
+        if sets and not isinstance(answer, CodeAnswer) and self._has_room(toolbox):
             toolbox.add(await self._found(search, turns, exchange, needed=not toolbox.operations))
         if trace.searches:
             toolbox.changing = trace.searches[0].changing
@@ -195,6 +196,10 @@ class Actions:
         trace.forgotten = trace.forgotten and conversation is None
         toolbox.add([*find, *own])
         return toolbox
+
+    def _has_room(self, toolbox: Toolbox) -> bool:
+        """Whether a search may add operations."""
+        return len(toolbox.operations) < self.limits.settings.k * _MOST_TIMES
 
     async def _remembered(
         self, key: str, messages: Sequence[Mapping[str, Any]], trace: ActionTrace
@@ -259,11 +264,16 @@ class Actions:
                 for again in toolbox.taking([OperationTool(one, apis[in_set])]):
                     toolbox.tools[name] = again
 
-    async def _take(self, answer: CodeAnswer, toolbox: Toolbox, apis: Mapping[str, Api], rights: Rights) -> None:
-        """Offer the operations that a code line is about, as they are now, if they may still be called."""
+    async def _take(
+        self, answer: CodeAnswer | EndedElsewhere, toolbox: Toolbox, apis: Mapping[str, Api], rights: Rights
+    ) -> None:
+        """Offer the operations of the calls that waited, as they are now, if they may still be called."""
         wanted = {(one.set, one.operation) for one in answer.writes if one.set in apis}
         known = await asyncio.to_thread(self.library.store.found, wanted)
-        toolbox.answer = answer
+        if isinstance(answer, CodeAnswer):
+            toolbox.answer = answer
+        else:
+            toolbox.ended = answer.writes
         toolbox.answered = {
             place: OperationTool(one, apis[place[0]])
             for place, one in known.items()

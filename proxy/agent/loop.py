@@ -13,7 +13,7 @@ from proxy.agent.events import ClientReply
 from proxy.agent.execution import Execution
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.writes.confirming import Asker, CodeAnswer
-from proxy.agent.writes.sending import confirmed
+from proxy.agent.writes.sending import confirmed, ended
 from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import CannotShow
 from proxy.asgi import Receive, Scope, Send
@@ -74,6 +74,8 @@ class ActionLoop:
             return
         if self._toolbox.answer is not None and await self._answer(client, self._toolbox.answer):
             return
+        if self._toolbox.ended:
+            self._transcript.add_calls(*ended(self._toolbox.ended, self._toolbox))
         shown = _wants_progress(scope) and not self._toolbox.structured_output
         for number in range(self._limits.settings.rounds + 2):
             last = number >= self._limits.settings.rounds or self._execution.chat.over or self._must_answer

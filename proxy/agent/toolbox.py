@@ -17,6 +17,7 @@ from proxy.agent.conversation import NEW, Conversation
 from proxy.agent.text_calls.written_calls import typed
 from proxy.agent.tools.result_store import ResultStore
 from proxy.agent.writes.confirming import CodeAnswer, Proposed, Writes
+from proxy.agent.writes.pending import PendingWrite
 from proxy.apis.call import CallLimits
 from proxy.apis.openapi.operation import Effect
 from proxy.apis.results import cut_middle
@@ -150,6 +151,7 @@ class Toolbox:
     said: Sequence[str] | None = None  # by the person; None: the texts of all user messages
     answer: CodeAnswer | None = None  # the code line with which the conversation ends
     answered: Mapping[tuple[str, str], Tool] = field(default_factory=dict)  # by set and operation, of the answer
+    ended: Sequence[PendingWrite] = ()  # calls that waited, and that a button has answered
 
     def owner(self, name: str) -> Owner:
         """Who answers a call. A client's tool without a name may have any name."""

@@ -11,13 +11,13 @@ from proxy.agent.actions import Actions, unsuited
 from proxy.agent.ask.tool_protocols import suits
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.tools.document_search import SearchDocuments
-from proxy.agent.writes.confirming import CodeAnswer
+from proxy.agent.writes.confirming import CodeAnswer, EndedElsewhere
 from proxy.answer.bridged import ClientChat, app_of, client_chat, newest_of, own_messages
 from proxy.asgi import App
 from proxy.augment.gate import HOUSEKEEPING, Chat, turns_of
 from proxy.augment.middleware import Passages
 from proxy.dialects.base import ModelRequest
-from proxy.dialects.codes import code_line
+from proxy.dialects.codes import CodeLine, code_line
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit
 from proxy.dialects.own_words import own_text, own_words
@@ -51,8 +51,9 @@ class Offers:
         sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
         exchange.action_trace = ActionTrace(sets) if sets or (actions.limits.tools and not off) else None
         completion = await client_chat(chat.request, decision.model, chat.target, exchange, actions)
-        toolbox = await self._toolbox(chat, completion, sets) if completion is not None else None
-        if toolbox is None and await self._confirms(chat, completion):
+        answer = await self._answer(chat, completion) if completion is not None else None
+        toolbox = await self._toolbox(chat, completion, sets, answer) if completion is not None else None
+        if toolbox is None and await self._confirms(chat, completion, answer):
             raise ApiError(400, _UNSUITED, code="confirmation_unsuited")  # the model would answer the code line
         if completion is None:
             return None
@@ -67,7 +68,9 @@ class Offers:
         exchange.most_tokens = decision.most_tokens
         return app_of(completion, self.upstream, forwarded, toolbox, exchange, actions)
 
-    async def _toolbox(self, chat: Chat, completion: ClientChat, sets: Sequence[str]) -> Toolbox | None:
+    async def _toolbox(
+        self, chat: Chat, completion: ClientChat, sets: Sequence[str], answer: CodeAnswer | EndedElsewhere | None
+    ) -> Toolbox | None:
         """The tools that the model may call; None: none."""
         exchange, decision, actions = chat.exchange, chat.decision, self.actions
         request, trace = completion.request, exchange.action_trace
@@ -81,7 +84,6 @@ class Offers:
         if why:
             log.info("%s no operation is offered: %s", exchange.id, why)
             return None
-        answer = await self._answer(chat, completion)
         protocol = actions.tool_protocols.of(chat.target, request.fields)
         if protocol == "none":
             trace.offer = "model refuses tools"
@@ -102,7 +104,7 @@ class Offers:
                     chat.exchange.shows_approvals = _shows_approvals(chat)
                 return toolbox
         except (RetrievalError, TimeoutError) as error:
-            if answer is not None:  # without the operations, the model would answer the code line
+            if isinstance(answer, CodeAnswer):  # without the operations, the model would answer the code line
                 raise _unavailable() from error
             trace.offer = "search failed"
             log.warning("%s no operation is offered: %s", exchange.id, str(error) or "the search takes too long")
@@ -110,8 +112,8 @@ class Offers:
         finally:
             exchange.ended_step("action_search", began)
 
-    async def _answer(self, chat: Chat, completion: ClientChat) -> CodeAnswer | None:
-        """The code line with which the chat ends; None: another chat. Raises ApiError 503."""
+    async def _answer(self, chat: Chat, completion: ClientChat) -> CodeAnswer | EndedElsewhere | None:
+        """As `Writes.answer_in`. Raises ApiError 503."""
         writes = self.actions.writes
         if writes is None:
             return None
@@ -120,20 +122,21 @@ class Offers:
                 chat.exchange.key, completion.request.fields["messages"], newest_of(completion.own)
             )
 
-    async def _confirms(self, chat: Chat, completion: ClientChat | None) -> bool:
+    async def _confirms(
+        self, chat: Chat, completion: ClientChat | None, answer: CodeAnswer | EndedElsewhere | None
+    ) -> bool:
         """Whether a chat without an offer ends with a code line for a call. Raises ApiError 503.
 
         completion: None: the chat has no counterpart as a chat completion, so its conversation is not known.
         """
-        writes, answer = self.actions.writes, None
+        writes = self.actions.writes
         if writes is None:
             return False
-        if completion is not None:
-            answer = await self._answer(chat, completion)
-            line = answer.line if answer is not None else None
+        if isinstance(answer, CodeAnswer):
+            line: CodeLine | None = answer.line
         else:
-            line = code_line(own_text(newest_of(own_messages(chat.request.fields))))
-        if line is None or (answer is not None and answer.writes):
+            line = code_line(own_text(newest_of(own_messages(chat.request.fields)))) if completion is None else None
+        if line is None or (isinstance(answer, CodeAnswer) and answer.writes):
             return line is not None
         with _readable(chat):
             return await writes.waits(chat.exchange.key, line)

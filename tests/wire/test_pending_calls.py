@@ -97,6 +97,21 @@ def test_a_button_sends_what_the_chat_showed_once(team: ShopTeam) -> None:
     assert states(call(team, "GET", f"/{id}")) == ["done"]
 
 
+@pytest.mark.parametrize(("approve", "told"), [(True, "Done (status 200)"), (False, "Given up")])
+def test_the_model_of_the_chat_reads_what_a_button_has_answered(team: ShopTeam, approve: bool, told: str) -> None:
+    id, chat, _ = ask(team, CANCEL, OTHER)
+    answer(team, id, approve=approve)
+    model = ScriptedModel(team.recorder.fresh(), [says("I see."), says("As I said.")])
+    assert chat.ask("And now?").text == "I see."
+    assert chat.ask("Really?").text == "As I said."
+    messages = model.received[0]["messages"]
+    assert [one["role"] for one in messages[-4:]] == ["user", "assistant", "tool", "tool"]
+    assert [one["function"]["name"] for one in messages[-3]["tool_calls"]] == ["act_cancelOrder"] * 2
+    assert all(one["content"].startswith(told) for one in messages[-2:])
+    assert model.received[1]["messages"][: len(messages)] == messages
+    assert len(sent(team)) == 2 * approve
+
+
 def test_the_report_of_a_button_is_in_the_language_of_the_chat(team: ShopTeam) -> None:
     asked = "Bitte storniere meine Bestellung 17, ich brauche die Tassen leider nicht mehr."
     id, _, _ = ask(team, CANCEL, said=asked)

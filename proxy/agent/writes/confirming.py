@@ -101,6 +101,13 @@ class CodeAnswer:
     writes: Sequence[PendingWrite]  # none: no group
 
 
+@dataclass(frozen=True, slots=True)
+class EndedElsewhere:
+    """Calls that the reply before has shown, and that a button has answered; the newest message is about others."""
+
+    writes: Sequence[PendingWrite]
+
+
 @dataclass(slots=True, eq=False)
 class Writes:
     """The calls that change something, of all conversations."""
@@ -146,8 +153,8 @@ class Writes:
 
     async def answer_in(
         self, key: str, messages: Sequence[Mapping[str, Any]], newest: Mapping[str, Any] | None = None
-    ) -> CodeAnswer | None:
-        """The code line with which a conversation ends; None: it ends otherwise, and what it has shown is void.
+    ) -> CodeAnswer | EndedElsewhere | None:
+        """The code line with which a conversation ends; else what it has shown is void, unless that ended elsewhere.
 
         messages: of a chat completion. newest: the client's own, in the client's dialect; None: the last of `messages`.
         Raises RetrievalError.
@@ -158,12 +165,13 @@ class Writes:
         line = code_line(own_text(rows[-1] if newest is None else newest))
         if line is None:
             # The client may have begun the model's answer, behind the person's message.
+            ended = list[PendingWrite]()
             spoken = max((at for at, one in enumerate(rows) if one.get("role") != "assistant"), default=0)
             for end in {_newest_reply(rows), _newest_reply(rows[:spoken])}:
                 asked = _without_guesses(rows[: end + 1])
                 if asked and holds_code(text_of(asked[-1].get("content"), _TEXT_TYPES)):
-                    await asyncio.to_thread(self.store.void, key, row_id(key, asked))
-            return None
+                    ended += await asyncio.to_thread(self._left, key, row_id(key, asked))
+            return EndedElsewhere(ended) if ended else None
         asked = _without_guesses(rows[:-1])
         if not asked or asked[-1].get("role") != "assistant":
             return CodeAnswer(line, "", ())
@@ -381,6 +389,10 @@ class Writes:
     def _group(self, key: str, conversation: str) -> list[PendingWrite]:
         self._end_stale()
         return self.store.group_of(key, conversation)
+
+    def _left(self, key: str, conversation: str) -> list[PendingWrite]:
+        """Give up what waits in a conversation; returns its calls that ended before."""
+        return [] if self.store.void(key, conversation) else self._group(key, conversation)
 
     def _end_stale(self) -> None:
         self.store.stale(self.call.seconds * self.most + _MARGIN_S)

@@ -1,15 +1,16 @@
 """The calls that a person has confirmed: sent one after the other, each with a result for the model."""
 
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from proxy.agent.execution import Execution, traced_work
-from proxy.agent.toolbox import Calling, CallShare
+from proxy.agent.toolbox import PREFIX, Calling, CallShare, Toolbox
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.agent.writes.confirming import Asker, CodeAnswer, Writes
-from proxy.agent.writes.pending import Denied, PendingWrite
+from proxy.agent.writes.pending import Denied, PendingWrite, State
 from proxy.apis.call import Api, CallResult
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import ApiRequest
@@ -17,6 +18,14 @@ from proxy.dialects.replies import ToolCall
 from proxy.exchange import ActionCall
 from retrieval.errors import RetrievalError
 
+# What the model reads of calls that an application with a button, or another key, has answered.
+_ENDED: Mapping[State, str] = {
+    "done": "Done (status {}): a person has approved this call outside of the chat.",
+    "failed": "Failed (status {}): a person has approved this call outside of the chat.",
+    "unknown": "A person has approved this call outside of the chat. Whether it took effect is not known.",
+    "claimed": "A person has approved this call outside of the chat. It is being sent, and has no result yet.",
+    "void": "Given up: nothing was sent.",
+}
 _NOT_READ = "What waits for this code cannot be read at present. Nothing was sent: answer with the code again later."
 
 
@@ -46,6 +55,12 @@ async def sent(
     report = await writes.reported(write, request, called, result, asker)
     traced.duration_ms = asker.exchange.elapsed_ms() - traced.started_ms
     return result, report
+
+
+def ended(writes: Sequence[PendingWrite], toolbox: Toolbox) -> tuple[list[ToolCall], list[str]]:
+    """Calls that were answered outside of the chat, as if the model had made them, and their results for the model."""
+    texts = [_ENDED[one.state].format(one.status or "none") for one in writes]
+    return [_call_of(one, toolbox) for one in writes], texts
 
 
 async def confirmed(execution: Execution, writes: Writes, answer: CodeAnswer, asker: Asker) -> list[Sent] | str:
@@ -83,6 +98,11 @@ async def _sent(
     text = f"{report}\n\n{read.text}"
     chat.budget.spend(text)
     traced.arguments, traced.result = execution.kept(write.arguments), execution.kept(text)
-    names = {one.origin: name for name, one in chat.toolbox.tools.items()}
-    call = ToolCall(f"call_{secrets.token_hex(8)}", names.get(tool.origin, tool.name), write.arguments)
-    return Sent(call, text, report, result.unsure)
+    return Sent(_call_of(write, chat.toolbox), text, report, result.unsure)
+
+
+def _call_of(write: PendingWrite, toolbox: Toolbox) -> ToolCall:
+    """A write as a call of the model."""
+    names = {one.origin: name for name, one in toolbox.tools.items()}
+    name = names.get((write.set, write.operation), PREFIX + write.operation)
+    return ToolCall(f"call_{secrets.token_hex(8)}", name, write.arguments)

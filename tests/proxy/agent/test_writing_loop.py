@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from proxy.agent.tools.operation_tool import OperationTool
-from proxy.agent.writes.confirming import Writes
+from proxy.agent.writes.confirming import CodeAnswer, Writes
 from proxy.agent.writes.pending import PendingStore
 from proxy.agent.writes.sealer import Sealer
 from proxy.apis.call import Api
@@ -58,7 +58,9 @@ class Shop:
         messages = await self.asked()
         messages += [{"role": "user", "content": f"confirm {code_of(messages[-1]['content'])}"}]
         loop = self.loop(*turns, messages=messages, **more)
-        loop.toolbox.answer = await self.writes.answer_in("", messages)
+        answer = await self.writes.answer_in("", messages)
+        assert isinstance(answer, CodeAnswer)
+        loop.toolbox.answer = answer
         return loop
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.agent.writes.confirming import Asker, CodeAnswer, Proposed, Writes
+from proxy.agent.writes.confirming import Asker, CodeAnswer, EndedElsewhere, Proposed, Writes
 from proxy.agent.writes.pending import Claimed, Denied, PendingStore
 from proxy.agent.writes.sealer import Sealer
 from proxy.apis.call import Api, CallLimits
@@ -50,7 +50,7 @@ class Conversation:
     async def answered(self, *said: Message) -> Claimed | Denied | None:
         """What comes of a request with these messages behind the question; None: no code line."""
         answer = await self.writes.answer_in("k", [*self.messages, *said])
-        if answer is None:
+        if not isinstance(answer, CodeAnswer):
             return None
         called = {("shop", "cancelOrder"): (self.api, DELETE)}
         return await self.writes.claim(answer, self.asker, called)
@@ -134,6 +134,17 @@ async def test_a_result_between_question_and_code_line_sends_nothing(asked: Conv
     assert await asked.answered(result, user(asked.line)) == Denied("unknown")
 
 
+async def test_calls_that_ended_by_a_button_are_known_to_the_next_message(asked: Conversation) -> None:
+    claimed = await asked.answered(user(asked.line))
+    assert isinstance(claimed, Claimed)
+    asked.writes.store.finish(claimed.writes[0].id, "done", 200)
+    ended = await asked.writes.answer_in("k", [*asked.messages, user("Is it done?")])
+    assert isinstance(ended, EndedElsewhere)
+    assert [(one.operation, one.state, one.status) for one in ended.writes] == [("cancelOrder", "done", 200)]
+    later = [user("Is it done?"), {"role": "assistant", "content": "Yes."}, user("Thanks.")]
+    assert await asked.writes.answer_in("k", [*asked.messages, *later]) is None
+
+
 async def test_an_edited_history_sends_nothing(asked: Conversation) -> None:
     asked.messages[0] = user("Cancel order 18.")
     assert await asked.answered(user(asked.line)) == Denied("unknown")
@@ -160,6 +171,6 @@ async def test_a_setting_that_has_changed_sends_nothing(asked: Conversation) -> 
 
 async def test_an_operation_that_has_changed_sends_nothing(asked: Conversation) -> None:
     answer = await asked.writes.answer_in("k", [*asked.messages, user(asked.line)])
-    assert answer is not None
+    assert isinstance(answer, CodeAnswer)
     gone = await asked.writes.claim(answer, asked.asker, {})
     assert gone == Denied("rights_changed")
