@@ -13,7 +13,8 @@ from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_quer
 # Table columns next to group names; CSV and JSON have all columns.
 _SHOWN = {
     "requests": "requests", "failed": "failed", "prompt_tokens": "prompt", "completion_tokens": "completion",
-    "injected_tokens": "injected", "estimated": "estimated", "cost_usd": "dollars", "mean_total_ms": "mean ms",
+    "injected_tokens": "injected", "calls": "calls", "changes": "changes",
+    "estimated": "estimated", "cost_usd": "dollars", "mean_total_ms": "mean ms",
 }  # fmt: skip
 _ADDED_UP = [name for name in _SHOWN if not name.startswith("mean_")]
 

@@ -92,6 +92,7 @@ class ActionCall(Step):
     status: int = 0  # API response's; 0: no response
     size_bytes: int = 0  # response's
     sent: bool = False  # whether a request left the gateway
+    changes: bool = False  # whether it changes something
     tries: int = 0
     arguments: str = field(default="", repr=False)  # JSON, masked and cut
     result: str = field(default="", repr=False)  # text for the model, masked and cut

@@ -22,10 +22,10 @@ from proxy.dialects.replies import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, e
 from proxy.dialects.responses import RESPONSES
 from proxy.exchange import Exchange, ModelRoute, exchange_of
 
-# Gateway routes that call no model and do not count as requests, except searches and operation runs.
+# Gateway routes that call no model and do not count as requests, except searches, operation runs and approvals.
 _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage", "/v1/actions")
 _SEARCH = "/search"
-_OPERATIONS, _RUN = "/v1/actions/", "/run"
+_OPERATIONS, _RUN, _PENDING = "/v1/actions/", "/run", "/v1/actions/pending/"
 _TOOLS = "/mcp"  # searches as tools
 _ANSWER_TOKENS = 500  # reserved if the request sets no answer length
 _CHOICES = ("n", "best_of")  # members for how many answers, in all dialects
@@ -78,6 +78,8 @@ class Metering:
             return path == _TOOLS and method == "POST"
         if any(covers(listed, path) for listed in self._relayed):
             return True
+        if path.startswith(_PENDING):  # an answer may send calls
+            return method == "POST"
         if path.endswith(_SEARCH) or (path.startswith(_OPERATIONS) and path.endswith(_RUN)):
             return True
         return not any(covers(free, path) for free in _FREE)

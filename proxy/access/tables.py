@@ -44,6 +44,8 @@ usage = Table(
     Column("retrieval_ms", Float),
     Column("upstream_ms", Float),  # until the reply began
     Column("stages_ms", Text, nullable=False),  # JSON: stage -> ms
+    Column("calls", Integer, nullable=False, server_default="0"),  # of APIs
+    Column("changes", Integer, nullable=False, server_default="0"),  # of these: that change something
     Index("usage_by_day", "day", "key"),
 )  # fmt: skip
 # The usage of each limit in a current window; money in billionths of a dollar.

@@ -24,6 +24,7 @@ COMPARISONS, OPERATOR = "comparisons", "operator"
 BY = ("team", "key", "model", "day")
 _MOST_CHARS = 100  # of what a client named
 _UNUSED = Tokens(0, 0)
+_ADDED = ("_tokens", "calls", "changes")  # ends of the names of columns that are added up
 
 Window = tuple[str, int, int]  # a measure, begin and end in seconds since the epoch
 
@@ -47,12 +48,16 @@ class UsageRow:
     kept: bool  # False: it only counts for a limit
     tier: str = ""  # the request's service tier: not every upstream names it in the reply
     charged: Tokens = _UNUSED  # of `tokens`: whose cost was reported before
+    calls: int = 0  # of APIs, which were sent
+    changes: int = 0  # part of calls: those that change something
 
 
 def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: bool) -> UsageRow:
     """A finished request's row."""
     target, tokens = exchange.target, exchange.tokens or _UNUSED
     tier = (exchange.fields or {}).get("service_tier")
+    trace = exchange.action_trace
+    calls = [one for one in trace.calls if one.sent and one.set] if trace is not None else []
     priced = None if target is not None and target.lane == "echo" else "" if target is None else target.model
     return UsageRow(
         exchange.id,
@@ -69,6 +74,8 @@ def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: boo
         tuple((share.measure, share.starts_s, share.ends_s) for share in money),
         kept,
         tier if isinstance(tier, str) else "",
+        calls=len(calls),
+        changes=sum(one.changes for one in calls),
     )
 
 
@@ -122,7 +129,7 @@ def forget(sql: "Connection", before_s: float) -> None:
 
 def _columns(row: UsageRow) -> dict[str, object]:
     tokens, stages_ms = row.tokens, row.stages_ms
-    plain = ("request", "at_s", "key", "status", "injected_tokens", "total_ms")
+    plain = ("request", "at_s", "key", "status", "injected_tokens", "total_ms", "calls", "changes")
     return {name: getattr(row, name) for name in plain} | {
         "day": _day(row.at_s),
         "path": _plain(row.path),
@@ -183,7 +190,7 @@ def _is_day(text: str) -> bool:
 
 COUNTED = (
     "requests", "failed", "prompt_tokens", "completion_tokens", "injected_tokens", "cached_tokens", "reasoning_tokens",
-    "estimated", "cost_usd", "unpriced", "mean_total_ms", "mean_retrieval_ms", "mean_upstream_ms",
+    "calls", "changes", "estimated", "cost_usd", "unpriced", "mean_total_ms", "mean_retrieval_ms", "mean_upstream_ms",
 )  # fmt: skip
 
 
@@ -206,7 +213,7 @@ def sums(accounts: SqlAccounts, query: UsageQuery) -> list[dict[str, Any]]:
     counts = {
         "requests": func.count(),
         "failed": func.sum(case((or_(u.status < 200, u.status >= 400), 1), else_=0)),
-        **{name: cast(func.sum(u[name]), BigInteger) for name in COUNTED if name.endswith("_tokens")},
+        **{name: cast(func.sum(u[name]), BigInteger) for name in COUNTED if name.endswith(_ADDED)},
         "estimated": func.sum(case((u.estimated, 1), else_=0)),
         "cost_usd": func.coalesce(func.sum(u.cost_usd), 0.0),
         "unpriced": func.sum(case((u.cost_usd.is_(None), 1), else_=0)),

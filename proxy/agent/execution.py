@@ -218,6 +218,7 @@ async def traced_work(
     changes: the call changes something, so after a fault it is not known whether it took effect.
     """
     began = time.perf_counter()
+    traced.changes = changes
     traced.sent = True  # a call that is ended may be sent
     try:
         outcome = await work

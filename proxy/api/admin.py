@@ -112,6 +112,8 @@ class Used(Closed, frozen=True):
     injected_tokens: int
     cached_tokens: int
     reasoning_tokens: int
+    calls: Annotated[int, doc("Calls of APIs that were sent")]
+    changes: Annotated[int, doc("Part of calls: those that change something")]
     estimated: Annotated[int, doc("Requests without token counts from the upstream")]
     cost_usd: float
     unpriced: Annotated[int, doc("Requests for models without a known price, not part of cost_usd")]

@@ -96,11 +96,12 @@ class _Family:
         return family
 
 
-def _families(sets: Iterable[str], upstreams: Mapping[str, str]) -> Iterator[_Family]:
+def _families(sets: Sequence[str], upstreams: Mapping[str, str]) -> Iterator[_Family]:
     """All metrics. upstreams: row of `models` -> host or provider."""
     seconds = partial(_Family, bounds=BOUNDS_MS, unit=1000)
     requests = itertools.product(LANES, STATUSES, CLASSES)
     calls = itertools.product(dict.fromkeys((*sets, "none")), OUTCOMES)  # none: the call belongs to no set
+    changes = itertools.product(sets, OUTCOMES)
     rows = list(upstreams.items())
     replies = [(*row, status) for row in rows for status in UPSTREAM_STATUSES]
     yield _Family("requests", "Requests under /v1/ that are over.", "lane rag_status status", requests, sparse=True)
@@ -115,6 +116,9 @@ def _families(sets: Iterable[str], upstreams: Mapping[str, str]) -> Iterator[_Fa
     yield _Family("client_disconnects", "Clients that left before their reply was whole.")
     yield seconds("stage_seconds", "Time spent in each stage of a request.", "stage", zip(STAGES))
     yield _Family("action_calls", "Calls of operations, by set and outcome.", "set outcome", calls, sparse=True)
+    yield _Family(
+        "action_changes", "Sent calls that change something, by set and outcome.", "set outcome", changes, sparse=True
+    )
     yield seconds("action_call_seconds", "Time of a call that was sent, with retries.")
     yield _Family("action_rounds", "Calls of the model in a chat with operations.", bounds=ROUNDS)
     yield _Family("requests_in_flight", "Requests being answered now.", gauge=True)
@@ -209,6 +213,8 @@ class Metrics:
             self._observe(rounds, rounds.places[()], len(trace.rounds))
         for call in trace.calls:
             self._add("action_calls", call.set if call.set in self._sets else "none", call.outcome)
+            if call.sent and call.changes and call.set in self._sets:
+                self._add("action_changes", call.set, call.outcome)
             if call.sent and call.duration_ms is not None:
                 self._observe(seconds, seconds.places[()], call.duration_ms)
 

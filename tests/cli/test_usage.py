@@ -49,19 +49,18 @@ def row(
     key: str, day: str, model: str, tokens: Tokens, *, ms: float = 10, status: int = 200, price_of: str = "gpt-4o"
 ) -> UsageRow:
     at_s = datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() + 80_000
-    return UsageRow(
-        "rag-1", at_s, key, "/v1/chat/completions", model, price_of, status, tokens, 5, ms, {}, (), kept=True
-    )
+    where = ("rag-1", at_s, key, "/v1/chat/completions", model, price_of)
+    return UsageRow(*where, status, tokens, 5, ms, {}, (), kept=True, calls=3, changes=1)
 
 
 def test_a_table_has_a_line_for_each_sum_and_one_for_all(usage: Usage, keys: list[str]) -> None:
     done = usage()
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "team  model     requests  failed  prompt  completion  injected  estimated   dollars  mean ms",
-        "blue  gpt-4o           2       0   1,500         300        10          1    0.0067      200",
-        "red   =own?[2J         1       1       7           0         5          0         ?       10",
-        "all                    3       1   1,507         300        15          1  0.0067+?      137",
+        "team  model     requests  failed  prompt  completion  injected  calls  changes  estimated   dollars  mean ms",
+        "blue  gpt-4o           2       0   1,500         300        10      6        2          1    0.0067      200",
+        "red   =own?[2J         1       1       7           0         5      3        1          0         ?       10",
+        "all                    3       1   1,507         300        15      9        3          1  0.0067+?      137",
     ]
     assert done.stderr == "without 1 requests for models whose price is not known\n"
 

@@ -23,7 +23,7 @@ actions:
   shop:
     networks: ["127.0.0.0/8"]
     writes: confirm
-    always: [getOrder, cancelOrder, refundOrder]
+    always: [getOrder, cancelOrder, refundOrder, setLabel]
     four_eyes: [refundOrder]
 action_calls: {{calls: 40}}
 """
@@ -110,6 +110,21 @@ def test_the_model_of_the_chat_reads_what_a_button_has_answered(team: ShopTeam, 
     assert all(one["content"].startswith(told) for one in messages[-2:])
     assert model.received[1]["messages"][: len(messages)] == messages
     assert len(sent(team)) == 2 * approve
+
+
+def test_usage_counts_the_call_that_a_button_sends(team: ShopTeam) -> None:
+    def used() -> tuple[int, int]:
+        headers = {"authorization": f"Bearer {team.secrets['narrow']}"}
+        rows = httpx.get(f"{team.served.url}/v1/usage?by=key", headers=headers, timeout=60).json()["data"]
+        return (rows[0]["calls"], rows[0]["changes"]) if rows else (0, 0)
+
+    label = ("act_setLabel", {"orderId": "17", "body": "fragile"})
+    id, _, _ = ask(team, label, key="narrow", said="Show order 17, and label it as fragile.")
+    assert states(answer(team, id, key="narrow")) == ["done"]
+    for _ in range(2000):
+        if used()[1]:
+            break
+    assert used() == (1, 1)
 
 
 def test_the_report_of_a_button_is_in_the_language_of_the_chat(team: ShopTeam) -> None:
