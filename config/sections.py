@@ -129,6 +129,12 @@ class DeclaredSource:
     """One source of a collection in `sources`. None: not set."""
 
     folder: str | None = None
+    git: str | None = None
+    branch: str | None = None
+    paths: tuple[str, ...] | None = None
+    networks: tuple[str, ...] | None = None
+    user_env: str | None = None
+    secret_env: str | None = None
     name: str | None = None
     exclude: tuple[str, ...] | None = None
     every: Duration | None = None

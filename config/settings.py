@@ -249,11 +249,7 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
         servers = [("servers", one) for one in row.servers or ()]
         for key, address in (("base_url", row.base_url), ("token_url", row.token_url), *servers):
             check_address(address, f"actions.{name}.{key}")
-        for text in row.networks or ():
-            try:
-                ipaddress.ip_network(text)
-            except ValueError as error:
-                raise SettingsError(f"actions.{name}.networks: {error}; write 10.0.0.0/8, or so") from error
+        _check_networks(row.networks, f"actions.{name}")
         _check_offer(name, row)
         _check_writes(name, row)
         if row.auth == "api_key" and row.key_in == "header" and not _HEADER_NAME.fullmatch(row.key_name):
@@ -279,15 +275,50 @@ def _sources(value: Any, where: str, folder: Path) -> Mapping[str, tuple[Declare
             raise SettingsError(f"{where}: {collection} must have a list of sources, got {listed!r}")
         rows = []
         for name, row in _rows({f"{collection}[{n}]": row for n, row in enumerate(listed)}, where, DeclaredSource):
-            if row.folder is None:
-                raise SettingsError(f"sources.{name} must have a folder")
-            place = str((folder / Path(row.folder).expanduser()).absolute())
-            rows.append(dataclasses.replace(row, folder=place, name=row.name or place))
+            rows.append(_declared(row, f"sources.{name}", folder))
         names = [row.name for row in rows]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise SettingsError(f"sources.{collection} has two sources {twice!r}: give one of the two another `name`")
         found[collection] = tuple(rows)
     return found
+
+
+_SOURCE_OPTIONS = {  # kind -> its own options
+    "folder": ("watch",),
+    "git": ("branch", "paths", "networks", "user_env", "secret_env"),
+}
+
+
+def _declared(row: DeclaredSource, where: str, folder: Path) -> DeclaredSource:
+    """A source with its place made absolute, and a name. Raises SettingsError."""
+    kinds = [kind for kind in _SOURCE_OPTIONS if getattr(row, kind) is not None]
+    if len(kinds) != 1:
+        raise SettingsError(f"{where} must have exactly one of {', '.join(_SOURCE_OPTIONS)}")
+    kind = kinds[0]
+    given = {option for options in _SOURCE_OPTIONS.values() for option in options if getattr(row, option)}
+    if wrong := sorted(given - {*_SOURCE_OPTIONS[kind]}):
+        raise SettingsError(f"{where}.{wrong[0]} is not an option of a source with `{kind}`")
+    _check_networks(row.networks, where)
+    place: str = getattr(row, kind)
+    if kind == "git" and place.startswith(("http://", "https://")):
+        check_address(place, f"{where}.git")
+    elif kind == "git" and ("://" in place.removeprefix("file://") or re.match(r"[\w.-]+@[\w.-]+:", place)):
+        raise SettingsError(
+            f"{where}.git must be a URL with https:// or http://, or a repository on disk, got {place!r}: "
+            "ssh and git:// are not called"
+        )
+    else:
+        place = str((folder / Path(place.removeprefix("file://")).expanduser()).absolute())
+    changed: dict[str, Any] = {kind: place, "name": row.name or place}
+    return dataclasses.replace(row, **changed)
+
+
+def _check_networks(networks: tuple[str, ...] | None, where: str) -> None:
+    for text in networks or ():
+        try:
+            ipaddress.ip_network(text)
+        except ValueError as error:
+            raise SettingsError(f"{where}.networks: {error}; write 10.0.0.0/8, or so") from error
 
 
 def _source(spec: str | None, where: str, folder: Path) -> str | None:

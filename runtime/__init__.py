@@ -9,6 +9,7 @@ write_behind   a queue of unwritten records
 sealing        values that the master key opens
 scheduling     which process gets a busy core first         garbage  a serving process's garbage collector
 fair_slots     slots shared by several owners, with a share and a queue for each
+public_addresses  which addresses a server may be called at
 http_client    an HTTP/1.1 client: connections, and a pool of them for each address
 sandbox        processes that read documents, within limits
 confinement    what such a process can no longer do: files, network, other processes

@@ -37,7 +37,7 @@ from benchmarks.conformance.openapi_cases import (
     schema_cases,
 )
 from benchmarks.conformance.reference_request import received_request
-from proxy.apis.addresses import networks_of
+from runtime.public_addresses import networks_of
 from proxy.apis.call import Api, CallLimits, call
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import BadArgument

@@ -31,7 +31,6 @@ from config.settings import API_NAME, SettingsError, check_address
 from proxy.access.usage import OPERATOR
 from proxy.agent.writes.confirming import Asker, Proposed, shown_write
 from proxy.agent.writes.shown import CannotShow, write_texts
-from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api, CallResult, call
 from proxy.apis.library import MIN_RELEVANCE, ActionSet, ActionStore, AddReport, FoundAction
 from proxy.apis.openapi.operation import Operation
@@ -44,6 +43,7 @@ from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 from retrieval.records.search import ALL, Turn
 from runtime import logs
+from runtime.public_addresses import ForbiddenAddress
 
 _SHOWN = 10  # operations that cannot be called, in a report
 

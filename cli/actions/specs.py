@@ -17,7 +17,6 @@ from cli.assembly.apis import action_library
 from cli.common import progress_bar
 from config.sections import ActionsApi, Settings
 from config.settings import load
-from proxy.apis.addresses import networks_of
 from proxy.apis.library import ActionLibrary, ActionSet, AddReport
 from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.sources import read_source, shown_source
@@ -25,6 +24,7 @@ from proxy.apis.specs import document_hash
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Progress
 from runtime import logs
+from runtime.public_addresses import networks_of
 
 log = logging.getLogger("ragway")
 _UNCALLABLE = 10  # operations named in the log

@@ -20,7 +20,7 @@ from proxy.agent.conversation import HiddenRounds
 from proxy.agent.toolbox import ActionLimits
 from proxy.agent.tools.result_store import StoredResults
 from proxy.agent.writes.confirming import Writes
-from proxy.apis.addresses import networks_of, why_refused
+from proxy.apis.addresses import why_refused
 from proxy.apis.call import Api, CallLimits, arguments_named
 from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
 from proxy.apis.library import ActionLibrary, ActionSet, ActionStore
@@ -29,6 +29,7 @@ from proxy.apis.specs import SpecReader
 from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.observe.metrics import Metrics
 from retrieval.knowledge import Knowledge
+from runtime.public_addresses import networks_of
 
 _NAMING = ("only", "never", "reads", "confirm", "auto", "four_eyes", "calls_per_hour")  # settings that name operations
 _SEARCH_SHARE = 0.7  # of the time for an offer: a slow search still leaves the conversation's operations

@@ -1,8 +1,11 @@
 """From settings to declared sources."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from config.sections import DeclaredSource, Settings, seconds_of
+from config.settings import SettingsError
 from retrieval.records.sync import SourceSpec
 
 
@@ -16,10 +19,10 @@ class Schedule:
     watch: bool
 
 
-def declared_sources(settings: Settings) -> dict[str, list[SourceSpec]]:
-    """Collection -> its sources."""
+def declared_sources(settings: Settings, environ: Mapping[str, str] = os.environ) -> dict[str, list[SourceSpec]]:
+    """Collection -> its sources. Raises SettingsError if a variable with credentials is not set."""
     return {
-        collection: [_spec(row, [other for other in rows if other is not row]) for row in rows]
+        collection: [_spec(row, [other for other in rows if other is not row], environ) for row in rows]
         for collection, rows in settings.sources.items()
     }
 
@@ -36,6 +39,24 @@ def schedules(settings: Settings) -> list[Schedule]:
     return found
 
 
-def _spec(row: DeclaredSource, others: list[DeclaredSource]) -> SourceSpec:
-    folders = tuple(other.folder for other in others if other.folder is not None)
-    return SourceSpec(row.name or "", "folder", (row.folder or "",), row.exclude or (), folders)
+def _spec(row: DeclaredSource, others: list[DeclaredSource], environ: Mapping[str, str]) -> SourceSpec:
+    name, exclude = row.name or "", row.exclude or ()
+    if row.git is None:
+        folders = tuple(other.folder for other in others if other.folder is not None)
+        return SourceSpec(name, "folder", (row.folder or "",), exclude, folders)
+    credentials = None
+    if row.secret_env:
+        variables = [row.secret_env, *([row.user_env] if row.user_env else [])]
+        if missing := next((variable for variable in variables if not environ.get(variable)), None):
+            raise SettingsError(f"the source {name} needs the environment variable {missing}, which is not set")
+        credentials = (environ[row.user_env] if row.user_env else "git", environ[row.secret_env])
+    return SourceSpec(
+        name,
+        "git",
+        (row.git,),
+        exclude,
+        branch=row.branch or "",
+        paths=row.paths or (),
+        networks=row.networks or (),
+        credentials=credentials,
+    )

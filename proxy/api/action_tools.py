@@ -26,7 +26,6 @@ from proxy.api.knowledge.access import PENDING
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import K, QueryText, checked, invalid, query_text, read_as
 from proxy.api.knowledge.schemas import Schemas
-from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import BadArgument
@@ -37,6 +36,7 @@ from proxy.dialects.quoting import quoted
 from proxy.exchange import ActionCall, ActionTrace, Exchange, exchange_of
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
+from runtime.public_addresses import ForbiddenAddress
 
 if TYPE_CHECKING:
     from mcp import types

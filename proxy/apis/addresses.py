@@ -8,11 +8,9 @@ Bodies are unpacked up to a limit: 300 bytes of gzip can unpack to 200 MB.
 
 import asyncio
 import functools
-import ipaddress
-import socket
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -28,22 +26,7 @@ from runtime.http_client import (
     Response,
     UpstreamError,
 )
-
-IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # may hold any public host's IPv4 address
-_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all public IPv6 addresses (RFC 4291 §2.4) but for NAT64
-_ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")  # bytes 8 to 11, before an IPv4 address
-# Cloud metadata addresses, which give credentials: refused even if their network is allowed.
-_METADATA = frozenset(
-    map(
-        ipaddress.ip_address,
-        "169.254.169.254 169.254.170.2 169.254.170.23 fd00:ec2::254 fd00:ec2::23 fd20:ce::254 100.100.100.200 "
-        "168.63.129.16 192.0.0.192".split(),
-    )
-)
-
+from runtime.public_addresses import ForbiddenAddress, IPNetwork, UnknownName, checked_addresses
 
 _LOOKUPS = 4  # name look-ups at a time, for one API
 _CONNECT_S, _KEEPALIVE_S = 10.0, 30.0
@@ -51,14 +34,6 @@ _LONGEST_S = 86_400.0  # for a response: limits of calls and fetches end sooner
 _MOST_OPEN = 1_000  # connections; concurrent calls have their own limit
 _MOST_IDLE = 24  # connections to one API, for all keys
 _PIECE_BYTES = 1 << 16  # zlib copies a piece's remainder at each end of a member
-
-
-class ForbiddenAddress(Exception):
-    """An address that an API must not have."""
-
-
-class UnknownName(ConnectFailed):
-    """A host name has no address."""
 
 
 @functools.lru_cache(1024)  # each chat asks it of each operation that it is offered: 50 µs without the cache
@@ -106,46 +81,6 @@ def _detail(error: UpstreamError) -> str:
     return " (TLS failed)" if isinstance(error.__cause__, ssl.SSLError) else ""
 
 
-def networks_of(texts: Iterable[str]) -> tuple[IPNetwork, ...]:
-    """Networks from a setting, such as 10.0.0.0/8. Raises ValueError."""
-    return tuple(ipaddress.ip_network(text) for text in texts)
-
-
-def check(address: str, allowed: Sequence[IPNetwork] = (), *, api: str = "NAME") -> None:
-    """Raise ForbiddenAddress for an address that is neither public nor in an allowed network.
-
-    An IPv6 address that contains an IPv4 address (mapped, 6to4, Teredo, NAT64, ISATAP) is checked as both.
-    api: its name, for the message.
-    """
-    given = ipaddress.ip_address(address.partition("%")[0])
-    for ip in (given, *_embedded(given)):
-        if ip in _METADATA or ipaddress.IPv4Address(ip.packed[-4:]) in _METADATA:  # translators may use any prefix
-            raise ForbiddenAddress(f"{given} is the address of a cloud's metadata, which is never called")
-        if not (_is_public(ip) or any(ip.version == network.version and ip in network for network in allowed)):
-            network = f'"{ip}/128"' if ip.version == 6 else f"{ip}/32"  # YAML refuses a bare :: in a list
-            wanted = f"actions.{api}.networks: [{'…, ' if allowed else ''}{network}]"
-            raise ForbiddenAddress(f"{given} is not a public address (to allow: {wanted})")
-
-
-def _is_public(ip: IPAddress) -> bool:
-    if isinstance(ip, ipaddress.IPv6Address):
-        return ip in _NAT64 or (ip in _GLOBAL_UNICAST and ip.is_global)
-    return ip.is_global and not ip.is_multicast
-
-
-def _embedded(ip: IPAddress) -> Iterator[ipaddress.IPv4Address]:
-    if isinstance(ip, ipaddress.IPv4Address):
-        return
-    if ip.ipv4_mapped is not None:
-        yield ip.ipv4_mapped
-    if ip.sixtofour is not None:
-        yield ip.sixtofour
-    if ip.teredo is not None:
-        yield from ip.teredo
-    if ip in _NAT64 or ip.packed[8:12] in _ISATAP:
-        yield ipaddress.IPv4Address(ip.packed[12:])
-
-
 async def why_refused(url: str, allowed: Sequence[IPNetwork], *, api: str, seconds: float = 2.0) -> str:
     """Why an API's address is not called; "": it is called, or its name is unknown at present."""
     origin = origin_of(url)
@@ -166,17 +101,8 @@ async def _checked(
     threads: ThreadPoolExecutor | None, allowed: Sequence[IPNetwork], api: str, host: str, port: int
 ) -> list[str]:
     """A name's addresses, all checked. Raises ForbiddenAddress, UnknownName."""
-    look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    try:
-        rows = await asyncio.get_running_loop().run_in_executor(threads, look_up)
-    except (OSError, UnicodeError) as error:
-        raise UnknownName(f"the name {host} is not known") from error
-    addresses = list(dict.fromkeys(str(row[4][0]) for row in rows))
-    for address in addresses:
-        check(address, allowed, api=api)
-    if not addresses:
-        raise UnknownName(f"the name {host} has no address")
-    return addresses
+    look_up = functools.partial(checked_addresses, host, port, allowed, setting=f"actions.{api}.networks")
+    return await asyncio.get_running_loop().run_in_executor(threads, look_up)
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):

@@ -21,15 +21,7 @@ from urllib.parse import urljoin
 import httpx
 import msgspec
 
-from proxy.apis.addresses import (
-    CheckedTransport,
-    ForbiddenAddress,
-    IPNetwork,
-    origin_of,
-    read_within,
-    redirect_target,
-    why_failed,
-)
+from proxy.apis.addresses import CheckedTransport, origin_of, read_within, redirect_target, why_failed
 from proxy.apis.allowed_values import forbidden_values, narrowed
 from proxy.apis.credentials import (
     ApiKey,
@@ -56,6 +48,7 @@ from proxy.dialects.json_body import by_size
 from retrieval.errors import RetrievalError
 from runtime.fair_slots import FairSlots
 from runtime.http_client import BadReply, ConnectFailed, ConnectTimeout, Cut, UpstreamError
+from runtime.public_addresses import ForbiddenAddress, IPNetwork
 
 _PASSING = frozenset({429, 502, 503, 504})
 _BROKEN = (ConnectFailed, ConnectTimeout, Cut, BadReply)

@@ -7,17 +7,10 @@ from pathlib import Path
 
 import httpx
 
-from proxy.apis.addresses import (
-    CheckedTransport,
-    ForbiddenAddress,
-    IPNetwork,
-    origin_of,
-    read_within,
-    redirect_target,
-    why_failed,
-)
+from proxy.apis.addresses import CheckedTransport, origin_of, read_within, redirect_target, why_failed
 from proxy.apis.openapi.read import MAX_BYTES, UnreadableSpec
 from runtime.http_client import UpstreamError
+from runtime.public_addresses import ForbiddenAddress, IPNetwork
 
 _FETCH_S = 60.0
 _MOST_REDIRECTS = 3

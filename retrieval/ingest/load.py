@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import accumulate, pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking import questions
@@ -263,6 +263,15 @@ class _Walk:
         return True
 
 
+def why_left_out(path: PurePath) -> str:
+    """Return why a file below a folder is left out, by its path there alone; "" if it is not."""
+    if any(part.startswith(".") or part in _VENDORED for part in path.parts):
+        return "hidden or generated"
+    if _MINIFIED.search(path.name):
+        return "minified code"
+    return "" if path.suffix.lower() in FORMATS else _unsupported(path)
+
+
 def _unsupported_reason(file: Path) -> str:
     """Return why a file's type is not supported; "" if it is."""
     try:
@@ -303,7 +312,7 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _unsupported(file: Path) -> str:
+def _unsupported(file: PurePath) -> str:
     return f"unsupported type {printable_path(file.suffix.lower()) or '(no extension)'}"
 
 

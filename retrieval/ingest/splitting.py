@@ -1,7 +1,7 @@
 """From a file's bytes to a document and its chunks, by one recipe, in this process."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class SourceFile:
     attributes: Mapping[str, Attribute] | None = None
     groups: tuple[str, ...] | None = None
     mark: str = ""  # of this content, as in `FileCandidate`
+    described: Mapping[str, Attribute] = field(default_factory=dict)  # by the source; the document's own come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +134,5 @@ class Splitter:
 def _parsed(file: SourceFile) -> Document:
     path, source, groups = file.path, file.source, file.groups
     document = parse(file.data, path, source, file.modified_s, named=file.title, kind=file.format, groups=groups)
-    return document if file.attributes is None else replace(document, attributes=file.attributes)
+    attributes = document.attributes if file.attributes is None else file.attributes
+    return replace(document, attributes={**file.described, **attributes})

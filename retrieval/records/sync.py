@@ -6,7 +6,7 @@ from typing import Literal
 
 from retrieval.records.ingest import Failure
 
-SourceKind = Literal["folder"]
+SourceKind = Literal["folder", "git"]
 SyncOutcome = Literal["synced", "empty", "unreachable", "not due", "undeclared"]
 
 
@@ -16,9 +16,13 @@ class SourceSpec:
 
     name: str  # unique in its collection
     kind: SourceKind
-    places: tuple[str, ...]  # of a folder: its absolute path
+    places: tuple[str, ...]  # of a folder or a repository on disk: its absolute path; of others: URLs
     exclude: tuple[str, ...] = ()
     not_below: tuple[str, ...] = ()  # folders of the collection's other sources
+    branch: str = ""  # of a repository; "": its own main branch
+    paths: tuple[str, ...] = ()  # within a repository; (): all
+    networks: tuple[str, ...] = ()  # that are not public, and may be called
+    credentials: tuple[str, str] | None = None  # user and secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,6 @@ from proxy.agent.writes.mode import mode_of
 from proxy.agent.writes.pending import digest_of
 from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import CannotShow
-from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api, CallResult, arguments_named
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.openapi.producers import searches_by
@@ -46,6 +45,7 @@ from proxy.dialects.quoting import quoted, quoted_label
 from proxy.exchange import CallOutcome
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
+from runtime.public_addresses import ForbiddenAddress
 
 log = logging.getLogger("ragway")
 FIND = "find_actions"

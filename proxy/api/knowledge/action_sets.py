@@ -18,7 +18,6 @@ from proxy.agent.writes.mode import mode_of
 from proxy.api.knowledge.access import ACTIONS, Deleted, KnowledgeCall, Page, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.parameters import After, K, QueryText, invalid, query_text
-from proxy.apis.addresses import ForbiddenAddress
 from proxy.apis.call import Api, CallResult
 from proxy.apis.library import ActionSet as StoredSet
 from proxy.apis.openapi.operation import Operation
@@ -31,6 +30,7 @@ from proxy.caller import collection_of
 from proxy.dialects.errors import ApiError, forbidden
 from proxy.exchange import ActionCall, ActionTrace
 from retrieval.records.search import Turn, View
+from runtime.public_addresses import ForbiddenAddress
 
 _SET = ACTIONS + "/sets/{set}"
 _OPERATION = _SET + "/operations/{operation}"

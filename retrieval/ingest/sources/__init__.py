@@ -2,5 +2,6 @@
 
 source   what every source can do
 folder   files and folders
+git      a branch of a repository on disk or by its URL
 opening  from a declaration to a source
 """

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from retrieval.errors import Unreachable
 from retrieval.ingest.sources.folder import Folder, below
+from retrieval.ingest.sources.git import GitSource, key_prefix
 from retrieval.ingest.sources.source import Source
 from retrieval.knowledge import Plan
 from retrieval.records.sync import SourceKind, SourceSpec
@@ -17,6 +18,10 @@ from runtime.logs import printable
 @contextlib.asynccontextmanager
 async def opened(spec: SourceSpec, plan: Plan) -> AsyncIterator[Source]:
     """The source, as long as the context lasts. Raises Unreachable."""
+    if spec.kind == "git":
+        async with contextlib.aclosing(GitSource(spec, data=Path(plan.data), max_bytes=plan.max_file_bytes)) as source:
+            yield source
+        return
     if missing := await asyncio.to_thread(_missing, spec.places):
         raise Unreachable(f"there is no {printable(missing)}")
     yield Folder(
@@ -34,5 +39,8 @@ def _missing(places: Sequence[str]) -> str:
 
 def owner(kind: SourceKind, name: str, places: Sequence[str]) -> Callable[[str], bool]:
     """A function that says whether a catalog key is of this source."""
+    if kind == "git":
+        prefix = key_prefix(name)
+        return lambda key: key.startswith(prefix)
     roots = [os.path.realpath(place) for place in places]
     return lambda key: any(below(key, root) for root in roots)

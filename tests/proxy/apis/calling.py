@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx
 
-from proxy.apis.addresses import networks_of
 from proxy.apis.call import Api, CallLimits, CallResult, call
 from proxy.apis.credentials import ApiKey
 from proxy.apis.openapi.operation import Operation, Parameter
+from runtime.public_addresses import networks_of
 from tests.support.api_server import ApiRequest, ApiServer, Handler, Reply, api_server
 
 LOOPBACK = networks_of(["127.0.0.0/8", "::1/128"])

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from proxy.apis.addresses import ForbiddenAddress, check, networks_of
 from proxy.apis.call import Api, CallLimits
+from runtime.public_addresses import ForbiddenAddress, check, networks_of
 from tests.proxy.apis.calling import LOOPBACK, OK, accepts, called
 from tests.support.api_server import api_server
 from tests.support.upstream_servers import certificate
@@ -98,7 +98,7 @@ def test_the_message_adds_the_network_to_the_setting_as_yaml() -> None:
     """`localhost` has two addresses, and YAML refuses a bare `::1/128` in a list."""
     for allowed, networks in (([], '["::1/128"]'), (["127.0.0.0/8"], '[…, "::1/128"]')):
         with pytest.raises(ForbiddenAddress) as refused:
-            check("::1", networks_of(allowed), api="atlas")
+            check("::1", networks_of(allowed), setting="actions.atlas.networks")
         assert str(refused.value).endswith(f"(to allow: actions.atlas.networks: {networks})")
 
 
