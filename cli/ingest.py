@@ -71,6 +71,8 @@ async def _ingest(
         echo("--exclude matches no file and no folder of the given paths", err=True)
     for link in report.left_out:
         echo(f"left out: {link}: the link leads out of the folder (ingest.follow_links)", err=True)
+    for note in report.notes:
+        echo(f"note: {note.source}: {note.text}", err=True)
     for failure in report.failures:
         echo(f"not ingested: {failure.path}: {failure.reason}", err=True)
     return 1 if report.failures else 0

@@ -233,6 +233,7 @@ class IngestSettings:
     overlap_tokens: OptionalCount
     neighbour_weight: Share
     max_file_mb: Count
+    max_unpacked_mb: Count
     max_read_s: Seconds
     max_read_mb: Count
     max_chunks: Count

@@ -45,7 +45,7 @@ AT_MOST = {
     "An augmented chat": (39, 200),
     "A follow-up question": (39, 220),
     "A chat with an action": (68, 780),
-    "An ingested document": (28, 140),
+    "An ingested document": (31, 160),
 }
 _INTRODUCTION = """# The map: files that a request passes
 

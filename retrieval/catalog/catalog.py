@@ -292,6 +292,12 @@ class Catalog:
             descriptions.write(sql, (id, revision), document)
         return Revision(id, revision, self._tenant(collection.name, generation), chunks)
 
+    def rename_content(self, hashes: Sequence[tuple[RevisionRecord, str]]) -> None:
+        """Set the content hash of revisions whose content is unchanged."""
+        with self.writing() as sql:
+            for record, content_hash in hashes:
+                sql.execute(update(revisions).where(_is(record)).values(content_hash=content_hash))
+
     def publish(self, staged: Revision) -> list[Revision]:
         """Make a staged revision current. Return the replaced ones: the caller may delete their points."""
         with self.writing() as sql:

@@ -4,6 +4,8 @@ ingester         the orchestrator: finds changes, commits each document on its o
 removal          deletes documents and collections
 load             files and folders -> candidates -> Document
 exclude          files left out by name
+containers       archives, mailboxes, mails with attachments -> members
+contents         a source's file -> documents to write, compared with the catalog
 formats/         bytes of each file format -> text and structure
 encoded          cuts encoded bytes (pictures, certificates) out of a text
 chunking/        Document -> Chunks with exact spans

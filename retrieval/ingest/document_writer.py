@@ -19,7 +19,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.descriptions import readable_documents
 from retrieval.catalog.revisions import RevisionRecord, catalog_key
 from retrieval.errors import Unreadable
-from retrieval.ingest.formats.registry import holds_text
+from retrieval.ingest.formats.registry import FORMATS, holds_text, is_container
 from retrieval.ingest.ingester import Ingester, Pending, Row
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.splitting import Recipe, SourceFile
@@ -141,6 +141,8 @@ class DocumentWriter:
             raise Unreadable(f"too large: {size}; split the document or raise the limit (ingest.max_file_mb)")
         modified_s = time.time() if document.modified_s is None else document.modified_s
         path = Path(PurePosixPath(document.source).name)
+        if is_container(path) and path.suffix.lower() not in FORMATS:
+            raise Unreadable("an archive: unpack it and upload its files; `ragway ingest` reads archives in folders")
         kind = document.format or (None if holds_text(path) else document.otherwise)  # the text of a slide is no slide
         fields = (document.title, kind, document.attributes, document.groups)
         return SourceFile(path, document.source, document.content, modified_s, *fields)

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
-from pathlib import Path
 from typing import Literal, TypeVar
 
 import orjson
@@ -23,7 +22,8 @@ from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, po
 from retrieval.catalog.writers import Writers
 from retrieval.embedding.embed import Matrix, check_same_model
 from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable, UnreadableRights
-from retrieval.ingest.load import FileCandidate, FoundFiles, printable_path
+from retrieval.ingest.contents import FileOpening, Opened
+from retrieval.ingest.load import MOST_UNREAD, FileCandidate, FoundFiles, printable_path
 from retrieval.ingest.prepare import ChunkTexts, Preparation
 from retrieval.ingest.removal import Removal
 from retrieval.ingest.smoothing import smooth_with_neighbours
@@ -38,6 +38,7 @@ from retrieval.records.ingest import (
     Failure,
     IngestReport,
     MissingEnrichment,
+    Note,
     PendingDocument,
 )
 from retrieval.records.points import Point, Sparse, Vector
@@ -47,6 +48,7 @@ from retrieval.stores.schema import DENSE
 # Chunks embedded together: enough to batch texts of similar length, few enough to show progress.
 _SLICE = 96
 _SAMPLE_DOCUMENTS = 20  # documents that vote on a collection's language
+_SAMPLE_MEMBERS = 3  # of a container among these
 
 _T = TypeVar("_T")
 
@@ -71,6 +73,10 @@ class Tally:
     source: str = ""  # of the present document
     failures: list[Failure] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)  # key -> reason
+    gone: set[str] = field(default_factory=set)  # keys of what containers no longer hold
+    skipped: Counter[str] = field(default_factory=Counter)  # by reason
+    unread: list[str] = field(default_factory=list)  # sources
+    notes: list[Note] = field(default_factory=list)
     changes: list[DocumentChange] = field(default_factory=list)
     kept: int = 0
 
@@ -88,6 +94,16 @@ class Tally:
         else:
             self.failures.append(Failure(candidate.key, str(reason)))
         self.tick()
+
+    def add(self, opened: Opened) -> None:
+        """Count what a file holds, but for documents to write."""
+        self.total += len(opened.changed) + opened.unchanged - 1
+        self.unchanged += opened.unchanged
+        self.gone.update(opened.gone)
+        self.failures += opened.failures
+        self.skipped.update(opened.skipped)
+        self.unread += opened.unread
+        self.tick(opened.unchanged)
 
     def tick(self, documents: int = 1) -> None:
         self.done += documents
@@ -168,6 +184,8 @@ class Ingester:
             removed = source.gone(known, files, self._source_of)
             tally = Tally(len(files.candidates), progress)
             tally.failures = [f for f in files.failures if f.path not in removed]
+            tally.skipped.update(files.skipped)
+            tally.unread += files.unread
             if not files.candidates and not known:
                 return _report(name, tally, files)
             language = await self._main_language(name, [] if self._language_known(name) else files.candidates, source)
@@ -178,11 +196,13 @@ class Ingester:
                     tally.chunks += await self._rebuild(collection, progress)
                     collection = self._catalog.collection(name)
             small_first = sorted(files.candidates, key=lambda candidate: candidate.size_bytes)
-            changed = self._changed(source, small_first, name, known, tally, marks)
+            staying = {key: record for key, record in known.items() if key not in removed}
+            changed = self._changed(source, small_first, name, staying, tally, marks)
             async for batch in _batches(changed, long_alone=True):
                 await self._write(collection, batch, tally)
                 marks.update((pending.key, (pending.mark, pending.content_hash)) for pending in batch)
-            for key in sorted(self._removable(removed | tally.left_out.keys(), known, tally, allow_empty)):
+            gone = removed | tally.left_out.keys() | tally.gone
+            for key in sorted(self._removable(gone, known, tally, allow_empty)):
                 await self._remove(name, known[key], tally)
                 marks.pop(key, None)
             return _report(name, tally, files)
@@ -195,16 +215,22 @@ class Ingester:
         removed = source.gone(known, files, self._source_of)
         tally = Tally(len(files.candidates), progress)
         tally.failures = [f for f in files.failures if f.path not in removed]
+        tally.skipped.update(files.skipped)
+        tally.unread += files.unread
+        staying = {key: record for key, record in known.items() if key not in removed}
+        opening = self._opening(source, staying, marks)
         for candidate in files.candidates:
-            key = candidate.key
             try:
-                file = await self._read_changed(source, candidate, known.get(key), marks)
+                opened = await opening.open(candidate)
             except (Unchanged, LeftOut, Unreadable) as error:
                 tally.pass_over(candidate, error)
                 continue
-            tally.count("changed" if key in known else "added", candidate.source, source.version(file))
-            tally.tick()
-        for key in self._removable(removed | tally.left_out.keys(), known, tally, allow_empty):
+            tally.add(opened)
+            for one in opened.changed:
+                what: Literal["changed", "added"] = "changed" if one.candidate.key in known else "added"
+                tally.count(what, one.candidate.source, one.content_hash)
+                tally.tick()
+        for key in self._removable(removed | tally.left_out.keys() | tally.gone, known, tally, allow_empty):
             tally.count("removed", self._source_of(known[key]), known[key].content_hash)
         return _report(name, tally, files)
 
@@ -236,7 +262,8 @@ class Ingester:
                 if isinstance(item, Document):
                     texts.append(item.text)
                 elif source is not None:
-                    texts.append((await self._preparation.split(await source.read(item))).document.text)
+                    files = (await self._opening(source).open(item)).changed[:_SAMPLE_MEMBERS]
+                    texts += [(await self._preparation.split(one.file)).document.text for one in files]
         return await asyncio.to_thread(detect, texts)
 
     def create(self, name: str, language: str | None) -> None:
@@ -312,18 +339,17 @@ class Ingester:
                 PendingDocument(key, "") for key in self._catalog.current_revisions(self._catalog.collection(name).name)
             )
         files, known = await source.list(), self._catalog.current_revisions(name)
-        changed = []
+        opening, changed = self._opening(source, known), []
         for candidate in files.candidates:
             with contextlib.suppress(Unreadable, Unchanged):
-                await self._read_changed(source, candidate, known.get(candidate.key), {})
-                changed.append(PendingDocument(candidate.key, candidate.source))
+                opened = await opening.open(candidate)
+                changed += [PendingDocument(one.candidate.key, one.candidate.source) for one in opened.changed]
         return tuple(changed)
 
     async def enrichment_plan(self, source: Source, changed: PendingDocument, name: str) -> EnrichmentPlan:
         """Return a document with those chunks that still need a model's text. Raises Unreadable."""
         if changed.source:
-            file = FileCandidate(Path(changed.key), changed.source)
-            item: SourceFile | Document = await source.read(file)
+            item: SourceFile | Document = await self._opening(source).read(changed.key, changed.source)
         else:
             known = self._catalog.current_revisions(name).get(changed.key)
             if known is None:
@@ -413,38 +439,33 @@ class Ingester:
         marks: Marks,
     ) -> AsyncIterator[Pending]:
         """Yield documents with new content, split."""
+        opening = self._opening(source, known, marks)
         for candidate in candidates:
-            key = candidate.key
             tally.work_on(candidate.source)
             try:
-                file = await self._read_changed(source, candidate, known.get(key), marks)
-                split = await self._preparation.split(file)
+                opened = await opening.open(candidate)
             except (Unchanged, LeftOut, Unreadable) as error:
-                # what is unreadable may be a change of rights
-                if isinstance(error, UnreadableRights) and key in known:
-                    await self._remove(name, known[key], tally)
                 tally.pass_over(candidate, error)
                 continue
-            yield Pending(key, source.version(file), split, key in known, file.mark)
+            self._catalog.rename_content(opened.renamed)
+            tally.add(opened)
+            for one in opened.changed:
+                key = one.candidate.key
+                tally.work_on(one.candidate.source)
+                try:
+                    split = await self._preparation.split(one.file)
+                except Unreadable as error:
+                    # what is unreadable may be a change of rights
+                    if isinstance(error, UnreadableRights) and key in known:
+                        await self._remove(name, known[key], tally)
+                    tally.pass_over(one.candidate, error)
+                    continue
+                if split.document.note:
+                    tally.notes.append(Note(one.candidate.source, split.document.note))
+                yield Pending(key, one.content_hash, split, key in known, one.file.mark)
 
-    async def _read_changed(
-        self, source: Source, candidate: FileCandidate, known: RevisionRecord | None, marks: Marks
-    ) -> SourceFile:
-        """Return a document whose content, in this recipe, the catalog lacks.
-
-        Raises Unchanged if the catalog has it, LeftOut, Unreadable.
-        """
-        mark, version = marks.get(candidate.key, ("", ""))
-        if known is None or (known.content_hash, known.recipe) != (version, self._recipe):
-            mark = ""
-        if mark and candidate.mark == mark:
-            raise Unchanged
-        file = await source.read(candidate, mark)
-        version = source.version(file)
-        if known is not None and (known.content_hash, known.recipe) == (version, self._recipe):
-            marks[candidate.key] = (file.mark, version)
-            raise Unchanged
-        return file
+    def _opening(self, source: Source, known: Known | None = None, marks: Marks | None = None) -> FileOpening:
+        return FileOpening(source, self._preparation, known or {}, {} if marks is None else marks, self._recipe)
 
     async def _write(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
         vectors = iter(await self.vectors([p.split for p in batch], collection.language, tally))
@@ -584,10 +605,11 @@ def _report(name: str, tally: Tally, files: FoundFiles | None = None) -> IngestR
         tally.unchanged,
         tally.removed,
         tally.chunks,
-        dict(Counter(files.skipped if files else {}) + Counter(tally.left_out.values())),
+        dict(tally.skipped + Counter(tally.left_out.values())),
         tuple(Failure(printable_path(item.path), item.reason) for item in tally.failures),
         tuple(f"{link.source} -> {printable_path(link.target)}" for link in (files.left_out if files else ())),
-        tuple(map(printable_path, files.unread)) if files else (),
+        tuple(map(printable_path, tally.unread[:MOST_UNREAD])),
         tally.kept,
         tuple(tally.changes),
+        tuple(tally.notes),
     )

@@ -10,8 +10,9 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from pathlib import Path, PurePath, PurePosixPath
@@ -21,24 +22,24 @@ from retrieval.ingest.chunking import questions
 from retrieval.ingest.encoded import without_encoded_bytes
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats import pictures
-from retrieval.ingest.formats.registry import FORMATS, format_of
+from retrieval.ingest.formats.registry import CONTAINERS, FORMATS, format_of, is_container
 from retrieval.records.documents import Document, Format, Places
 from retrieval.records.ingest import Failure
 from runtime.logs import printable
 
 # Left out in folders, like hidden files: other people's code, and generated code.
-_VENDORED = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__"})
+_VENDORED = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__", "__MACOSX"})
 _MINIFIED = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
-_PEEK_BYTES = 65_536
-_MOST_UNREAD = 100  # files named in a report
+PEEK_BYTES = 65_536
+MOST_UNREAD = 100  # files named in a report
 _RACY_S = 2.0  # a file may change twice within a tick of the file system's clock: a younger time proves nothing
 _CONVERSIONS = (  # endings, and how to get a file that can be read
     ((".pages", ".key", ".numbers", ".wpd", ".one"), "export the file as PDF, or as an Office file; "),
     ((".ipynb",), "convert the file, for example by `jupyter nbconvert --to markdown FILE.ipynb`; "),
     (pictures.ENDINGS, f"{pictures.INSTALL}; "),
     ((".gif",), "save the picture as PNG; "),
-    ((".zip", ".gz", ".tar", ".tgz", ".7z"), "unpack the archive; "),
+    ((".7z", ".rar", ".zst"), "unpack the archive, or pack it as ZIP; "),
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -126,7 +127,7 @@ def find(
         dict(sorted(skipped.items())),
         tuple(failures),
         tuple(sorted(links)),
-        tuple(unread[:_MOST_UNREAD]),
+        tuple(unread[:MOST_UNREAD]),
     )
 
 
@@ -164,7 +165,7 @@ def read(path: Path, *, max_bytes: int) -> tuple[bytes, float]:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise Unreadable(_os_reason(error)) from error
     if len(data) > max_bytes:
-        raise Unreadable(_too_large(max(status.st_size, len(data)), max_bytes))
+        raise Unreadable(too_large(max(status.st_size, len(data)), max_bytes))
     return data, status.st_mtime
 
 
@@ -201,7 +202,7 @@ def parse(
         raise Unreadable("empty: the file holds no text")
     title = printable(named or parsed.title or _readable(shown_as.stem))
     readers = front.groups if groups is None else groups
-    return Document(source, title, text, kind, modified_s, front.attributes, readers, places)
+    return Document(source, title, text, kind, modified_s, front.attributes, readers, places, parsed.note)
 
 
 def _without_encoded_bytes(text: str, places: Places) -> tuple[str, Places]:
@@ -265,11 +266,18 @@ class _Walk:
 
 def why_left_out(path: PurePath) -> str:
     """Return why a file below a folder is left out, by its path there alone; "" if it is not."""
-    if any(part.startswith(".") or part in _VENDORED for part in path.parts):
-        return "hidden or generated"
+    return "hidden or generated" if is_hidden(path) else _why_of_type(path)
+
+
+def is_hidden(path: PurePath) -> bool:
+    """Whether a relative path leads through a hidden folder, or one of other people's code."""
+    return any(part.startswith(".") or part in _VENDORED for part in path.parts)
+
+
+def _why_of_type(path: PurePath) -> str:
     if _MINIFIED.search(path.name):
         return "minified code"
-    return "" if path.suffix.lower() in FORMATS else _unsupported(path)
+    return "" if path.suffix.lower() in FORMATS or is_container(path) else _unsupported(path)
 
 
 def _unsupported_reason(file: Path) -> str:
@@ -280,20 +288,25 @@ def _unsupported_reason(file: Path) -> str:
         return ""
     if not stat.S_ISREG(mode):
         return f"{_kind(mode)}, not a regular file"
-    if _MINIFIED.search(file.name):
-        return "minified code"
-    if file.suffix.lower() in (".json", ".jsonl") and not _has_questions(file):
-        return "JSON without questions and answers"
-    return "" if file.suffix.lower() in FORMATS else _unsupported(file)
-
-
-def _has_questions(file: Path) -> bool:
-    """Whether a JSON file begins with keys for questions and answers; True for an unreadable file (reported later)."""
     try:
-        with file.open("rb") as opened:
-            return questions.looks_like_pairs(opened.read(_PEEK_BYTES))
-    except OSError:
-        return True
+        return passed_over(file, partial(_beginning, file))
+    except OSError:  # reported when the file is read
+        return ""
+
+
+def _beginning(file: Path, most_bytes: int) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(most_bytes)
+
+
+def passed_over(path: PurePath, beginning: Callable[[int], bytes]) -> str:
+    """Return why a file's name and content do not make it a document; "" if they do.
+
+    beginning: returns at most as many of its first bytes.
+    """
+    if path.suffix.lower() in (".json", ".jsonl") and not questions.looks_like_pairs(beginning(PEEK_BYTES)):
+        return "JSON without questions and answers"
+    return _why_of_type(path)
 
 
 def _unreadable_reason(file: Path, max_bytes: int) -> str:
@@ -302,7 +315,7 @@ def _unreadable_reason(file: Path, max_bytes: int) -> str:
         size_bytes = file.stat().st_size
     except (OSError, ValueError) as error:
         return _os_reason(error)
-    return _too_large(size_bytes, max_bytes) if size_bytes > max_bytes and not _unsupported_reason(file) else ""
+    return too_large(size_bytes, max_bytes) if size_bytes > max_bytes and not _unsupported_reason(file) else ""
 
 
 def _is_folder(path: Path) -> bool:
@@ -319,10 +332,10 @@ def _unsupported(file: PurePath) -> str:
 def _expected(file: Path) -> str:
     """Which types can be read, and how to convert a file of another type."""
     way = next((way for endings, way in _CONVERSIONS if file.suffix.lower() in endings), "")
-    return f"{way}expected one of {' '.join(FORMATS)}"
+    return f"{way}expected one of {' '.join(dict.fromkeys((*FORMATS, *CONTAINERS)))}"
 
 
-def _too_large(size_bytes: int, max_bytes: int) -> str:
+def too_large(size_bytes: int, max_bytes: int) -> str:
     return f"too large: {size_bytes:,} bytes, the limit is {max_bytes:,}; split the file or raise the limit"
 
 

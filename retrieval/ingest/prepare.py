@@ -9,11 +9,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import PurePosixPath
 
 from retrieval.embedding.embed import Embedder, Matrix, cores
 from retrieval.embedding.precision import BulkEmbedder
 from retrieval.embedding.vector_cache import CachedEmbedder
 from retrieval.errors import RetrievalError, Unreadable
+from retrieval.ingest.containers import Packed, Unpacked, unpack
 from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument, Splitter
 from retrieval.lexical.terms import DEFAULT, document_vector
 from retrieval.records.documents import Document
@@ -58,6 +60,20 @@ def _splitting(recipe: Recipe, limits: EmbedderLimits) -> Callable[[SourceFile |
     return Splitter(recipe, limits).split
 
 
+def _unpacking(recipe: Recipe, *, nice: int) -> Sandbox[Packed, Unpacked]:
+    """A process that opens containers."""
+    too_slow = "split the archive, or raise the limit (ingest.max_read_s)"
+    died = "the unpacking process died twice, perhaps out of memory: split the archive, or raise the limit "
+    died += "(ingest.max_read_mb)"
+    most_s, most_mb = recipe.ingest.max_read_s, recipe.ingest.max_read_mb
+    job = SandboxJob(_unpacker, Unreadable, too_slow, died, seconds=most_s, memory_mb=most_mb, nice=nice)
+    return Sandbox(job, processes=2, idle=1)
+
+
+def _unpacker() -> Callable[[Packed], Unpacked]:
+    return unpack
+
+
 class Embedding:
     """Texts to vectors, in the calling process."""
 
@@ -87,6 +103,8 @@ class Preparation:
         self._max_s = recipe.ingest.max_read_s
         self._reading = sandbox(recipe, embedder_limits, nice=_NICE if serving else 0)
         self._here = None if serving else Embedding(recipe)
+        self._limits = recipe.ingest.max_file_mb * 2**20, recipe.ingest.max_unpacked_mb * 2**20
+        self._unpacking = _unpacking(recipe, nice=_NICE if serving else 0)
         died = "the embedding process died, perhaps out of memory: try again"
         job = SandboxJob(partial(_embedding, recipe), RetrievalError, "", died, attempts=1, nice=_NICE)
         self._child: Sandbox[tuple[Sequence[ChunkTexts], int], ChunkVectors] = Sandbox(job, processes=1, idle=1)
@@ -101,6 +119,11 @@ class Preparation:
         upload = f"split the document, or upload it as a file, which may take {self._max_s:g} s"
         return await self._reading.run(item, owner=owner, most_s=most_s, too_slow=upload)
 
+    async def unpack(self, file: SourceFile) -> Unpacked:
+        """Return a container's members. Raises Unreadable."""
+        name = PurePosixPath(file.source).name
+        return await self._unpacking.run(Packed(name, file.data, file.modified_s, *self._limits))
+
     async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:
         """remaining: about how many texts follow without a pause. owner: as in `split`.
 
@@ -112,6 +135,7 @@ class Preparation:
 
     async def close(self) -> None:
         await self._reading.close()
+        await self._unpacking.close()
         await self._child.close()
 
 

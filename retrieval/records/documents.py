@@ -30,6 +30,7 @@ class Document:
     attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)  # for filters
     groups: tuple[str, ...] = ()  # a reader needs one of these; none: every reader of the collection
     places: Places = ()
+    note: str = ""  # what a person should know about how it was read; not stored
 
 
 @dataclass(frozen=True, slots=True)

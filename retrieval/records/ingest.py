@@ -23,8 +23,16 @@ class DocumentChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """What a person should know about how a file was read, such as a guessed encoding."""
+
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class IngestReport:
-    """An ingest's result. `skipped` counts files by reason; `failures` names unreadable files.
+    """An ingest's result. `skipped` counts files by reason; `failures` names unreadable files, `notes` others.
 
     left_out: links out of the folder, as "source -> target", which were not followed.
     unread: files in folders whose type is not supported.
@@ -43,6 +51,7 @@ class IngestReport:
     unread: Sequence[str] = ()
     kept: int = 0
     changes: Sequence[DocumentChange] = ()
+    notes: Sequence[Note] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,12 +258,12 @@ def test_no_name_and_no_text_of_a_file_commands_the_terminal(data: Path, tmp_pat
     (folder / "a\x1b[31m.md").write_text(
         "---\ntitle: x\x1b]0;\n---\nThe zebra \x1b[2J is here.\n" + "Words. " * 20, "utf-8"
     )
-    (folder / "bad\n\x1b[31m.md").write_bytes(b"\xff")
+    (folder / "bad\n\x1b[31m.md").write_bytes(b"\0")
     (folder / "link\x1b[31m.md").symlink_to(tmp_path / "away\x1b[31m.md")
     done = ragway("ingest", "odd", "--data", str(data), "--collection", "odd", folder=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 2)
     assert r"left out: odd/link\x1b[31m.md -> " in done.stderr
-    assert r"bad\n\x1b[31m.md: not UTF-8" in done.stderr
+    assert r"bad\n\x1b[31m.md: binary" in done.stderr
     found = ragway("search", "zebra", "--data", str(data), "--collection", "odd", folder=tmp_path)
     assert r"odd/a\x1b[31m.md" in found.stdout
     assert "zebra \\x1b[2J" in found.stdout
@@ -286,21 +286,21 @@ def test_one_bad_file_never_stops_an_ingest_and_each_is_named_at_the_end(data: P
     args = ("--data", str(data), "--collection", "pages")
     done = ragway("ingest", "pages", "missing.md", *args, folder=tmp_path, environ={"RAGWAY_INGEST__MAX_FILE_MB": "1"})
     assert done.returncode == 1
-    assert re.fullmatch(r"pages: 2 added, .*; 2 chunks written; skipped: .*\n", done.stdout)
+    assert re.fullmatch(r"pages: 3 added, .*; 3 chunks written; skipped: .*\n", done.stdout)
     assert "1 unsupported type .gif" in done.stdout
     assert "1 a pipe, not a regular file" in done.stdout
     reasons = {
         "binary.txt": "binary",
         "empty.md": "empty",
         "huge.txt": "too large: 1,200,000 bytes",
-        "latin.txt": "not UTF-8",
+        "latin.txt": "which the file does not declare",
         "missing.md": "does not exist",
     }
     lines = done.stderr.splitlines()
     assert len(lines) == len(reasons)
     for name, reason in reasons.items():
         (line,) = [line for line in lines if name in line]
-        assert line.startswith("not ingested: ")
+        assert line.startswith("note: " if name == "latin.txt" else "not ingested: ")
         assert reason in line
     found = ragway("search", "Which page is read?", *args, "--json", folder=tmp_path)
     sources = {hit["passage"]["source"] for hit in json.loads(found.stdout)["hits"]}

@@ -6,4 +6,5 @@ markdown      Markdown -> first lines of blocks   rst           reStructuredText
 pdf/          PDF -> Markdown with pages          pictures      text in pictures, by OCR
 office        Office files and e-books -> Markdown
 webpage       HTML -> Markdown                    page_tree      which parts of a page are its text
+mail          messages and mailboxes -> Markdown and attachments
 """

@@ -6,13 +6,13 @@ on first use.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath, PurePosixPath
 
 from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
 from retrieval.ingest.formats import front_matter, markdown, office, pictures, rst
-from retrieval.ingest.formats.decode import decode
+from retrieval.ingest.formats.decode import Decoded, decode
 from retrieval.records.documents import Format, Places
 
 # Unicode's line ends besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
@@ -28,6 +28,7 @@ class ParsedFile:
     title: str = ""
     front: front_matter.Front = field(default_factory=front_matter.Front)
     places: Places = ()
+    note: str = ""  # what a person should know about how it was read
 
 
 # Content, source, and whether the content may name readers. Raises Unreadable; UnreadableRights if it does not clearly
@@ -35,50 +36,67 @@ class ParsedFile:
 Parser = Callable[[bytes, PurePosixPath, bool], ParsedFile]
 
 
-def _decoded(data: bytes, rights: bool, *, html: bool = False, prose: bool = True) -> str:
+def _decoded(data: bytes, rights: bool, *, html: bool = False, prose: bool = True) -> Decoded:
     """Return the text, in a format without front matter."""
-    text = _LINE_ENDS.sub("\n", decode(data, html=html))
+    decoded = decode(data, html=html)
+    text = _LINE_ENDS.sub("\n", decoded.text)
     if rights:
         front_matter.check_unread(text, prose=prose)
-    return text
+    return Decoded(text, decoded.note)
 
 
 def _markdown(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
-    front, text = front_matter.read(_decoded(data, rights=False), rights=rights)
-    return ParsedFile(text, front.title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS]), front)
+    decoded = _decoded(data, rights=False)
+    front, text = front_matter.read(decoded.text, rights=rights)
+    title = front.title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS])
+    return ParsedFile(text, title, front, note=decoded.note)
 
 
 def _rst(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
-    text = _decoded(data, rights)
-    return ParsedFile(text, rst.first_heading(text[:_TITLE_WITHIN_CHARS]))
+    decoded = _decoded(data, rights)
+    return ParsedFile(decoded.text, rst.first_heading(decoded.text[:_TITLE_WITHIN_CHARS]), note=decoded.note)
 
 
 def _html(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     from retrieval.ingest.formats.webpage import to_markdown  # bs4 and markdownify: only for HTML
 
-    title, text = to_markdown(_decoded(data, rights, html=True))
-    return ParsedFile(text, title)
+    decoded = _decoded(data, rights, html=True)
+    title, text = to_markdown(decoded.text)
+    return ParsedFile(text, title, note=decoded.note)
 
 
 def _text(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
-    return ParsedFile(_decoded(data, rights))
+    decoded = _decoded(data, rights)
+    return ParsedFile(decoded.text, note=decoded.note)
 
 
 def _csv(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
-    return ParsedFile(_decoded(data, rights, prose=False))
+    decoded = _decoded(data, rights, prose=False)
+    return ParsedFile(decoded.text, note=decoded.note)
 
 
 def _code(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
     """The title is "net/__init__.py": many files share a name."""
-    return ParsedFile(_decoded(data, rights, prose=False), "/".join(source.parts[-2:]))
+    decoded = _decoded(data, rights, prose=False)
+    return ParsedFile(decoded.text, "/".join(source.parts[-2:]), note=decoded.note)
 
 
 def _questions(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     """JSON with questions and answers; a text in JSON may contain any line end."""
-    text = decode(data, html=False)
+    decoded = decode(data, html=False)
     if rights:
-        front_matter.check_unread(text, prose=False)
-    return ParsedFile(questions.pairs_from_json(text, rights=rights))
+        front_matter.check_unread(decoded.text, prose=False)
+    return ParsedFile(questions.pairs_from_json(decoded.text, rights=rights), note=decoded.note)
+
+
+def _mail(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    from retrieval.ingest.formats import mail
+
+    read = mail.read(data)
+    if rights:
+        front_matter.check_unread(read.text, prose=False)
+    front = front_matter.Front(attributes=front_matter.valid_attributes(read.properties))
+    return ParsedFile(read.text, read.subject, front)
 
 
 def _pdf(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
@@ -103,8 +121,9 @@ def _office(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
 
 
 def _markup(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
-    ending, text = source.suffix.lower(), _decoded(data, rights)
-    return _office((office.subtitles(text) if ending == ".srt" else text).encode(), source, rights)
+    ending, decoded = source.suffix.lower(), _decoded(data, rights)
+    text = office.subtitles(decoded.text) if ending == ".srt" else decoded.text
+    return replace(_office(text.encode(), source, rights), note=decoded.note)
 
 
 def _picture(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
@@ -127,13 +146,20 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".txt", ".text"), ("text", _text)),
     **dict.fromkeys((".csv", ".tsv"), ("csv", _csv)),
     **dict.fromkeys((".json", ".jsonl"), ("text", _questions)),
+    ".eml": ("markdown", _mail),
     **dict.fromkeys(GRAMMARS, ("code", _code)),
     **dict.fromkeys(office.TYPES, ("markdown", _office)),
     **dict.fromkeys(office.MARKUP, ("markdown", _markup)),
 }
 _BINARY = frozenset({_office, _pdf, _picture})  # parsers of what no client can send as text
 _TO_MARKDOWN = _BINARY | {_markup}
+# Files with members, see `containers`; a mail is a document, too.
+CONTAINERS = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".mbox", ".eml")
 _OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # each format's first row
+
+
+def is_container(path: PurePath) -> bool:
+    return path.suffix.lower() in CONTAINERS
 
 
 def format_of(source: PurePath, path: PurePath, given: Format | None) -> tuple[Format, Parser] | None:

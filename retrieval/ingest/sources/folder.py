@@ -7,6 +7,7 @@ from pathlib import Path
 
 from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import Unreadable
+from retrieval.ingest.containers import container_of, file_path
 from retrieval.ingest.exclude import excluded_below
 from retrieval.ingest.load import FileCandidate, FoundFiles, content_hash, find, printable_path, read
 from retrieval.ingest.sources.source import Known
@@ -54,19 +55,24 @@ class Folder:
         there, failed = {str(file.path) for file in found.candidates}, [failure.path for failure in found.failures]
         gone = set()
         for key, record in known.items():
-            if any(below(key, other) for other in self._others):
+            file = container_of(key)
+            if any(below(file, other) for other in self._others):
                 continue
-            if not any(below(key, root) for root in roots):
+            if not any(below(file, root) for root in roots):
                 # Here through a link that is left out now. The source identifies the link.
-                links = [link for link in found.left_out if below(key, str(link.target))]
-                sources = {link.source + printable_path(key.removeprefix(str(link.target))) for link in links}
+                links = [link for link in found.left_out if below(file, str(link.target))]
+                inside = printable_path(file_path(key))
+                sources = {link.source + inside.removeprefix(str(link.target)) for link in links}
                 deleted = bool(sources) and source_of(record) in sources
             else:
-                unread = key in there or any(key != path and below(key, path) for path in failed)
-                deleted = not unread and not os.path.lexists(key)
-            if deleted or excluded_below(self._paths, Path(key), self._exclude):
+                unread = file in there or any(file != path and below(file, path) for path in failed)
+                deleted = not unread and not os.path.lexists(file)
+            if deleted or self.leaves_out(key):
                 gone.add(key)
         return gone
+
+    def leaves_out(self, key: str) -> bool:
+        return excluded_below(self._paths, Path(file_path(key)), self._exclude)
 
 
 def below(key: str, root: str) -> bool:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import RetrievalError, Unreachable, Unreadable
 from retrieval.ingest.chunking import questions
+from retrieval.ingest.containers import container_of, file_path
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.load import FileCandidate, FoundFiles, why_left_out
 from retrieval.ingest.sources.source import Known, LeftOut
@@ -97,10 +98,20 @@ class GitSource:
 
     def gone(self, known: Known, found: FoundFiles, source_of: Callable[[RevisionRecord], str]) -> set[str]:
         there = {candidate.key for candidate in found.candidates}
-        return {key for key in known if key.startswith(self._prefix) and key not in there}
+        ours = [key for key in known if key.startswith(self._prefix)]
+        return {key for key in ours if container_of(key) not in there or self.leaves_out(key)}
+
+    def leaves_out(self, key: str) -> bool:
+        path = PurePosixPath(file_path(key).removeprefix(self._prefix))
+        return _is_excluded(path, self._spec)
 
     async def aclose(self) -> None:
         await self._reading.close()
+
+
+def _is_excluded(path: PurePosixPath, spec: SourceSpec) -> bool:
+    root = Path("/") / repository_name(spec.places[0])
+    return any(excluded(root / at, root, spec.exclude) for at in (path, *path.parents))
 
 
 def key_prefix(name: str) -> str:
@@ -243,7 +254,6 @@ def _tree(repo: "Repo", commit: "ObjectID", spec: SourceSpec) -> _Tree:
         made = repo[made.object[1]]
     if not isinstance(made, Commit):
         raise Unreachable(f"{spec.branch!r} is not a commit")
-    root = Path("/") / repository_name(spec.places[0])
     wanted = [PurePosixPath(path) for path in spec.paths]
     files, skipped = [], Counter[str]()
     for entry in iter_tree_contents(repo.object_store, made.tree):
@@ -255,7 +265,7 @@ def _tree(repo: "Repo", commit: "ObjectID", spec: SourceSpec) -> _Tree:
             skipped["submodule"] += 1
         elif stat.S_ISLNK(entry.mode):
             skipped["symbolic link"] += 1
-        elif any(excluded(root / at, root, spec.exclude) for at in (path, *path.parents)):
+        elif _is_excluded(path, spec):
             skipped["excluded"] += 1
         elif reason := why_left_out(path):
             skipped[reason] += 1

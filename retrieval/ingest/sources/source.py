@@ -46,6 +46,11 @@ class Source(Protocol):
     def gone(self, known: Known, found: FoundFiles, source_of: Callable[[RevisionRecord], str]) -> set[str]:
         """Return keys of known documents that the source no longer has.
 
-        source_of: a known document's name for people.
+        A container that the source still has keeps its members, but for those that it leaves out. source_of: a known
+        document's name for people.
         """
+        ...
+
+    def leaves_out(self, key: str) -> bool:
+        """Whether the source does not want this member of a container."""
         ...

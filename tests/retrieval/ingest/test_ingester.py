@@ -107,8 +107,9 @@ async def test_one_bad_file_is_named_and_stops_nothing(data: Path, corpus: Path)
     (corpus / "picture.gif").write_bytes(b"\x89PNG")
     async with opened(plan_for(data)) as index:
         report = await index.writing.ingest([corpus], "docs", silent)
-    assert report.added == 5
-    assert sorted(Path(failure.path).name for failure in report.failures) == ["binary.md", "empty.md", "latin.txt"]
+    assert report.added == 6
+    assert sorted(Path(failure.path).name for failure in report.failures) == ["binary.md", "empty.md"]
+    assert [note.source for note in report.notes] == ["handbook/latin.txt"]
     assert sum(report.skipped.values()) == 1
 
 

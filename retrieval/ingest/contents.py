@@ -1,0 +1,124 @@
+"""From a source's file to its documents: the file itself, or the members of a container, compared with the catalog.
+
+A member's content hash is its own and, after "@", its container's: hash and number of members. A container whose
+members in the catalog all have this hash, and are that many, is not opened. So an interrupted ingest, a member that
+failed and one that was deleted lead to opening it again.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from retrieval.catalog.revisions import RevisionRecord
+from retrieval.errors import Unreadable
+from retrieval.ingest.containers import container_of, file_path, member_key, member_source
+from retrieval.ingest.formats.registry import CONTAINERS, FORMATS, is_container
+from retrieval.ingest.load import FileCandidate, content_hash, printable_path
+from retrieval.ingest.prepare import Preparation
+from retrieval.ingest.sources.source import Known, Marks, Source, Unchanged
+from retrieval.ingest.splitting import SourceFile
+from retrieval.records.ingest import Failure
+
+_READABLE = " ".join(dict.fromkeys((*FORMATS, *CONTAINERS)))  # with another format, members may be documents
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedDocument:
+    """A new or changed document."""
+
+    candidate: FileCandidate
+    file: SourceFile
+    content_hash: str  # for the catalog
+
+
+@dataclass(slots=True)
+class Opened:
+    """A file's documents, compared with the catalog."""
+
+    changed: list[ChangedDocument] = field(default_factory=list)
+    unchanged: int = 0
+    gone: Sequence[str] = ()  # keys of members that the container no longer has
+    renamed: list[tuple[RevisionRecord, str]] = field(default_factory=list)  # unchanged, with new content hashes
+    failures: Sequence[Failure] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> count
+    unread: Sequence[str] = ()  # sources of members of an unsupported type
+
+
+class FileOpening:
+    """Opens the files of a source."""
+
+    def __init__(self, source: Source, preparation: Preparation, known: Known, marks: Marks, recipe: str) -> None:
+        """known: the collection's documents, with their marks; recipe: that of new documents."""
+        self._source, self._preparation = source, preparation
+        self._known, self._marks, self._recipe = known, marks, recipe
+        self._inside = defaultdict[str, list[str]](list)  # file -> keys
+        for key in known:
+            self._inside[container_of(key)].append(key)
+
+    async def open(self, candidate: FileCandidate) -> Opened:
+        """Raises Unchanged if the catalog has the document; LeftOut, Unreadable."""
+        key, known = candidate.key, self._known.get(candidate.key)
+        mark, version = self._marks.get(key, ("", ""))
+        if known is None or (known.content_hash, known.recipe) != (version, self._recipe):
+            mark = ""
+        if mark and candidate.mark == mark:
+            raise Unchanged
+        file = await self._source.read(candidate, mark)
+        version = self._source.version(file)
+        if is_container(candidate.path):
+            return await self._open(candidate, file, version)
+        if known is not None and (known.content_hash, known.recipe) == (version, self._recipe):
+            self._marks[key] = (file.mark, version)
+            raise Unchanged
+        return Opened([ChangedDocument(candidate, file, version)])
+
+    async def read(self, key: str, source: str) -> SourceFile:
+        """Return the document of this key and source. Raises Unreadable, LeftOut."""
+        container = container_of(key)
+        inside = printable_path(file_path(key).removeprefix(container))
+        file = await self._source.read(FileCandidate(Path(container), source.removesuffix(inside)))
+        if container == key:
+            return file
+        for member in (await self._preparation.unpack(file)).members:
+            if member_key(container, member.name) == key:
+                path = Path(member.name)
+                return SourceFile(path, source, member.data, member.modified_s, described=file.described)
+        raise Unreadable("the archive no longer has the file")
+
+    async def _open(self, candidate: FileCandidate, file: SourceFile, version: str) -> Opened:
+        container = candidate.key
+        keys = self._inside.get(container, [])
+        records = [self._known[key] for key in keys]
+        tag = sha256(f"{version} {_READABLE}".encode()).hexdigest()[:16]
+        mark = f"@{tag}/{len(keys)}"
+        if records and all(one.content_hash.endswith(mark) and one.recipe == self._recipe for one in records):
+            return Opened(unchanged=len(keys))
+        unpacked = await self._preparation.unpack(file)
+        mark = f"@{tag}/{len(unpacked.members) + len(unpacked.failures)}"
+        opened, there = Opened(skipped=unpacked.skipped), set[str]()
+        for member in unpacked.members:
+            key = member_key(container, member.name)
+            if self._source.leaves_out(key):
+                continue
+            there.add(key)
+            own, known = content_hash(member.data), self._known.get(key)
+            if known is not None and (known.content_hash.partition("@")[0], known.recipe) == (own, self._recipe):
+                opened.unchanged += 1
+                opened.renamed.append((known, own + mark))
+            else:
+                path = Path(member.name or candidate.path)
+                source = printable_path(member_source(candidate.source, member.name))
+                document = SourceFile(path, source, member.data, member.modified_s, described=file.described)
+                opened.changed.append(ChangedDocument(FileCandidate(path, source, key), document, own + mark))
+        failed = tuple(member_key(container, failure.path) for failure in unpacked.failures)
+        opened.gone = [key for key in keys if key not in there and not _is_within(key, failed)]
+        opened.failures = [Failure(key, of.reason) for key, of in zip(failed, unpacked.failures, strict=True)]
+        opened.unread = [member_source(candidate.source, name) for name in unpacked.unread]
+        return opened
+
+
+def _is_within(key: str, failed: Sequence[str]) -> bool:
+    """Whether a failure leaves open what became of a document."""
+    return any(key == one or key.startswith(f"{one}!/") for one in failed)
