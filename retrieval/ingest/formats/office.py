@@ -15,7 +15,7 @@ from io import BytesIO
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from retrieval.errors import Unreadable
 from retrieval.records.documents import Attribute
@@ -139,14 +139,14 @@ def _extracted(data: bytes, ending: str) -> "ExtractedDocument":
 
     given = ExtractInput(kind="bytes", bytes=data, mime_type=_TYPES[ending], filename="file" + ending)
     try:
-        return asyncio.run(extract(given, _config())).results[0]
+        return asyncio.run(extract(given, _config(pages=ending == ".pptx"))).results[0]
     except XbergError as error:
         raise ValueError(error) from error
 
 
 @cache
-def _config() -> "ExtractionConfig":
-    from xberg import ContentFilterConfig, ExtractionConfig, ImageExtractionConfig, PageConfig
+def _config(*, pages: bool) -> "ExtractionConfig":
+    from xberg import ContentFilterConfig, ExtractionConfig, ImageExtractionConfig, PageConfig, SecurityLimits
 
     return ExtractionConfig(
         output_format="markdown",
@@ -154,11 +154,13 @@ def _config() -> "ExtractionConfig":
         use_cache=False,
         disable_ocr=True,
         enable_quality_processing=False,
-        extraction_timeout_secs=None,  # the sandbox has a limit
+        # The sandbox limits time and memory. xberg's own limits refuse 100,000 cells, and equal rows as a bomb.
+        extraction_timeout_secs=None,
+        security_limits=SecurityLimits(max_table_cells=5_000_000, max_compression_ratio=1_000),
         max_archive_depth=0,
         images=ImageExtractionConfig(extract_images=False),
         content_filter=ContentFilterConfig(include_footnotes=True),
-        pages=PageConfig(extract_pages=True),
+        pages=PageConfig(extract_pages=pages),
     )
 
 
@@ -176,7 +178,7 @@ def _slides(slides: Iterable[tuple[str, str]]) -> str:
 def _without_masters(data: bytes) -> bytes:
     """Return a presentation without the masters of its slides, whose "Click to edit" xberg takes for text."""
     kept = BytesIO()
-    with ZipFile(BytesIO(data)) as box, ZipFile(kept, "w") as rest:
+    with ZipFile(BytesIO(data)) as box, ZipFile(kept, "w", ZIP_DEFLATED) as rest:
         for name in box.namelist():
             if name in ("mimetype", "content.xml", "meta.xml", "META-INF/manifest.xml"):
                 rest.writestr(name, box.read(name))

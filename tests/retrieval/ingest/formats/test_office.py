@@ -97,6 +97,16 @@ def test_a_sheet_is_a_section_with_its_table(name: str) -> None:
     assert read.title == ("Prices" if name == "prices.xls" else "Pump prices")
 
 
+def test_a_large_sheet_is_read_whole() -> None:
+    row = b"<row>" + b'<c t="inlineStr"><is><t>same value</t></is></c>' * 60 + b"</row>"
+
+    def large(member: str, data: bytes) -> bytes:
+        return re.sub(rb"(<sheetData>).*(</sheetData>)", rb"\1" + row * 900 + rb"\2", data, flags=re.DOTALL)
+
+    read = document("prices.xlsx", changed("prices.xlsx", large))
+    assert read.text.count("same value") == 2 * 60 * 900  # in both sheets
+
+
 @pytest.mark.parametrize("name", SLIDES)
 def test_a_slide_is_a_section_with_its_notes(name: str) -> None:
     read = document(name)
