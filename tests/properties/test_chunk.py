@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.ingest.chunking.chunk import chunk
@@ -87,7 +87,6 @@ def chunks_of(document: Document, size: int, overlap: int) -> list[Chunk]:
 
 
 @given(texts, budgets, st.sampled_from(["", "alpha", "A title of five words"]))
-@settings(max_examples=150)
 def test_chunks_are_exact_complete_in_order_and_within_budget(
     text_format: tuple[str, Format], budget: tuple[int, int], title: str
 ) -> None:
@@ -100,7 +99,6 @@ def test_chunks_are_exact_complete_in_order_and_within_budget(
 
 
 @given(texts, st.integers(24, 120))
-@settings(max_examples=60)
 def test_without_overlap_nothing_is_repeated(text_format: tuple[str, Format], size: int) -> None:
     document = Document("source", "Title", text_format[0], text_format[1], 0.0)
     chunks = chunks_of(document, size, 0)
@@ -108,7 +106,6 @@ def test_without_overlap_nothing_is_repeated(text_format: tuple[str, Format], si
 
 
 @given(texts, budgets)
-@settings(max_examples=60)
 def test_overlap_changes_no_words_but_repeats_some(text_format: tuple[str, Format], budget: tuple[int, int]) -> None:
     """What is new in each chunk, put together, is the text again."""
     text, format = text_format

@@ -1,6 +1,6 @@
 """Code, tables and pairs, however odd: chunks are exact, complete, in order and within their budget."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.ingest.chunking.chunk import chunk
@@ -35,7 +35,6 @@ budgets = st.integers(24, 120).flatmap(lambda size: st.tuples(st.just(size), st.
 
 
 @given(kinds, budgets, st.sampled_from(["auto", "structure", "recursive", "fixed"]), st.sampled_from(["", "A title"]))
-@settings(max_examples=250)
 def test_chunks_of_any_kind_are_exact_complete_in_order_and_within_budget(
     kind: tuple[str, Format, str], budget: tuple[int, int], chunking: Chunking, title: str
 ) -> None:

@@ -7,13 +7,17 @@ TIERS = {
     "wire": "system",  # start gateways with index process and workers, for each test or file
     "test_journeys.py": "system",  # a gateway under a profiler
     # Commands on real documents, started and stopped; evaluation/ and retrieval/ check the same in one process.
+    "cli/test_doctor.py": "system",
     "cli/test_eval.py": "system",
     "cli/test_reindex.py": "system",
+    "cli/test_long_commands.py": "system",
     "cli/test_replay.py": "system",
+    "cli/test_sync.py": "system",
     "proxy/agent/writes/test_killed_gateways.py": "system",  # a hundred processes that are killed
     "proxy/apis/test_library.py": "system",  # indexes, and processes that are killed
     "proxy/server/test_index_process.py": "system",  # index processes that hang, die and start again
     # Seconds of arithmetic or of chunking, about code that seldom changes.
+    "evaluation/answers/scoring/test_verdict_draws.py": "system",
     "evaluation/stats/test_coverage.py": "system",
     "retrieval/ingest/chunking/test_pathological.py": "system",
     # torch, with sentence-transformers: seconds to import, and half a minute to prepare the default embedder.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
@@ -45,7 +45,6 @@ def reference(corpus: Corpus, query: list[str]) -> list[ScoredId]:
     return best([[hit for hit in scored if set(query) & set(corpus[hit.id])]], len(corpus))
 
 
-@settings(max_examples=300, deadline=None)
 @given(documents=DOCUMENTS, query=QUERY, k=st.integers(1, 14))
 def test_hits_and_scores_equal_rank_bm25_to_the_last_bit(documents: list[list[str]], query: list[str], k: int) -> None:
     corpus = numbered(documents)

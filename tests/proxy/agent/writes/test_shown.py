@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -238,7 +238,6 @@ def whole(value: Any) -> Any:
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(VALUES, VALUES, TEXTS)
 def test_no_value_forges_a_line_or_leaves_the_code_block(value: Any, now: Any, foreign: str) -> None:
     first = shown({"body": {"m": whole(value)}}, now=json.dumps(now), foreign=[("result", "m", foreign)])
@@ -267,7 +266,6 @@ def test_no_value_forges_a_line_or_leaves_the_code_block(value: Any, now: Any, f
 NAMES = st.text(st.characters(codec="utf-8"), max_size=8)
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     st.dictionaries(
         NAMES, st.one_of(st.integers(0, 9), st.text("ab", min_size=1, max_size=900)), min_size=1, max_size=6
@@ -283,7 +281,6 @@ def test_every_member_is_shown_by_name(body: dict[str, Any]) -> None:
     assert rows >= len(body)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_two_texts_never_look_the_same(one: str, other: str) -> None:
     assert (visible(one) == visible(other)) == (one == other)

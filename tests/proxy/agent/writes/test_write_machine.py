@@ -31,7 +31,7 @@ from proxy.agent.writes.pending import Claimed, Denied, PendingStore, PendingWri
 from proxy.dialects.codes import new_code
 from tests.proxy.agent.writes.writing import NOW_S, VALID_S, WHOSE, opened, request_of, write_of
 
-_EXAMPLES = int(os.environ.get("WRITE_MACHINE_EXAMPLES", "20"))
+_EXAMPLES = int(os.environ.get("WRITE_MACHINE_EXAMPLES", "12"))
 _STEPS = 40
 _DIES_S = 60.0  # a claimed write is unknown after
 

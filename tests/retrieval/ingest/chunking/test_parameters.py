@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.ingest.chunking.chunk import chunk
@@ -96,7 +96,6 @@ LINES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(LINES, max_size=30), st.sampled_from(["text", "markdown", "rst", "html"]))
 def test_no_text_is_lost_or_shown_twice(lines: list[str], format: Format) -> None:
     chunks = split("\n".join(lines), format=format, size=48)

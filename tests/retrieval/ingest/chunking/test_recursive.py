@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.ingest.chunking.boundaries import TokenIndex
@@ -53,7 +53,6 @@ def test_neither_reads_headings() -> None:
     .map("".join),
     st.integers(3, 40), st.integers(0, 10),
 )  # fmt: skip
-@settings(max_examples=150)
 def test_spans_cover_the_text_in_order_within_the_limit(text: str, limit: int, overlap: int) -> None:
     measure = TokenIndex(text, minilm())
     for cut in (recursive, fixed):
