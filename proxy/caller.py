@@ -208,7 +208,7 @@ NOTHING = Rights()
 EVERYTHING = Rights(ALL, ALL, ALL, groups=None, admin=True, act=Acts(["*:*=auto"]))
 
 Period = Literal["minute", "day", "month", "at once"]
-Unit = Literal["requests", "tokens", "dollars"]
+Unit = Literal["requests", "tokens", "dollars", "changes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +222,7 @@ class Limits:
     tokens_per_month: int | None = None
     usd_per_day: float | None = None
     usd_per_month: float | None = None
+    changes_per_day: int | None = None
 
     def given(self) -> dict[str, int | float]:
         """Name -> limit, without the limits that are None."""
@@ -230,8 +231,8 @@ class Limits:
 
     @property
     def of_use(self) -> bool:
-        """Whether tokens or dollars are limited, and not only requests."""
-        return any(MEASURES[name][0] != "requests" for name in self.given())
+        """Whether tokens or dollars are limited, and not only requests and calls."""
+        return any(MEASURES[name][0] in ("tokens", "dollars") for name in self.given())
 
 
 UNLIMITED = Limits()
@@ -245,6 +246,7 @@ MEASURES: Mapping[str, tuple[Unit, Period]] = {
     "tokens_per_month": ("tokens", "month"),
     "usd_per_day": ("dollars", "day"),
     "usd_per_month": ("dollars", "month"),
+    "changes_per_day": ("changes", "day"),  # calls that change something: counted by `proxy.access.call_counts`
 }
 
 

@@ -11,9 +11,11 @@ from cli.assembly.models import Upstreams, upstreams
 from cli.assembly.stores import accounts, key_credentials, ledger_of, record_store
 from cli.assembly.targets import targets, upstream_names
 from config.sections import Settings
+from proxy.access.call_counts import CallCounts
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
+from proxy.access.sql import SqlAccounts
 from proxy.api.admin import Admin
 from proxy.api.count_tokens import CountTokens
 from proxy.api.knowledge.api import KnowledgeApi
@@ -82,7 +84,7 @@ def gateway(
     shadow = shadow_comparison(settings, ledger, metrics, environ)
     credentials = key_credentials(keys, environ)
     actions = _actions(settings, knowledge, credentials, metrics, environ)
-    approvals = _approvals(actions, keyring)
+    approvals = _approvals(actions, keyring, keys)
     most_bytes, tools = settings.server.max_body_bytes, _action_tools(actions, approvals)
     mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=most_bytes, actions=tools)
     models = ModelCalls(ways.app, ledger, settings.usage.record)
@@ -145,10 +147,12 @@ def _actions(
     return chat_actions(settings, knowledge, credentials, metrics, environ)
 
 
-def _approvals(actions: "Actions | None", keyring: Keyring) -> "Approvals | None":
+def _approvals(actions: "Actions | None", keyring: Keyring, keys: SqlAccounts) -> "Approvals | None":
     """How applications answer a confirmation; None: no API has calls that a person confirms."""
     if actions is None or actions.writes is None:
         return None
+    counts = CallCounts(keys)
+    actions.writes.over_changes = lambda key: counts.over_changes(key, keyring.limits_of(key))
     from proxy.agent.writes.approving import Approvals  # as in `_actions`
 
     return Approvals(actions.writes, actions.library, actions.apis, keyring.rights_of)

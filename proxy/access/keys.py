@@ -116,8 +116,17 @@ class Keyring:
 
     def rights_of(self, id: str) -> Rights | None:
         """The rights of the key with this id; None: no valid key."""
+        key = self._named(id)
+        return key.rights if key is not None else None
+
+    def limits_of(self, id: str) -> Limits:
+        """The limits of the key with this id; none without a valid key."""
+        key = self._named(id)
+        return key.limits if key is not None else UNLIMITED
+
+    def _named(self, id: str) -> Key | None:
         now_s = time.time()
-        return next((one.key.rights for one in self._locks.values() if one.key.id == id and now_s < one.until_s), None)
+        return next((one.key for one in self._locks.values() if one.key.id == id and now_s < one.until_s), None)
 
     def former(self, secret: str) -> str:
         """Which key the invalid secret belonged to, for the log: the operator can find the program that uses it."""

@@ -160,7 +160,8 @@ class Meter:
         """The meter, with windows around `now_s` and these limits."""
         if limits is not self.limits or now_s >= self.ends_s:
             before, self.shares, self.limits = self.shares, {}, limits
-            for name, limit in limits.given().items():
+            metered = {name: one for name, one in limits.given().items() if MEASURES[name][0] != "changes"}
+            for name, limit in metered.items():
                 share, most = before.get(name), units(name, limit)
                 if share is None or now_s >= share.ends_s:
                     share = Share(self.key, name, most, *window(MEASURES[name][1], now_s))

@@ -68,6 +68,7 @@ class Limits(Closed, frozen=True):
     tokens_per_month: Limit | UnsetType = UNSET
     usd_per_day: Dollars | UnsetType = UNSET
     usd_per_month: Dollars | UnsetType = UNSET
+    changes_per_day: Annotated[Limit, doc("Calls a day that change something")] | UnsetType = UNSET
 
 
 class Key(Open, frozen=True, tag_field="object", tag="admin.key"):

@@ -47,6 +47,7 @@ KEYS = {
     "refunds": ["shop:refundOrder"],
     "robot": ["shop:write=auto"],
     "revoked": ["shop:*"],
+    "few": ["shop:*=auto"],
 }
 
 
@@ -106,12 +107,20 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         api = f"http://127.0.0.1:{stack.enter_context(served(one))}"
         for name, grants in KEYS.items():
             acts = [part for grant in grants for part in ("--act", grant)]
+            acts += ["--changes-per-day", "2"] if name == "few" else []
             made = ragway("keys", "create", name, "--model", "*", *acts, "--data", "data", folder=folder)
             assert made.returncode == 0, made.stderr
             one.keys[name] = made.stdout.strip()
         sets: dict[str, Any] = {"shop": {**DOCUMENT, "servers": [{"url": api}]}}
         one.served = stack.enter_context(serving_sets(folder, SETTINGS.format(model=recorder.url), sets))
         yield one
+
+
+def test_a_key_makes_so_many_changes_a_day(shop: Shop) -> None:
+    runs = [shop.run("cancelOrder", order, "few").json() for order in (61, 62, 63)]
+    assert [one["outcome"] for one in runs] == ["ok", "ok", "limit"]
+    assert "this key may make 2 calls a day that change something" in runs[-1]["text"]
+    assert shop.run("readOrder", 61, "few").json()["outcome"] == "ok"
 
 
 def question(verb: str, order: int) -> str:

@@ -119,6 +119,7 @@ class Writes:
     most: int  # calls of a group
     found: Callable[[Iterable[tuple[str, str]]], Mapping[tuple[str, str], Operation]]  # stored operations
     private: Collection[str] = ()  # sets whose state is not read, because the person's text would carry it on
+    over_changes: Callable[[str], str] = lambda _: ""  # counts a call of a key; why it is not sent. Blocks
     _sending: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
 
     async def ask(self, proposed: Sequence[Proposed], asker: Asker, messages: Sequence[Any], before: str) -> str:
@@ -245,7 +246,7 @@ class Writes:
         self, write: PendingWrite, request: ApiRequest, api: Api, operation: Operation, owner: str
     ) -> CallResult:
         """Send a claimed call, and note what became of it. Only cancellation raises."""
-        if (over := await over_limit(api, operation, owner)) is not None:
+        if (over := await over_limit(api, operation, owner) or await self._over_changes(owner)) is not None:
             await self._finish(write, over)
             return over
         if name := api.idempotency_header(operation):
@@ -263,6 +264,14 @@ class Writes:
         finally:
             await self._finish(write, result)
         return result
+
+    async def _over_changes(self, key: str) -> CallResult | None:
+        """Count a call that is about to be sent; the outcome of a call above the key's limit a day."""
+        try:
+            why = await asyncio.to_thread(self.over_changes, key)
+        except RetrievalError:
+            why = "the gateway cannot count the calls at present"
+        return CallResult(f"Nothing was sent: {why}.", word="limit") if why else None
 
     async def looked_up(self, one: Proposed, exchange: Exchange) -> Proposed:
         """The call with what a person should know: whether it was made lately, and what it would change.

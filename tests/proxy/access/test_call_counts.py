@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from proxy.access.call_counts import CallCounts
 from proxy.access.sql import SqlAccounts
+from proxy.caller import UNLIMITED, Limits
 
 HOUR_S = 3600
 
@@ -16,6 +17,17 @@ def test_a_limit_counts_for_each_key_operation_and_hour(opened: Callable[[], Sql
     assert (here.take("key-2", "atlas/a", 2), here.take("key-1", "atlas/b", 2)) == (0, 0)
     now[0] = 11 * HOUR_S
     assert there.take("key-1", "atlas/a", 2) == 0
+
+
+def test_calls_that_change_something_have_a_limit_a_day(opened: Callable[[], SqlAccounts]) -> None:
+    now = [12.5 * HOUR_S]
+    here, there = (CallCounts(opened(), now_s=lambda: now[0]) for _ in range(2))
+    limits = Limits(changes_per_day=2)
+    why = "this key may make 2 calls a day that change something, and again in 11.5 h"
+    assert [one.over_changes("key-1", limits) for one in (here, there, here)] == ["", "", why]
+    assert [here.over_changes("key-2", limits), here.over_changes("key-1", UNLIMITED)] == ["", ""]
+    now[0] = 24 * HOUR_S
+    assert here.over_changes("key-1", limits) == ""
 
 
 def test_calls_at_once_do_not_pass_a_limit(opened: Callable[[], SqlAccounts]) -> None:
