@@ -132,7 +132,7 @@ def _by_office(files: list[Path], folder: Path) -> list[Path]:
     for file, document in missing:
         subprocess.run(["pandoc", "--from=gfm", file, "-o", document], check=True)
     if missing:
-        command = ["soffice", "--headless", "--convert-to", "pdf", "--outdir", folder]
+        command: list[str | Path] = ["soffice", "--headless", "--convert-to", "pdf", "--outdir", folder]
         subprocess.run([*command, *(document for _, document in missing)], check=True, capture_output=True)
     return made
 

@@ -99,16 +99,15 @@ def _mail(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     return ParsedFile(read.text, read.subject, front)
 
 
-def _pdf(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+def _pdf(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
     from retrieval.ingest.formats.pdf.document import read_pdf  # PDFium: only for PDF
 
     read = read_pdf(data, pictures.scanned_words if pictures.installed() else None)
     if rights:
         front_matter.check_unread(read.text, prose=True)
     front = front_matter.Front("", front_matter.valid_attributes(read.properties))
-    return ParsedFile(
-        read.text, read.title or markdown.first_heading(read.text[:_TITLE_WITHIN_CHARS]), front, read.places
-    )
+    own = read.title if read.title.casefold() != source.stem.casefold() else ""  # many programs name it by the file
+    return ParsedFile(read.text, own or markdown.first_heading(read.text[:_TITLE_WITHIN_CHARS]), front, read.places)
 
 
 def _office(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:

@@ -17,6 +17,7 @@ _GAP = 0.85  # of the font size: a wider gap parts pieces of a line; justified t
 _BULLET = re.compile("[•▪◦‣∙●○■□➢✓–*·-]")
 _NUMBER = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]")
 _COLUMN_LINES = 4  # a column has as many lines at least
+_MOST_EDGES = 12  # tried: a map has hundreds
 _FILLED = 0.7  # of a column's width, by half of its lines at least
 _COLUMN_WORDS = 3.0  # a line, on average
 
@@ -157,12 +158,12 @@ def _columns(items: Sequence[Item]) -> list[list[Item]] | None:
     ]
 
 
-def _edges(items: Sequence[Item]) -> set[int]:
-    """Return left edges that may be a column's."""
+def _edges(items: Sequence[Item]) -> list[int]:
+    """Return left edges that may be a column's: those of most lines."""
     edges: Counter[int] = Counter()
     for item in items:
         edges[round(item.x0)] += _lines(item)
-    return {edge for edge, lines in edges.items() if lines >= _COLUMN_LINES}
+    return [edge for edge, lines in edges.most_common(_MOST_EDGES) if lines >= _COLUMN_LINES]
 
 
 def _lines(item: Item) -> int:

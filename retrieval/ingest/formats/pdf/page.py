@@ -131,7 +131,7 @@ def _words(c: Any, text: Any, box: tuple[float, float, float, float]) -> dict[in
                 style = styles[key]
             known = key
         x0, y0, x1, y1 = _turned(rect.left, rect.bottom, rect.right, rect.top, box, style.turns)
-        if x1 <= x0 and y1 <= y0:
+        if not math.isfinite(x0 + y0 + x1 + y1) or (x1 <= x0 and y1 <= y0):
             continue
         if word is not None and not _continues(word, x0, y0, y1, style):
             word = None
@@ -139,6 +139,7 @@ def _words(c: Any, text: Any, box: tuple[float, float, float, float]) -> dict[in
         if word is None:
             c.FPDFText_GetCharOrigin(text, at, x, y)
             base = _turned(x.value, y.value, x.value, y.value, box, style.turns)[1]
+            base = base if math.isfinite(base) else y1
             word = Word(char, x0, y0, x1, y1, base, style.size or y1 - y0, style.bold, style.mono, style.tag)
             words.setdefault(style.turns, []).append(word)
         else:
@@ -162,7 +163,7 @@ def _style(c: Any, text: Any, at: int, handle: Any) -> _Style:
     matrix, number = c.FS_MATRIX(), ctypes.c_int()
     size = c.FPDFText_GetFontSize(text, at)
     turns = 0
-    if c.FPDFText_GetMatrix(text, at, matrix):
+    if c.FPDFText_GetMatrix(text, at, matrix) and math.isfinite(matrix.a + matrix.b + matrix.c + matrix.d):
         size *= math.hypot(matrix.c, matrix.d)
         turns = round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4
     bold = mono = False
@@ -233,6 +234,8 @@ def _rules(c: Any, page: Any, box: tuple[float, float, float, float], turns: int
             if c.FPDFPathSegment_GetClose(segment):
                 pairs.append((point, points[0]))
             for (ax, ay), (bx, by) in pairs:
+                if not math.isfinite(ax + ay + bx + by):
+                    continue
                 if min(abs(ax - bx), abs(ay - by)) < 1 and max(abs(ax - bx), abs(ay - by)) > 4:
                     seen = _turned(min(ax, bx), min(ay, by), max(ax, bx), max(ay, by), box, turns)
                     rules.append(Rule(*seen))

@@ -197,7 +197,7 @@ def _justified(row: Sequence[Item], left: float, right: float) -> Sequence[Item]
     words = [word for piece in pieces for word in piece.words]
     gaps = [after.x0 - before.x1 for before, after in pairwise(words)]
     gaps = [gap for gap in gaps if gap > 0.1 * pieces[0].size]
-    if max(gaps) > 1.3 * min(gaps) + 1 or (len(gaps) < 2 and row[0].x0 - left > 2):
+    if not gaps or max(gaps) > 1.3 * min(gaps) + 1 or (len(gaps) < 2 and row[0].x0 - left > 2):
         return row
     return [line_of(words)]
 

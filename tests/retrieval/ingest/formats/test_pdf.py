@@ -1,5 +1,6 @@
 """PDF to Markdown: structure, tables, pages, and files that cannot be read."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,16 @@ def test_words_of_two_rows_are_never_mixed(rows: list[list[str]], pitch: float, 
     assert of_rows == " ".join(" ".join(row) for row in rows).replace("  ", " ").replace("  ", " ").strip()
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4000), st.binary(max_size=6)), min_size=1, max_size=12))
+def test_a_damaged_pdf_is_read_or_refused(changes: list[tuple[int, bytes]]) -> None:
+    data = bytearray(pdf(grid((50, 150), (700, 650, 600)) + lines(54, 690, *PROSE), outline=(("Ferries", 0),)))
+    for at, wrong in changes:
+        data[at % len(data) : at % len(data) + len(wrong)] = wrong
+    with contextlib.suppress(Unreadable):
+        read_pdf(bytes(data), None)
+
+
 def test_text_that_runs_upwards_is_read_too() -> None:
     page = lines(50, 700, *PROSE) + said(580, 100, "Printed on the island", turned=True)
     assert markdown(page).endswith("\n\nPrinted on the island\n")
@@ -179,10 +190,9 @@ def test_title_author_and_dates_are_the_files_own() -> None:
     assert (document.title, document.format) == ("Island guide", "markdown")
     assert document.attributes == {"author": "A. Skipper", "created": "2024-05-31"}
     assert document.places == ((0, "page 1"),)
-    named = parsed(
-        pdf(said(50, 720, "Ferries", size=20) + lines(50, 690, *PROSE), info={"Title": "Microsoft Word - a.docx"})
-    )
-    assert named.title == "Ferries"
+    for title in ("Microsoft Word - a.docx", "Guide"):
+        named = parsed(pdf(said(50, 720, "Ferries", size=20) + lines(50, 690, *PROSE), info={"Title": title}))
+        assert named.title == "Ferries"
 
 
 def test_places_stay_right_if_encoded_bytes_are_cut() -> None:
