@@ -94,7 +94,7 @@ def test_the_installed_command_and_the_module_are_the_same(tmp_path: Path) -> No
     [
         ("nonsense",), ("--nonsense",), ("ingest",), ("search",), ("rebuild",), ("search", "a", "b"), ("search", "  "),
         ("search", "a", "-k", "0"), ("search", "a", "-k", "many"), ("serve", "--port", "70000"),
-        ("serve", "--workers", "0"), ("collections", "docs"),
+        ("serve", "--workers", "0"), ("collections", "docs", "wiki"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_code_2_and_points_to_the_help(args: tuple[str, ...], tmp_path: Path) -> None:
