@@ -53,18 +53,8 @@ _ENCRYPTED = "E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0".encode(
 _OLE = b"\xd0\xcf\x11\xe0"  # begins Microsoft's files before 2007, and files with a password
 
 # What zipfile, ElementTree and xberg raise for a file that they cannot read.
-_FAULTS = (
-    *(
-        BadZipFile,
-        ElementTree.ParseError,
-        zlib.error,
-        EOFError,
-        LookupError,
-        NotImplementedError,
-        RuntimeError,
-        ValueError,
-    ),
-)
+_FAULTS = (BadZipFile, ElementTree.ParseError, zlib.error, EOFError, LookupError, RuntimeError, ValueError)
+_TOO_LARGE = re.compile(r"limit|bomb", re.IGNORECASE)  # in such a message
 
 # Titles that programs give themselves.
 _NO_TITLE = re.compile(
@@ -100,9 +90,10 @@ def to_markdown(data: bytes, ending: str) -> tuple[str, str, Mapping[str, Attrib
         document, text = _read(data, ending)
     except _FAULTS as error:
         reason = " ".join(str(error).split())[:200]
-        raise Unreadable(
-            f"damaged, or not a {ending} file ({reason}); open it in its program and save it again"
-        ) from error
+        if _TOO_LARGE.search(reason):
+            raise Unreadable(f"too large or too nested inside to be read safely ({reason}); split the file") from error
+        remedy = "open it in its program and save it again"
+        raise Unreadable(f"damaged, or not a {ending} file ({reason}); {remedy}") from error
     if document.mime_type != _TYPES[ending]:
         raise Unreadable(f"not a {ending} file: its content is {document.mime_type}; name the file by its type")
     title = " ".join((document.metadata.title or "").split())

@@ -172,6 +172,15 @@ def test_a_file_of_another_type_than_its_name_says_is_refused() -> None:
             document(name, data)
 
 
+def test_a_file_beyond_the_limits_is_named_so() -> None:
+    box = io.BytesIO((HERE / "handbook.docx").read_bytes())
+    with zipfile.ZipFile(box, "a") as archive:
+        for number in range(10_000):
+            archive.writestr(f"media/{number}.xml", b"")
+    with pytest.raises(Unreadable, match="^too large or too nested inside to be read safely .*; split the file"):
+        document("a.docx", box.getvalue())
+
+
 def test_a_file_with_a_password_is_named_so() -> None:
     stream = "EncryptedPackage".encode("utf-16-le")
     with pytest.raises(Unreadable, match="^encrypted: save it without a password"):
