@@ -18,6 +18,7 @@ Count = Annotated[int, Meta(ge=1, description="must be at least 1")]
 OptionalCount = Annotated[int, Meta(ge=0, description=_OFF)]
 OptionalNumber = Annotated[float, Meta(ge=0, le=_LARGEST, description=_OFF)]
 Seconds = Annotated[float, Meta(gt=0, le=_LARGEST, description="must be a positive number of seconds")]
+PositiveNumber = Annotated[float, Meta(gt=0, le=_LARGEST, description="must be a number above 0")]
 Share = Annotated[float, Meta(ge=0, le=1, description="must be between 0 and 1")]
 Port = Annotated[int, Meta(ge=0, le=65535, description="must be a port from 0 to 65535")]
 Dollars = Annotated[
@@ -130,6 +131,10 @@ class DeclaredSource:
 
     folder: str | None = None
     git: str | None = None
+    web: tuple[str, ...] | None = None
+    sitemap: str | None = None
+    pages: Count = 1_000
+    per_second: PositiveNumber = 1.0
     branch: str | None = None
     paths: tuple[str, ...] | None = None
     networks: tuple[str, ...] | None = None

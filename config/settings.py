@@ -286,6 +286,8 @@ def _sources(value: Any, where: str, folder: Path) -> Mapping[str, tuple[Declare
 _SOURCE_OPTIONS = {  # kind -> its own options
     "folder": ("watch",),
     "git": ("branch", "paths", "networks", "user_env", "secret_env"),
+    "web": ("networks",),
+    "sitemap": ("networks",),
 }
 
 
@@ -299,6 +301,13 @@ def _declared(row: DeclaredSource, where: str, folder: Path) -> DeclaredSource:
     if wrong := sorted(given - {*_SOURCE_OPTIONS[kind]}):
         raise SettingsError(f"{where}.{wrong[0]} is not an option of a source with `{kind}`")
     _check_networks(row.networks, where)
+    if kind in ("web", "sitemap"):
+        addresses = (row.sitemap or "",) if row.web is None else row.web
+        for address in addresses:
+            check_address(address, f"{where}.{kind}")
+        if not addresses:
+            raise SettingsError(f"{where}.web names no page")
+        return dataclasses.replace(row, name=row.name or addresses[0])
     place: str = getattr(row, kind)
     if kind == "git" and place.startswith(("http://", "https://")):
         check_address(place, f"{where}.git")

@@ -41,9 +41,20 @@ def schedules(settings: Settings) -> list[Schedule]:
 
 def _spec(row: DeclaredSource, others: list[DeclaredSource], environ: Mapping[str, str]) -> SourceSpec:
     name, exclude = row.name or "", row.exclude or ()
-    if row.git is None:
+    if row.folder is not None:
         folders = tuple(other.folder for other in others if other.folder is not None)
-        return SourceSpec(name, "folder", (row.folder or "",), exclude, folders)
+        return SourceSpec(name, "folder", (row.folder,), exclude, folders)
+    if row.git is None:
+        places = (row.sitemap or "",) if row.web is None else row.web
+        return SourceSpec(
+            name,
+            "sitemap" if row.web is None else "web",
+            places,
+            exclude,
+            networks=row.networks or (),
+            pages=row.pages,
+            per_second=row.per_second,
+        )
     credentials = None
     if row.secret_env:
         variables = [row.secret_env, *([row.user_env] if row.user_env else [])]

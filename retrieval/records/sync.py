@@ -6,7 +6,7 @@ from typing import Literal
 
 from retrieval.records.ingest import Failure
 
-SourceKind = Literal["folder", "git"]
+SourceKind = Literal["folder", "git", "web", "sitemap"]
 SyncOutcome = Literal["synced", "empty", "unreachable", "not due", "undeclared"]
 
 
@@ -23,6 +23,8 @@ class SourceSpec:
     paths: tuple[str, ...] = ()  # within a repository; (): all
     networks: tuple[str, ...] = ()  # that are not public, and may be called
     credentials: tuple[str, str] | None = None  # user and secret
+    pages: int = 1_000  # read at most, of the web
+    per_second: float = 1.0  # requests to a host of the web
 
 
 @dataclass(frozen=True, slots=True)

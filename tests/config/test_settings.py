@@ -572,7 +572,7 @@ def test_a_folder_of_a_source_is_counted_from_the_file_that_declares_it(tmp_path
         ("[a]", "must map collections to lists of sources, got ['a']"),
         ("{docs: {folder: a}}", "docs must have a list of sources, got {'folder': 'a'}"),
         ("{docs: [{foldr: a}]}", "unknown setting 'sources.docs[0].foldr'; did you mean 'sources.docs[0].folder'?"),
-        ("{docs: [{exclude: [a]}]}", "sources.docs[0] must have exactly one of folder, git"),
+        ("{docs: [{exclude: [a]}]}", "sources.docs[0] must have exactly one of folder, git, web, sitemap"),
         ("{docs: [{folder: a, git: b}]}", "sources.docs[0] must have exactly one of folder, git"),
         ("{docs: [{folder: a, branch: b}]}", "sources.docs[0].branch is not an option of a source with `folder`"),
         ("{docs: [{folder: a, every: 1w}]}", "sources.docs[0].every must be a time such as 30s, 15m, 1h or 7d"),

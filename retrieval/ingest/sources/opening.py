@@ -10,6 +10,7 @@ from retrieval.errors import Unreachable
 from retrieval.ingest.sources.folder import Folder, below
 from retrieval.ingest.sources.git import GitSource, key_prefix
 from retrieval.ingest.sources.source import Source
+from retrieval.ingest.sources.web import WebSource, web_prefix
 from retrieval.knowledge import Plan
 from retrieval.records.sync import SourceKind, SourceSpec
 from runtime.logs import printable
@@ -21,6 +22,10 @@ async def opened(spec: SourceSpec, plan: Plan) -> AsyncIterator[Source]:
     if spec.kind == "git":
         async with contextlib.aclosing(GitSource(spec, data=Path(plan.data), max_bytes=plan.max_file_bytes)) as source:
             yield source
+        return
+    if spec.kind in ("web", "sitemap"):
+        async with contextlib.aclosing(WebSource(spec, max_bytes=plan.max_file_bytes)) as pages:
+            yield pages
         return
     if missing := await asyncio.to_thread(_missing, spec.places):
         raise Unreachable(f"there is no {printable(missing)}")
@@ -39,8 +44,8 @@ def _missing(places: Sequence[str]) -> str:
 
 def owner(kind: SourceKind, name: str, places: Sequence[str]) -> Callable[[str], bool]:
     """A function that says whether a catalog key is of this source."""
-    if kind == "git":
-        prefix = key_prefix(name)
+    if kind != "folder":
+        prefix = key_prefix(name) if kind == "git" else web_prefix(name)
         return lambda key: key.startswith(prefix)
     roots = [os.path.realpath(place) for place in places]
     return lambda key: any(below(key, root) for root in roots)
