@@ -11,10 +11,9 @@ from cli.common import arms_text, echo, echo_json, knowledge, minute_text, must_
 from config.sections import Settings
 from proxy.access.usage import OPERATOR
 from proxy.augment.rewrite import has_history
-from proxy.caller import Names, Rights
+from proxy.caller import Names, PermittedSearch, Rights, search_permitted
 from proxy.exchange import Exchange
 from proxy.observe.receipts.replay import Outcome, differences, outcome, today
-from proxy.permitted import PermittedSearch, search
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Turn
@@ -90,7 +89,7 @@ async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, An
     async with model_calls(settings) as (models, routes):
         asking = rewriter(settings, models, routes)
         if asking is None or not has_history(asked.turns):
-            searched = await search(documents, asked)
+            searched = await search_permitted(documents, asked)
         else:
             searched = await asking.search(documents, asked, Exchange(key=OPERATOR), [])
     return today(searched.retrieved, names, template(settings), versions(settings))

@@ -3,8 +3,7 @@
 app        the route table and the list of middleware: a request's path, top to bottom
 exchange   the record that travels with a request
 steps      the timed work for a request, as a tree
-caller     the rights and limits of a caller, as values
-permitted  searches within these rights
+caller     the rights and limits of a caller, as values, and searches within the rights
 server/    sockets and processes: HTTP/1.1, draining, workers, the index process
 observe/   the outermost middleware, metrics, receipts, shadow comparisons
 access/    keys, rights, limits, usage

@@ -1,4 +1,6 @@
-"""A caller as values: the rights, the limits, and how a header carries a key. Rights not granted are denied.
+"""A caller's rights and limits as values, and searches within the rights. Rights not granted are denied.
+
+What the caller may not read gets the same answer as what does not exist.
 
 The rights name collections to read and to write, groups, models, and operations of APIs to call, by grants such as
 `atlas:read`, `tickets:createTicket=auto` and `!tickets:delete*`.
@@ -9,7 +11,9 @@ MODE is `confirm` (the default) or `auto`. A `!` in front denies: a denial count
 grant allows is denied.
 """
 
+import contextlib
 import re
+import time
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -18,7 +22,10 @@ from typing import Any, Literal, NamedTuple
 from proxy.apis.openapi.operation import Effect, Mode
 from proxy.dialects.base import X_API_KEY
 from proxy.dialects.errors import forbidden
-from retrieval.records.documents import RESERVED, is_reserved
+from retrieval.errors import UnknownCollection
+from retrieval.knowledge import HitOptions, Knowledge, SearchRequest
+from retrieval.records.documents import RESERVED, CollectionInfo, FullDocument, is_reserved
+from retrieval.records.search import Retrieved, Turn, View
 
 _MOST_CHARS = 300  # of a grant
 _PREFIX = "actions."
@@ -253,3 +260,86 @@ MEASURES: Mapping[str, tuple[Unit, Period]] = {
 def carries_key(name: bytes, value: bytes) -> bool:
     """Whether a header is an `x-api-key` with a key of this gateway: Anthropic's clients send a key in this header."""
     return name == X_API_KEY and PREFIX.encode() in value
+
+
+# --- searches and documents within these rights -----------------------------------------------------------------------
+
+
+class NotThere(UnknownCollection):
+    """No such collection for this caller; the message lists only those it can see."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermittedSearch:
+    """One request's search."""
+
+    turns: Sequence[Turn]  # the question is last
+    collections: Sequence[str]
+    rights: Rights
+    explicit: bool  # the caller named collections
+    k: int | None = None  # None: the setting
+    budget_tokens: int | None = None  # None: the setting
+    filter: str = ""  # of documents, as in `View`
+    hit_options: HitOptions | None = None
+    traced: bool = False  # say how passages were found
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Passages, and which collections were searched."""
+
+    retrieved: Retrieved
+    collections: tuple[str, ...]
+    began: float  # by `time.perf_counter`
+
+
+async def search_permitted(knowledge: Knowledge, asked: PermittedSearch) -> SearchResult:
+    """Search the named collections, or those of `existing_collections` if one is missing or not readable.
+
+    The names are tried before the list of collections: the list costs a call of the index, which counts documents.
+    Raises UnknownCollection, RetrievalError.
+    """
+    if all(name in asked.rights.read for name in asked.collections):
+        with contextlib.suppress(UnknownCollection):
+            return await _retrieve(knowledge, asked, asked.collections)
+    return await _retrieve(knowledge, asked, await existing_collections(knowledge, asked))
+
+
+async def existing_collections(knowledge: Knowledge, asked: PermittedSearch) -> Sequence[str]:
+    """Which collections to search: existing and readable.
+
+    If the caller named collections, all of them must exist. Default collections may be missing: if none of them exists,
+    or the caller may read none, everything that the caller may read is searched.
+    Raises NotThere.
+    """
+    known = [row.name for row in await readable_collections(knowledge, asked.rights)]
+    names = asked.collections
+    if not asked.explicit and not any(name in known for name in names):
+        names = known
+    found = [name for name in names if name in known]
+    if asked.explicit or not found:
+        raise unknown_collection(next((name for name in names if name not in known), ""), known)
+    return found
+
+
+async def _retrieve(knowledge: Knowledge, asked: PermittedSearch, names: Sequence[str]) -> SearchResult:
+    began = time.perf_counter()
+    view = View(asked.rights.groups, asked.filter)
+    request = SearchRequest(asked.turns, names, asked.k, asked.budget_tokens, view, asked.hit_options, asked.traced)
+    retrieved = await knowledge.search.retrieve(request)
+    return SearchResult(retrieved, tuple(names), began)
+
+
+async def readable_collections(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]:
+    """Collections that the caller may read, by name."""
+    return [row for row in await knowledge.library.collections(rights.groups) if row.name in rights.read]
+
+
+async def readable_document(knowledge: Knowledge, id: str, rights: Rights) -> FullDocument:
+    """One document, whole. Raises UnknownDocument, also if the caller may not read it."""
+    return await knowledge.library.document(id, rights.groups, rights.read.granted)
+
+
+def unknown_collection(name: str, known: Sequence[str]) -> NotThere:
+    """Make the error for a missing or unreadable collection. known: those that the caller may read."""
+    return NotThere(f"there is no collection {name!r}; there are: {', '.join(known) or 'none yet'}")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from config.sections import ActionsApi
 from proxy.agent.ask.tool_protocols import ToolProtocols, wants_structured_output
@@ -289,26 +289,33 @@ class Actions:
         least: the relevance of the best text below which no operation is offered. Raises RetrievalError.
         """
         k = self.limits.settings.k
-        reasons = {name: partial(api.why_not_called, granted=rights) for name, api in apis.items()}
+        why: dict[tuple[str, str], FoundOutcome | Literal[""]] = {}  # why no call is made; "": calls are
+
+        def exists(name: str, one: Operation) -> bool:
+            if (reason := apis[name].why_not_called(one, rights)) == "not_granted":
+                return False
+            why[name, one.name] = reason
+            return True
+
         found = await self.library.find(
             turns,
             list(apis),
             k=k * SEARCHED,
             view=View(rights.groups),
-            exists=lambda name, one: reasons[name](one) != "not_granted",
+            exists=exists,
         )
         actions = found.actions
-        why = {one.label: why for one in actions if (why := reasons[one.set](one.operation)) != "not_granted"}
-        usable = _with_producers([one for one in actions if not why[one.label]], k)
+        usable = _with_producers([one for one in actions if not why[_place_of(one)]], k)
         if (texts := found.texts) is not None:
             likely = (texts.relevance or 0.0) >= least
             left_out: FoundOutcome = "surplus" if likely else "irrelevant"
             usable = usable if likely else []
             rows = [
-                _found_operation(one, why[one.label] or ("offered" if one in usable else left_out)) for one in actions
+                _found_operation(one, why[_place_of(one)] or ("offered" if one in usable else left_out))
+                for one in actions
             ]
             first = actions[0] if likely and actions else None
-            refused = first is not None and why[first.label] == "could_change"
+            refused = first is not None and why[_place_of(first)] == "could_change"
             changing = (first.operation.summary or first.operation.name) if first is not None and refused else ""
             trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows, quoted_label(changing)))
         return [OperationTool(one.operation, apis[one.set]) for one in usable]
@@ -328,6 +335,10 @@ class Actions:
             if one not in self._faults:
                 log.warning("%s", one)
         self._faults, self._read_s = faults, time.monotonic()
+
+
+def _place_of(found: FoundAction) -> tuple[str, str]:
+    return found.set, found.operation.name
 
 
 def _with_producers(found: Sequence[FoundAction], k: int) -> list[FoundAction]:

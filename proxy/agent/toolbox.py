@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import orjson
@@ -86,12 +87,12 @@ class Tool(Protocol):
     async def call(self, arguments: dict[str, Any], calling: "Calling") -> ToolResult:
         """Make a call. An exception is a gateway fault, and a text for the model."""
 
-    @property
+    @cached_property
     def origin(self) -> tuple[str, str]:
         """The set ("": no set) and the name there, for the record of the conversation."""
         return "", self.name
 
-    @property
+    @cached_property
     def label(self) -> str:
         """SET/OPERATION, or the name, for logs and headers."""
         return "/".join(filter(None, self.origin))

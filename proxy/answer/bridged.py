@@ -16,10 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.agent.actions import Actions
-from proxy.agent.ask.model import ModelApi
 from proxy.agent.conversation import HiddenRounds
-from proxy.agent.loop import ActionLoop
-from proxy.agent.toolbox import Toolbox
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects.base import INSTRUCTIONS, ModelRequest, text_of
 from proxy.dialects.chat import CHAT, ChatRequest
@@ -30,10 +27,9 @@ from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import OWN_ID, RESPONSES, ResponsesRequest, response_of_item
 from proxy.dialects.target import Target
-from proxy.exchange import CallMeter, Exchange, ModelCall, exchange_of
+from proxy.exchange import Exchange, exchange_of
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
 from proxy.upstream.bridges.responses_request import has_custom_tools, with_code_lines
-from proxy.upstream.translated.request import sendable
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
@@ -67,8 +63,6 @@ async def client_chat(
     model: as the client named the model. Raises ApiError where the request continues a
     response that only the gateway knows: 400 where the bridge refuses a member, 503 where the response is not read.
     """
-    if isinstance(request, ChatRequest):
-        return ClientChat(request, target, own=request.fields["messages"])
     earlier = await _earlier_items(request, exchange, actions)
     suited = exchange.action_trace is not None and _knows_chat(request, target, actions)
     if earlier is None and not suited and (actions.writes is None or not _shows_code(request.fields)):
@@ -203,46 +197,7 @@ def _items_of(given: Any) -> Sequence[Any]:
     return [] if given is None else [{"type": "message", "role": "user", "content": given}]
 
 
-Forwarded = Callable[..., bytes]  # (request, edits, instructions="") -> bytes for the upstream
 Rounds = Callable[[App, ChatRequest], App]  # upstream and chat completion -> app that answers the chat
-
-
-def app_of(
-    chat: ClientChat,
-    upstream: App,
-    forwarded: Forwarded,
-    toolbox: Toolbox | None,
-    exchange: Exchange,
-    actions: Actions,
-) -> ModelCall:
-    """The prepared call that answers a chat. `exchange.body` is the client's request with passages.
-
-    toolbox: None for a chat that only continues a stored response.
-    """
-    native = exchange.body or b""
-
-    def rounds(meter: CallMeter, upstream: App, request: ChatRequest) -> App:
-        one = functools.partial(forwarded, request)
-        if toolbox is not None:
-            keeps = sendable if chat.target.lane == "translated" else dict
-            return ActionLoop(ModelApi(upstream, one, meter, keeps), request, toolbox, exchange, actions)
-
-        async def ask_once(scope: Scope, receive: Receive, send: Send) -> None:
-            exchange.body = await by_size(exchange.body or b"", lambda: one([]))
-            await meter(upstream, scope, receive, send)
-
-        return ask_once
-
-    def call(meter: CallMeter) -> App:
-        if chat.body is None:
-            return rounds(meter, upstream, chat.request)
-        resumes = toolbox is not None and toolbox.conversation.waiting != ()
-        native_call = functools.partial(meter, upstream)
-        return BridgedChat(
-            upstream, chat, native, native_call, functools.partial(rounds, meter), actions, resumes=resumes
-        )
-
-    return call
 
 
 class BridgedChat:

@@ -2,27 +2,32 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from proxy.agent.actions import Actions, unsuited
+from proxy.agent.ask.model import ModelApi
 from proxy.agent.ask.tool_protocols import suits
+from proxy.agent.loop import ActionLoop
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.tools.document_search import SearchDocuments
 from proxy.agent.writes.confirming import CodeAnswer, EndedElsewhere
-from proxy.answer.bridged import ClientChat, app_of, client_chat, newest_of, own_messages
-from proxy.asgi import App
+from proxy.answer.bridged import BridgedChat, ClientChat, client_chat, newest_of, own_messages
+from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.gate import HOUSEKEEPING, Chat, turns_of
 from proxy.augment.middleware import Passages
 from proxy.dialects.base import ModelRequest
+from proxy.dialects.chat import ChatRequest
 from proxy.dialects.codes import CodeLine, code_line
 from proxy.dialects.errors import ApiError
-from proxy.dialects.json_body import Edit
+from proxy.dialects.json_body import Edit, by_size
 from proxy.dialects.own_words import own_text, own_words
 from proxy.dialects.responses import RESPONSES
-from proxy.exchange import ActionTrace, ModelCall
+from proxy.exchange import ActionTrace, CallMeter, Exchange, ModelCall
+from proxy.upstream.translated.request import sendable
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
@@ -31,6 +36,9 @@ _UNSUITED = (
     "Nothing was sent: a request of this form cannot confirm a call. Send the code again with the model, the action "
     "sets and the members of the request before it."
 )
+
+
+Forwarded = Callable[..., bytes]  # (request, edits, instructions="") -> bytes for the upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,11 @@ class Offers:
         off = decision.action_sets is None and decision.status == "off" and not decision.keeps_sets
         sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
         exchange.action_trace = ActionTrace(sets) if sets or (actions.limits.tools and not off) else None
-        completion = await client_chat(chat.request, decision.model, chat.target, exchange, actions)
+        completion: ClientChat | None
+        if isinstance(chat.request, ChatRequest):
+            completion = ClientChat(chat.request, chat.target, own=chat.request.fields["messages"])
+        else:
+            completion = await client_chat(chat.request, decision.model, chat.target, exchange, actions)
         answer = await self._answer(chat, completion) if completion is not None else None
         toolbox = await self._toolbox(chat, completion, sets, answer) if completion is not None else None
         if toolbox is None and await self._confirms(chat, completion, answer):
@@ -150,6 +162,44 @@ def _readable(chat: Chat) -> Iterator[None]:
     except RetrievalError as error:
         log.warning("%s what waits for a confirmation is not read: %s", chat.exchange.id, error)
         raise _unavailable() from error
+
+
+def app_of(
+    chat: ClientChat,
+    upstream: App,
+    forwarded: Forwarded,
+    toolbox: Toolbox | None,
+    exchange: Exchange,
+    actions: Actions,
+) -> ModelCall:
+    """The prepared call that answers a chat. `exchange.body` is the client's request with passages.
+
+    toolbox: None for a chat that only continues a stored response.
+    """
+    native = exchange.body or b""
+
+    def rounds(meter: CallMeter, upstream: App, request: ChatRequest) -> App:
+        one = functools.partial(forwarded, request)
+        if toolbox is not None:
+            keeps = sendable if chat.target.lane == "translated" else dict
+            return ActionLoop(ModelApi(upstream, one, meter, keeps), request, toolbox, exchange, actions)
+
+        async def ask_once(scope: Scope, receive: Receive, send: Send) -> None:
+            exchange.body = await by_size(exchange.body or b"", lambda: one([]))
+            await meter(upstream, scope, receive, send)
+
+        return ask_once
+
+    def call(meter: CallMeter) -> App:
+        if chat.body is None:
+            return rounds(meter, upstream, chat.request)
+        resumes = toolbox is not None and toolbox.conversation.waiting != ()
+        native_call = functools.partial(meter, upstream)
+        return BridgedChat(
+            upstream, chat, native, native_call, functools.partial(rounds, meter), actions, resumes=resumes
+        )
+
+    return call
 
 
 def _shows_approvals(chat: Chat) -> bool:

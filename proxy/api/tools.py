@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from config.sections import RetrievalSettings
-from proxy import permitted
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import (
     CollectionNames,
@@ -24,7 +23,7 @@ from proxy.api.knowledge.parameters import (
     read_as,
 )
 from proxy.api.knowledge.schemas import Schemas
-from proxy.caller import Rights
+from proxy.caller import PermittedSearch, Rights, readable_collections, readable_document, search_permitted
 from proxy.dialects.quoting import quoted, quoted_label
 from retrieval.knowledge import DEFAULT_HIT_OPTIONS, Knowledge
 from retrieval.records.search import Hit, Turn
@@ -85,15 +84,15 @@ class Tools:
 
     async def readable(self, rights: Rights) -> list[str]:
         """Names of searchable collections. Raises RetrievalError."""
-        return [row.name for row in await permitted.readable(self.knowledge, rights)]
+        return [row.name for row in await readable_collections(self.knowledge, rights)]
 
     async def search(self, asked: Mapping[str, Any], rights: Rights) -> Open:
         """Passages, by document. Raises ApiError for invalid arguments, RetrievalError."""
         wanted = read_as(_Search, checked(asked, _Search.__struct_fields__))
         query, names = query_text(wanted.query), few_names(wanted.collections or ())
-        searched = await permitted.search(
+        searched = await search_permitted(
             self.knowledge,
-            permitted.PermittedSearch(
+            PermittedSearch(
                 [Turn("user", query)],
                 names or self.settings.collections,
                 rights,
@@ -112,7 +111,7 @@ class Tools:
         """A whole document, or its next piece. Raises ApiError, RetrievalError (UnknownDocument)."""
         wanted = read_as(_Fetch, checked(asked, _Fetch.__struct_fields__))
         start = wanted.start
-        found = await permitted.document(self.knowledge, wanted.id, rights)
+        found = await readable_document(self.knowledge, wanted.id, rights)
         end = start + _MOST_CHARS
         metadata = {"collection": found.info.collection, "format": found.info.format, "chars": found.info.chars}
         if end < found.info.chars:

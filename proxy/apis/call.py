@@ -155,6 +155,8 @@ class Api:
 
     def allows(self, operation: Operation) -> bool:
         """Whether the settings let the operation be called. They name operations as documents do."""
+        if not self.never and self.only is None:
+            return True
         names = set(operation.names)
         return names.isdisjoint(self.never) and (self.only is None or not names.isdisjoint(self.only))
 
@@ -173,8 +175,9 @@ class Api:
 
         granted: to the caller; None: everything. not_granted: for the caller, there is no such operation.
         """
-        refused = self.policy.mode_of(operation) == "refuse"
-        effect = "reads" if refused else self.policy.effect_of(operation)  # a reader may know what nobody may call
+        mode, effect = self.policy.mode_and_effect(operation)
+        refused = mode == "refuse"
+        effect = "reads" if refused else effect  # a reader may know what nobody may call
         if granted is not None and granted.mode_of(self.name, operation.names, effect) == "refuse":
             return "not_granted"
         if refused:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import orjson
 
 from config.sections import InjectSettings, RetrievalSettings
-from proxy import permitted
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
 from proxy.augment.gate import Chat, decide, with_history, without_code_line, without_small_talk
@@ -21,7 +20,7 @@ from proxy.augment.history import Histories
 from proxy.augment.rewrite import Rewriter, has_history
 from proxy.augment.skipped import NO_LISTS, SmallTalk, UtilityPrompts
 from proxy.body import whole_body
-from proxy.caller import Rights
+from proxy.caller import PermittedSearch, Rights, SearchResult, search_permitted
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.json_body import by_size
 from proxy.dialects.quoting import Template, in_order
@@ -106,13 +105,13 @@ class Passages:
             return target.window_tokens
         return self.translated_window(target.model)
 
-    async def _search(self, chat: Chat, headers: Headers) -> permitted.SearchResult:
+    async def _search(self, chat: Chat, headers: Headers) -> SearchResult:
         """Search for the latest question, as the index or a model rewrites it.
 
         Raises UnknownCollection, RetrievalError.
         """
         decision = chat.decision
-        asked = permitted.PermittedSearch(
+        asked = PermittedSearch(
             decision.turns,
             decision.collections,
             chat.exchange.rights,
@@ -122,7 +121,7 @@ class Passages:
             traced=self.traced,
         )
         if self.rewriter is None or not has_history(asked.turns):
-            return await permitted.search(self.knowledge, asked)
+            return await search_permitted(self.knowledge, asked)
         return await self.rewriter.search(self.knowledge, asked, chat.exchange, headers)
 
     def _rendered(self, retrieved: Retrieved, exchange: Exchange) -> str:

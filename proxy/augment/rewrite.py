@@ -15,15 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from config.sections import RetrievalSettings
-from proxy import permitted
 from proxy.augment.history import head_and_end
+from proxy.caller import PermittedSearch, SearchResult, search_permitted
 from proxy.dialects.errors import Headers
 from proxy.dialects.quoting import read_template
 from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Target
 from proxy.exchange import Exchange
 from proxy.model_calls import ModelCalls, NoAnswer, owner_of
-from proxy.permitted import PermittedSearch, SearchResult
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Turn
@@ -90,7 +89,7 @@ class Rewriter:
         """
         until_s = asyncio.get_running_loop().time() + self.settings.deadline_s * (1 - _KEPT_SHARE)
         began = time.perf_counter()
-        local = asyncio.ensure_future(permitted.search(knowledge, asked))
+        local = asyncio.ensure_future(search_permitted(knowledge, asked))
         asking = asyncio.ensure_future(self._ask(asked.turns, exchange, headers))
         for task in (local, asking):  # retrieve exceptions: asyncio warns about unread ones
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -131,7 +130,7 @@ class Rewriter:
         """Search for a rewrite; None if that fails or takes too long, so that the local result must do."""
         try:
             async with asyncio.timeout_at(until_s):
-                searched = await permitted.search(knowledge, replace(asked, turns=[Turn("user", text)]))
+                searched = await search_permitted(knowledge, replace(asked, turns=[Turn("user", text)]))
         except (RetrievalError, TimeoutError):
             return None
         return _because(searched, REWRITTEN)

@@ -430,7 +430,9 @@ class Catalog:
 
     def _collection_of(self, row: Any) -> Collection:
         probes = np.frombuffer(row.probes, "<f4").reshape(-1, row.dimension).astype(np.float32)
-        return Collection(row.name, row.generation, row.embedder, probes, self.language(row.name, row.generation))
+        language = self.language(row.name, row.generation)
+        tenant = tenant_of(row.name, row.generation, language)
+        return Collection(row.name, row.generation, row.embedder, probes, language, tenant)
 
     def _touch(self, sql: Any, document: str) -> None:
         of = select(documents.c.collection).where(documents.c.id == document).scalar_subquery()

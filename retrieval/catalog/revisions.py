@@ -20,12 +20,8 @@ class Collection:
     generation: int
     embedder: str
     probes: Matrix
-    language: str = DEFAULT
-
-    @property
-    def tenant(self) -> str:
-        """The current generation's tenant in a store."""
-        return tenant_of(self.name, self.generation, self.language)
+    language: str
+    tenant: str  # of the current generation in a store
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ _REFUSALS = (400, 404, 422, _FAULT, 501)  # upstream statuses for a model withou
 _OWN_ID = "call_"
 _OWN_IDS = re.compile(rf"{_OWN_ID}[0-9a-f]{{16}}(?:_\d+)?|")
 _FAILED_CALL = b'"failed_generation"'  # in Groq's error for a call that it cannot read
+_NOTHING_READ = ChatReplyReader(streamed=True)
+_NO_TOKENS = Tokens(0, 0)
 
 
 def is_own_id(id: str) -> bool:
@@ -71,7 +73,8 @@ class ModelTurn:
         self.takes_no_tools = False  # the model refuses tools in every form
         self._pieces: list[bytes] = []  # an error's body, or a whole reply's
         self._frames = sse.FrameSplitter()
-        self._reader = ChatReplyReader(streamed=True)  # replaced once the head comes
+        self._reader = _NOTHING_READ  # until the head comes
+        self._tokens: Tokens | None = None  # of the whole reply
         # The calls.
         self.is_read = False
         self.all_calls: list[ToolCall] = []
@@ -201,7 +204,11 @@ class ModelTurn:
 
     def tokens(self, request: bytes) -> Tokens:
         """Tokens of this round. request: its body, for an estimate."""
-        return self._reader.tokens(request) if self.readable and self.start else Tokens(0, 0)
+        if not self.readable or not self.start:
+            return _NO_TOKENS
+        if self._tokens is None or not self.ended:
+            self._tokens = self._reader.tokens(request)
+        return self._tokens
 
     def _pass(self, event: Event) -> Iterator[Event]:
         """Client events after one more model event."""

@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from proxy import permitted
 from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, arguments_schema
+from proxy.caller import PermittedSearch, search_permitted
 from proxy.dialects.quoting import quoted_passages
 from proxy.dialects.replies import BYTES_PER_TOKEN
 from retrieval.errors import RetrievalError
@@ -35,7 +35,7 @@ class SearchDocuments(Tool):
 
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
         exchange = calling.chat.exchange
-        asked = permitted.PermittedSearch(
+        asked = PermittedSearch(
             [Turn("user", arguments["query"])],
             exchange.searched,
             exchange.rights,
@@ -46,7 +46,7 @@ class SearchDocuments(Tool):
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self.deadline_s):
-                found = await permitted.search(self.knowledge, asked)
+                found = await search_permitted(self.knowledge, asked)
         except (RetrievalError, TimeoutError):
             return Refused("The documents cannot be searched at present.", "failed")
         finally:

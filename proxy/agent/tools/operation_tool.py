@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from proxy.agent.execution import traced_call, traced_work
@@ -76,7 +77,7 @@ class OperationTool(Tool):
         asks = self.effect == "changes" and self.confirms
         self.description = f"{description} {_ASKS_ITSELF}" if asks else description
 
-    @property
+    @cached_property
     def origin(self) -> tuple[str, str]:
         return self.api.name, self.operation.name
 

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from msgspec import Struct
 
 from config.sections import ActionsApi, RetrievalSettings
-from proxy import permitted
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.endpoint import ApiCall, Rules
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.parameters import checked, invalid
 from proxy.asgi import Scope
 from proxy.body import json_body
-from proxy.caller import Rights
+from proxy.caller import NotThere, PermittedSearch, Rights, readable_collections, search_permitted, unknown_collection
 from proxy.dialects.errors import ApiError, forbidden, method_not_allowed
 from proxy.dialects.json_body import by_size
 from proxy.observe.receipts.receipt import Receipts
-from proxy.permitted import PermittedSearch
 from retrieval.errors import (
     CollectionExists,
     IndexDown,
@@ -47,7 +45,7 @@ _RETRY_AFTER_S = 5  # a dead index process restarts within seconds
 _WRITE_DEADLINE_S = 60.0  # the first write after a start waits for its child's embedder
 # Answers to errors whose message is for clients.
 _ANSWERS: Mapping[type[RetrievalError], Callable[[str], ApiError]] = {
-    permitted.NotThere: partial(ApiError, 404, code="collection_not_found", param="collection"),
+    NotThere: partial(ApiError, 404, code="collection_not_found", param="collection"),
     CollectionExists: partial(ApiError, 409, code="collection_exists", param="name"),
     UnknownDocument: partial(ApiError, 404, code="document_not_found", param="document"),
     UnknownFile: partial(ApiError, 404, code="file_not_found", param="file"),
@@ -99,15 +97,15 @@ class KnowledgeCall(ApiCall):
 
     async def collection(self, name: str) -> CollectionInfo:
         """A readable collection. Raises UnknownCollection, even if it is only unreadable."""
-        rows = await permitted.readable(self.knowledge, self.rights)
+        rows = await readable_collections(self.knowledge, self.rights)
         row = next((row for row in rows if row.name == name), None)
         if row is None:
-            raise permitted.unknown(name, [row.name for row in rows])
+            raise unknown_collection(name, [row.name for row in rows])
         return row
 
     async def search(self, asked: PermittedSearch) -> Retrieved:
         """Raises UnknownCollection, RetrievalError."""
-        searched = await permitted.search(self.knowledge, asked)
+        searched = await search_permitted(self.knowledge, asked)
         self.exchange.index_steps(searched.retrieved.timings_ms, searched.began)
         return searched.retrieved
 
@@ -148,9 +146,9 @@ class Access(Rules):
         if not self.settings.enabled:
             return
         async with self.asking():
-            known = [row.name for row in await permitted.readable(self.knowledge, rights)]
+            known = [row.name for row in await readable_collections(self.knowledge, rights)]
             if missing := [name for name in names if name not in known]:
-                raise permitted.unknown(missing[0], known)
+                raise unknown_collection(missing[0], known)
 
     async def fields(self, call: ApiCall, kind: type[Struct]) -> Mapping[str, Any]:
         body = await json_body(call.scope, call.receive, max_bytes=self.max_body_bytes)

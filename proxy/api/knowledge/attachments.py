@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy import permitted
 from proxy.api.knowledge.access import Deleted, KnowledgeCall, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.files import Order, the_file
@@ -17,6 +16,7 @@ from proxy.api.knowledge.filters import Attributes
 from proxy.api.knowledge.parameters import After, invalid, read_as
 from proxy.api.knowledge.puts import document_of
 from proxy.api.knowledge.uploads import finished, visible_job
+from proxy.caller import readable_document
 from retrieval.errors import UnknownDocument, UnknownFile
 from retrieval.records.documents import DocumentInfo, FullDocument
 from retrieval.records.files import FILE_ID_PREFIX, UploadedFile
@@ -222,7 +222,7 @@ async def _document(call: KnowledgeCall) -> FullDocument:
     """The document that the path names, by its own id or its file's. Raises UnknownFile."""
     id = call.path["id"]
     try:
-        found = await permitted.document(call.knowledge, await _id(id, call), call.rights)
+        found = await readable_document(call.knowledge, await _id(id, call), call.rights)
     except UnknownDocument as error:
         raise UnknownFile(f"there is no file {id!r}") from error
     if found.info.collection != call.path["name"]:

@@ -6,7 +6,6 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy import permitted
 from proxy.api.knowledge.access import Deleted, KnowledgeCall, Page, must_make, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc, operation
 from proxy.api.knowledge.filters import Attributes, Groups
@@ -14,7 +13,7 @@ from proxy.api.knowledge.filters import Filter as FilterType
 from proxy.api.knowledge.parameters import After, invalid
 from proxy.api.knowledge.puts import BY_KEY, COLLECTION
 from proxy.asgi import Send
-from proxy.caller import Rights
+from proxy.caller import Rights, readable_collections, readable_document
 from retrieval.errors import UnknownDocument
 from retrieval.records.documents import CollectionInfo, DocumentInfo
 from retrieval.records.filters import Filter, filter_of, matches
@@ -79,7 +78,7 @@ class _ExportQuery(Closed, frozen=True):
 @operation("GET /v1/knowledge/collections", "collections", "By name")
 async def list_collections(call: KnowledgeCall) -> CollectionPage:
     """The collections that the key may read."""
-    return CollectionPage.of([*map(_collection, await permitted.readable(call.knowledge, call.rights))])
+    return CollectionPage.of([*map(_collection, await readable_collections(call.knowledge, call.rights))])
 
 
 @operation("POST /v1/knowledge/collections", "collections", "The collection", status=201)
@@ -199,7 +198,7 @@ async def _listed(call: KnowledgeCall, after: str) -> list[DocumentInfo]:
 
 
 async def _document(id: str, call: KnowledgeCall) -> FullDocument:
-    found = await permitted.document(call.knowledge, id, call.rights)
+    found = await readable_document(call.knowledge, id, call.rights)
     return FullDocument(**_members(found.info, call.rights), text=found.text)
 
 

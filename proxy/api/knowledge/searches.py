@@ -9,7 +9,7 @@ from proxy.api.knowledge.access import KnowledgeCall
 from proxy.api.knowledge.declarations import Closed, doc, operation
 from proxy.api.knowledge.filters import Filter
 from proxy.api.knowledge.parameters import CollectionNames, K, QueryText, few_names, filter_in, invalid, query_text
-from proxy.permitted import PermittedSearch
+from proxy.caller import PermittedSearch
 from retrieval.knowledge import HitOptions
 from retrieval.records.search import Hit, Turn
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy import permitted
 from proxy.api.knowledge.access import Deleted, KnowledgeCall, Page, must_make
 from proxy.api.knowledge.attachments import (
     STORE,
@@ -26,7 +25,7 @@ from proxy.api.knowledge.declarations import Closed, Open, doc, must, named, ope
 from proxy.api.knowledge.files import Order
 from proxy.api.knowledge.filters import Filter
 from proxy.api.knowledge.parameters import After, K, filter_in, invalid, query_text
-from proxy.permitted import PermittedSearch
+from proxy.caller import PermittedSearch, readable_collections
 from retrieval.knowledge import DEFAULT_HIT_OPTIONS
 from retrieval.records.documents import CollectionInfo
 from retrieval.records.search import Hit, Turn
@@ -114,7 +113,7 @@ class VectorStoreResults(Closed, frozen=True, tag_field="object", tag="vector_st
 @operation(f"GET {PATH}", _TAG, "A page")
 async def list_vector_stores(call: KnowledgeCall, query: _StoresQuery) -> VectorStorePage:
     """The collections that the key may read, as vector stores."""
-    rows = await permitted.readable(call.knowledge, call.rights)
+    rows = await readable_collections(call.knowledge, call.rights)
     if query.order == "desc":
         rows.reverse()
     rows = rows_after(query.after, rows, [row.name for row in rows])[: query.limit + 1]

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy import permitted
 from proxy.api.knowledge.access import KnowledgeCall, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, named, operation
 from proxy.api.knowledge.filters import Attributes, Groups
 from proxy.api.knowledge.forms import BINARY, File, Form, received
 from proxy.api.knowledge.parameters import After, clean, invalid, none_but, query_of
 from proxy.api.knowledge.puts import COLLECTION, Placed, PutList, document_of, placed_row
+from proxy.caller import readable_collections
 from retrieval.errors import UnknownJob
 from retrieval.records.documents import Format
 from retrieval.records.jobs import DocumentInput
@@ -111,7 +111,7 @@ async def upload_files(call: KnowledgeCall) -> PutList | tuple[int, Job]:
 async def list_jobs(call: KnowledgeCall, query: _JobsQuery) -> JobPage:
     """Jobs of the collections that the key may read and write, newest first."""
     rights = call.rights
-    readable = [row.name for row in await permitted.readable(call.knowledge, rights)]
+    readable = [row.name for row in await readable_collections(call.knowledge, rights)]
     names = [name for name in readable if name in rights.write and query.collection in (None, name)]
     rows = await call.library.jobs(names, before=query.after or "", limit=query.limit + 1, groups=rights.groups)
     return JobPage.of([Job(*_members(job)) for job in rows], query.limit)

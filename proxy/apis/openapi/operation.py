@@ -201,8 +201,14 @@ class CallPolicy:
 
     def mode_of(self, operation: Operation) -> Mode:
         """How an operation is called. The document's x-ragway-confirm is never loosened by a setting."""
-        if self.effect_of(operation) == "reads":
-            return "auto"
+        return self.mode_and_effect(operation)[0]
+
+    def mode_and_effect(self, operation: Operation) -> tuple[Mode, Effect]:
+        """How an operation is called, and what a call does."""
+        effect = self.effect_of(operation)
+        return ("auto" if effect == "reads" else self._mode_of_change(operation)), effect
+
+    def _mode_of_change(self, operation: Operation) -> Mode:
         if self.writes == "refuse":
             return "refuse"
         if operation.confirm or _named(operation, self.confirm) or self.needs_four_eyes(operation):
