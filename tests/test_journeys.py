@@ -44,7 +44,7 @@ AT_MOST = {
     "A chat passed through": (18, 90),
     "An augmented chat": (37, 200),
     "A follow-up question": (37, 220),
-    "A chat with an action": (65, 700),
+    "A chat with an action": (64, 700),
     "An ingested document": (31, 160),
 }
 _INTRODUCTION = """# The map: files that a request passes

@@ -19,12 +19,11 @@ from proxy.answer.bridged import BridgedChat, ClientChat, client_chat, newest_of
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.gate import HOUSEKEEPING, Chat, turns_of
 from proxy.augment.middleware import Passages
-from proxy.dialects.base import ModelRequest
+from proxy.dialects.base import ModelRequest, own_text, own_words
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.codes import CodeLine, code_line
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import Edit, by_size
-from proxy.dialects.own_words import own_text, own_words
 from proxy.dialects.responses import RESPONSES
 from proxy.exchange import ActionTrace, CallMeter, Exchange, ModelCall
 from proxy.upstream.translated.request import sendable

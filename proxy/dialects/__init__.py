@@ -1,12 +1,11 @@
 """A client API is a dialect: one object that reads and edits requests, reads replies and writes errors.
 
-base             what every dialect, request and conversation offers
+base             what every dialect, request and conversation offers; what a person wrote in it
 chat             OpenAI's chat completions
 json_body        a JSON body as bytes: read, and edited without changing any other byte
 messages         Anthropic's Messages API
 codes            the code of a confirmation, and the message that confirms
 content_encoding unpacks a body within a limit
-own_words        what a person wrote: not a document, a tool's result or a coding agent's text
 errors           our errors -> status and OpenAI's error body
 paths            path -> dialect
 deviations       what models' messages have beyond the standard, which must go back; what upstreams lack

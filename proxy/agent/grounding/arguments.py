@@ -1,4 +1,5 @@
-"""Whether a model call's arguments can be sent: by the operation's schema, and by where each value comes from.
+"""Whether a call's arguments can be sent, by the operation's schema and by where each value comes from; else, what the
+gateway asks the person, in the API's words.
 
 Small models invent values (`your_organization_id`, `12345`). So an identifier must occur in the conversation, in the
 schema (an enum or a default) or in an earlier result.
@@ -9,12 +10,14 @@ values of refused calls. Small models make up just such small numbers.
 
 import functools
 import itertools
+import json
 import re
 import unicodedata
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from proxy.apis.openapi.operation import Operation
+from proxy.apis.openapi.producers import searches_by
 from proxy.apis.schema_check import resolved
 
 _MOST_VALUES = 500  # of one call
@@ -296,3 +299,55 @@ def without_marks(text: str) -> str:
     if _FOUND.search(text):
         text = _PLACE.sub("", _FOUND.sub("", text))
     return _CUTS.sub("…", text)
+
+
+# --- the gateway's questions to a person ------------------------------------------------------------------------------
+
+
+_MOST_CHARS = 300  # of a description
+WHICH = "which one"  # begins a question's row about a list's row
+
+
+def question(operation: Operation, rows: Sequence[str]) -> str:
+    """A question for values. rows: as in `row_for` and `row_for_choice`."""
+    return "\n".join([_heading(operation), *(f"- {row}" for row in dict.fromkeys(rows))])
+
+
+def row_for(name: str, schema: Any) -> str:
+    """An argument's row: its name, plus description and allowed values if the API names any."""
+    row = schema if isinstance(schema, dict) else {}
+    words = [" ".join(str(row["description"]).split())[:_MOST_CHARS]] if row.get("description") else []
+    if values := [one for one in allowed(schema) if one is not None][:20]:
+        listed = (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in values)
+        words.append(f"one of {', '.join(listed)}")
+    return f"{name}: {'; '.join(words)}" if words else name
+
+
+def asked(operation: Operation, known: Sequence[str]) -> set[str]:
+    """Arguments that the gateway asked the person for in an earlier reply."""
+    heading = _heading(operation)
+    rows = (row for text in known if heading in text for row in text.splitlines())
+    return {row[2:].partition(":")[0] for row in rows if row.startswith("- ")}
+
+
+def needs_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by which an operation with this schema finds rows: required ones, else those that search."""
+    properties: Mapping[str, Any] = schema["properties"]
+    names = schema["required"] or [name for name in properties if searches_by(name)]
+    return {name: properties[name] for name in names if name in properties}
+
+
+def allowed(schema: Any) -> Iterator[Any]:
+    """Values that a schema lists, also beside null."""
+    if isinstance(schema, dict):
+        for word in ("enum", "anyOf", "oneOf"):
+            listed = schema.get(word)
+            for one in listed if isinstance(listed, list) else ():
+                if word == "enum":
+                    yield one
+                else:
+                    yield from allowed(one)
+
+
+def _heading(operation: Operation) -> str:
+    return f"For “{operation.summary.strip('. ') or operation.name}” I need more information:"

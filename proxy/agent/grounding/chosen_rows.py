@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from proxy.agent.grounding.arguments import words_of_text
+from proxy.agent.grounding.arguments import WHICH, words_of_text
 
 _MOST_LEVELS = 40  # of a result
 _LEAST_LETTERS = 3  # of a word that names; shorter ASCII words count only with a member's whole text
@@ -164,3 +164,10 @@ def _labels(rows: Sequence[Any], key: str) -> Sequence[str]:
         name for name, values in texts.items() if all(isinstance(one, str) for one in values) and len(set(values)) > 1
     ]
     return sorted(telling, key=lambda name: not re.search(r"name|title|label", name.lower()))[:_MOST_LABELS]
+
+
+def row_for_choice(choice: OpenChoice | None = None) -> str:
+    """A row that asks for one of a list's rows, without their data."""
+    if choice is None or not choice.labels:
+        return WHICH
+    return f"{WHICH}: {' or '.join(choice.labels)}"

@@ -13,9 +13,20 @@ from functools import cached_property
 from typing import Any
 
 from proxy.agent.execution import traced_call, traced_work
-from proxy.agent.grounding.arguments import TooManyValues, identifiers, is_blank, ungrounded, without_marks
-from proxy.agent.grounding.asking import WHICH, allowed, asked, needs_of, question, row_for, row_for_choice
-from proxy.agent.grounding.chosen_rows import ListedRows, OpenChoice, json_in, open_choice
+from proxy.agent.grounding.arguments import (
+    WHICH,
+    TooManyValues,
+    allowed,
+    asked,
+    identifiers,
+    is_blank,
+    needs_of,
+    question,
+    row_for,
+    ungrounded,
+    without_marks,
+)
+from proxy.agent.grounding.chosen_rows import ListedRows, OpenChoice, json_in, open_choice, row_for_choice
 from proxy.agent.grounding.origins import ChatTexts, ValueOrigin, keeps_from_auto, only_foreign, origins
 from proxy.agent.grounding.said import name_in, says
 from proxy.agent.text_calls.written_calls import example

@@ -37,9 +37,8 @@ from proxy.apis.openapi.operation import Effects, Operation, query_names
 from proxy.apis.request import ApiRequest
 from proxy.apis.specs import revision_of
 from proxy.caller import Rights
-from proxy.dialects.base import INSTRUCTIONS, text_of
+from proxy.dialects.base import INSTRUCTIONS, own_text, text_of
 from proxy.dialects.codes import WORDS, CodeLine, code_line, holds_code, new_code
-from proxy.dialects.own_words import own_text
 from proxy.dialects.replies import json_of
 from proxy.dialects.responses import approval_request
 from proxy.exchange import Exchange

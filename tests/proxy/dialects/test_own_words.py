@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.dialects.own_words import own_text, own_words
+from proxy.dialects.base import own_text, own_words
 
 Message = Mapping[str, Any]
 
