@@ -38,9 +38,13 @@ _SHORTEST_MASKED_USER = 8  # characters: many results contain shorter users, lik
 
 
 def chat_actions(
-    settings: Settings, knowledge: Knowledge, credentials: KeyCredentials, metrics: Metrics, environ: Mapping[str, str]
+    settings: Settings,
+    knowledge: Knowledge,
+    credentials: KeyCredentials,
+    metrics: Metrics | None,
+    environ: Mapping[str, str],
 ) -> Actions:
-    """Action sets that chats can use. Raises SettingsError."""
+    """Action sets that chats can use. metrics: None: no conversation is kept. Raises SettingsError."""
     for name in settings.actions:  # a missing variable must fail at the start
         action_api(settings, ActionSet(name, "", "", 0.0, ()), environ)
     row = settings.action_calls
@@ -53,17 +57,18 @@ def chat_actions(
         total_bytes=row.total_max_mb * 2**20,
     )
     library = ActionLibrary(action_store(settings), knowledge, SpecReader(settings.ingest))
-    memory = HiddenRounds(record_store(settings, HiddenRounds.KIND), metrics.histories)
-    results = StoredResults(record_store(settings, StoredResults.KIND), metrics.histories)
-    keeps = bool(settings.history.keep_hours)
+    memory, results = None, None
+    if metrics is not None and settings.history.keep_hours:
+        memory = HiddenRounds(record_store(settings, HiddenRounds.KIND), metrics.histories)
+        results = StoredResults(record_store(settings, StoredResults.KIND), metrics.histories)
     return Actions(
         library,
         KeyApis(lambda found, own: action_api(settings, found, environ, own), credentials),
         settings.actions,
         limits,
-        memory if keeps else None,
+        memory,
         UnsupportedFeatures(settings.upstream.relearn_after_s),
-        results if keeps else None,
+        results,
         writes_of(settings, environ, library.store),
     )
 

@@ -7,7 +7,7 @@ is sent: an application with the key can answer by /v1/actions/pending.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,12 +73,18 @@ class _Run(Closed, frozen=True):
     arguments: Annotated[dict[str, Any], doc("By the JSON Schema of the action.")] | UnsetType = UNSET
 
 
+def _exchange(context: "ServerRequestContext[Any, Any]") -> Exchange:
+    assert context.request is not None  # always present over HTTP
+    return exchange_of(context.request.scope)
+
+
 @dataclass(eq=False, repr=False)
 class ActionTools:
     """The tools, and how they answer."""
 
     actions: Actions
     approvals: Approvals
+    caller: "Callable[[ServerRequestContext[Any, Any]], Exchange]" = _exchange
     _boundary: "RequestStateBoundary | None" = field(default=None, init=False)
 
     def tools(self) -> "list[types.Tool]":
@@ -120,7 +126,7 @@ class ActionTools:
             except RetrievalError as error:
                 raise MCPError(INTERNAL_ERROR, "calls cannot be made at present: try again later") from error
             security = RequestStateSecurity(
-                keys=[key], ttl=writes.confirm_s, bind_principal=lambda one: _exchange(one).key or None
+                keys=[key], ttl=writes.confirm_s, bind_principal=lambda one: self.caller(one).key or None
             )
             self._boundary = RequestStateBoundary(security, default_audience="ragway")
         return await self._boundary(ctx, call_next)
@@ -129,7 +135,7 @@ class ActionTools:
         self, context: "ServerRequestContext[Any, Any]", params: "types.CallToolRequestParams", deadline_s: float
     ) -> "types.CallToolResult | types.InputRequiredResult":
         """The result of one of the tools. Raises ApiError, RetrievalError, TimeoutError."""
-        exchange = _exchange(context)
+        exchange = self.caller(context)
         if params.name == FIND:
             async with asyncio.timeout(deadline_s):
                 return _result(await self._find(params.arguments or {}, exchange))
@@ -244,8 +250,8 @@ def _confirmation(write: PendingWrite) -> "types.InputRequiredResult":
 
 def _waits(context: "ServerRequestContext[Any, Any]", write: PendingWrite) -> "types.CallToolResult":
     """The result for a client that cannot ask its person."""
-    assert context.request is not None  # always present over HTTP
-    url = f"{str(context.request.base_url).rstrip('/')}{PENDING}/{write.group}"
+    base = str(context.request.base_url).rstrip("/") if context.request is not None else ""  # on stdio: of a gateway
+    url = f"{base}{PENDING}/{write.group}"
     say = sentences(write.language)
     return _text("\n\n".join([say.nothing_sent, write.shown, say.elsewhere.format(url=url)]))
 
@@ -258,11 +264,6 @@ def _asks(context: "ServerRequestContext[Any, Any]") -> bool:
     can = capabilities.elicitation if capabilities is not None else None
     by_form = can is not None and (can.form is not None or can.url is None)
     return by_form and context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS
-
-
-def _exchange(context: "ServerRequestContext[Any, Any]") -> Exchange:
-    assert context.request is not None  # always present over HTTP
-    return exchange_of(context.request.scope)
 
 
 def _person(context: "ServerRequestContext[Any, Any]") -> str:

@@ -104,7 +104,7 @@ def server(
     rights: "Callable[[ServerRequestContext[Any, Any]], Rights]",
     actions: "ActionTools | None" = None,
 ) -> "Server[Any]":
-    """The tools' server. rights: finds a caller's rights, or raises ApiError. actions: over HTTP alone."""
+    """The tools' server. rights: finds a caller's rights, or raises ApiError. actions: tools that call operations."""
     from mcp import types
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError

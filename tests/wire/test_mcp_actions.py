@@ -1,5 +1,6 @@
 """Actions over MCP: found and run within a key's rights; what changes something is confirmed by the client's person."""
 
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,11 +9,14 @@ import httpx
 import httpx2
 import pytest
 from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitResult, InputRequiredResult, TextContent
 
+from config.settings import KEY
 from tests.support.dialogues import ShopTeam, shop_team
+from tests.support.gateway import ROOT, environment
 from tests.wire.test_pending_calls import SETTINGS
 
 CANCEL = {"set": "shop", "operation": "cancelOrder", "arguments": {"orderId": "17"}}
@@ -165,3 +169,34 @@ async def test_with_four_eyes_the_client_that_asks_cannot_accept(team: ShopTeam)
         assert "/v1/actions/pending/pg-" in words(await mcp.call_tool("run_action", asked))
     assert person.read == []
     assert sent(team) == []
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_on_stdio_a_call_is_sent_once_the_person_accepts(team: ShopTeam, mode: Any) -> None:
+    words_of = [
+        "-m",
+        "cli",
+        "mcp",
+        "--data",
+        str(team.served.data),
+        "--config",
+        str(team.served.log.parent / "ragway.yaml"),
+    ]
+    process = StdioServerParameters(
+        command=sys.executable, args=words_of, env=environment({KEY: team.secrets["agent"]}), cwd=str(ROOT)
+    )
+    person = Person(YES)
+    async with Client(stdio_client(process), mode=mode, elicitation_callback=person) as mcp:
+        assert {"search", "find_actions", "run_action"} <= {tool.name for tool in (await mcp.list_tools()).tools}
+        found = (await mcp.call_tool("find_actions", {"query": "cancel an order"})).structured_content or {}
+        assert "cancelOrder" in {one["operation"] for one in found["results"]}
+        order = {"set": "shop", "operation": "getOrder", "arguments": {"orderId": "17"}}
+        assert "MUG-BLUE" in words(await mcp.call_tool("run_action", order))
+        text = words(await mcp.call_tool("run_action", CANCEL))
+    if mode == "auto":
+        assert "Done: DELETE" in text
+        assert len(person.read) == 1
+        assert sent(team) == ["DELETE /orders/17"]
+    else:  # the handshake of 2025 has no way to ask within a call
+        assert "/v1/actions/pending/pg-" in text
+        assert sent(team) == []
