@@ -1,12 +1,13 @@
 """ragway ingest: files and folders into a collection."""
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from cli.common import as_text, echo, knowledge, progress_bar, run, with_settings
+from cli.common import as_text, echo, echo_json, knowledge, progress_bar, run, with_settings
 from cli.contexts import write_contexts
 from config.sections import Settings
 from retrieval.knowledge import DETECTED
@@ -14,6 +15,7 @@ from retrieval.records.ingest import IngestReport
 from runtime import logs
 
 _MOST_NAMED = 10  # files named in the last line
+_OF_SYNC = ("changes", "kept")  # fields of a report that only `ragway sync` fills
 
 
 @click.command("ingest")
@@ -27,11 +29,14 @@ _MOST_NAMED = 10  # files named in the last line
     "repeated. Documents of excluded files are removed.",
 )
 @click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="A JSON object: counts, changes, notes and failures with reasons."
+)
 @with_settings
 def command(
-    paths: Sequence[Path], collection: str | None, exclude: Sequence[str], yes: bool, settings: Settings
+    paths: Sequence[Path], collection: str | None, exclude: Sequence[str], yes: bool, as_json: bool, settings: Settings
 ) -> None:
-    """Read files and folders (Markdown, reStructuredText, HTML, text) into a collection.
+    """Read files and folders into a collection: text, pages, Office files, PDF, mail, notebooks, and archives of these.
 
     Run the command again after changes: unchanged files are skipped, changed files are replaced, missing files are
     deleted from the collection. The command works while `ragway serve` runs, and `serve` answers from the new documents
@@ -48,17 +53,20 @@ def command(
         raise click.ClickException(f"there is no {' and no '.join(logs.printable(str(path)) for path in paths)}")
     if not all(exclude):
         raise click.UsageError("--exclude is empty: name files or folders")
-    run(_ingest(settings, paths, as_text(name), [as_text(glob) for glob in exclude], yes=yes))
+    patterns = [as_text(glob) for glob in exclude]
+    run(_ingest(settings, paths, as_text(name), patterns, yes=yes, as_json=as_json))
 
 
 async def _ingest(
-    settings: Settings, paths: Sequence[Path], collection: str, exclude: Sequence[str], *, yes: bool
+    settings: Settings, paths: Sequence[Path], collection: str, exclude: Sequence[str], *, yes: bool, as_json: bool
 ) -> int:
     async with knowledge(settings, make=True) as documents:
         await write_contexts(settings, documents, paths, collection, yes=yes, exclude=exclude)
         report = await documents.writing.ingest(paths, collection, progress_bar(f"ingest {collection}"), exclude)
         spoken = {row.name: row.language for row in await documents.library.collections(None)}.get(collection)
-    if _did(report) or not report.failures:
+    if as_json:
+        echo_json({name: value for name, value in dataclasses.asdict(report).items() if name not in _OF_SYNC})
+    elif _did(report) or not report.failures:
         echo(_summary(report))
     wanted = settings.ingest.languages.get(collection, settings.ingest.language)
     if wanted not in (DETECTED, spoken) and spoken is not None:

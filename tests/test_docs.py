@@ -21,6 +21,7 @@ from proxy.dialects.paths import BY_PATH
 from proxy.dialects.target import Lane
 from proxy.exchange import RagStatus
 from proxy.observe.metrics import STAGES, Metrics
+from retrieval.ingest.formats import pictures
 from retrieval.ingest.formats.registry import CONTAINERS, FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -202,7 +203,8 @@ def test_every_lane_is_in_the_table_of_lanes() -> None:
 
 def test_every_file_ending_that_is_read_is_listed_and_no_other() -> None:
     table = page("use/your-documents.md").partition("## Which file formats are read")[2].partition("\n## ")[0]
-    assert set(re.findall(r"`(\.\w+)`", "\n".join("|".join(cells) for cells in rows(table)))) == {*FORMATS, *CONTAINERS}
+    listed = set(re.findall(r"`(\.\w+)`", "\n".join("|".join(cells) for cells in rows(table))))
+    assert listed == {*FORMATS, *CONTAINERS, *pictures.ENDINGS}
 
 
 @pytest.mark.parametrize("path", [*PAGES, *MOVED, *BESIDE], ids=lambda path: str(path.relative_to(ROOT)))

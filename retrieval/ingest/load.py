@@ -36,7 +36,6 @@ MOST_UNREAD = 100  # files named in a report
 _RACY_S = 2.0  # a file may change twice within a tick of the file system's clock: a younger time proves nothing
 _CONVERSIONS = (  # endings, and how to get a file that can be read
     ((".pages", ".key", ".numbers", ".wpd", ".one"), "export the file as PDF, or as an Office file; "),
-    ((".ipynb",), "convert the file, for example by `jupyter nbconvert --to markdown FILE.ipynb`; "),
     (pictures.ENDINGS, f"{pictures.INSTALL}; "),
     ((".gif",), "save the picture as PNG; "),
     ((".7z", ".rar", ".zst"), "unpack the archive, or pack it as ZIP; "),

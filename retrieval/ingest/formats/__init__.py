@@ -7,4 +7,5 @@ pdf/          PDF -> Markdown with pages          pictures      text in pictures
 office        Office files and e-books -> Markdown
 webpage       HTML -> Markdown                    page_tree      which parts of a page are its text
 mail          messages and mailboxes -> Markdown and attachments
+notebook      Jupyter notebooks -> Markdown
 """

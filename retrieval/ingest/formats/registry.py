@@ -89,6 +89,16 @@ def _questions(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     return ParsedFile(questions.pairs_from_json(decoded.text, rights=rights), note=decoded.note)
 
 
+def _notebook(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    from retrieval.ingest.formats import notebook
+
+    decoded = decode(data, html=False)
+    text = _LINE_ENDS.sub("\n", notebook.to_markdown(decoded.text))
+    if rights:
+        front_matter.check_unread(text, prose=True)
+    return ParsedFile(text, markdown.first_heading(text[:_TITLE_WITHIN_CHARS]), note=decoded.note)
+
+
 def _mail(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     from retrieval.ingest.formats import mail
 
@@ -146,12 +156,13 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".csv", ".tsv"), ("csv", _csv)),
     **dict.fromkeys((".json", ".jsonl"), ("text", _questions)),
     ".eml": ("markdown", _mail),
+    ".ipynb": ("markdown", _notebook),
     **dict.fromkeys(GRAMMARS, ("code", _code)),
     **dict.fromkeys(office.TYPES, ("markdown", _office)),
     **dict.fromkeys(office.MARKUP, ("markdown", _markup)),
 }
 _BINARY = frozenset({_office, _pdf, _picture})  # parsers of what no client can send as text
-_TO_MARKDOWN = _BINARY | {_markup}
+_TO_MARKDOWN = _BINARY | {_markup, _mail, _notebook}
 # Files with members, see `containers`; a mail is a document, too.
 CONTAINERS = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".mbox", ".eml")
 _OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # each format's first row
