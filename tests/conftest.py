@@ -30,7 +30,7 @@ MEMORY = Memory()
 
 # What comes out is tested, not how soon: a busy machine fails nothing.
 settings.register_profile("ragway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("fast", settings.get_profile("ragway"), max_examples=40)
+settings.register_profile("fast", settings.get_profile("ragway"), max_examples=25)
 settings.load_profile("ragway")
 
 CORPUS = {
