@@ -217,24 +217,25 @@ class _Headings:
                         self._levels[page.number, id] = 1
         lines = [(item, number) for item, number in flow if isinstance(item, Line)]
         sizes: Counter[float] = Counter()
-        for line, _ in lines:
-            sizes[round(line.size * 2) / 2] += len(line.text) * (1 if line.mono else 4)
+        for word in (word for line, _ in lines for word in line.words):
+            sizes[round(word.size * 2) / 2] += len(word.text) * (1 if word.mono else 20)  # most of a page may be code
         self.body = max(sizes, key=lambda size: (sizes[size], -size), default=10.0)
         larger = sorted({round(line.size) for line, _ in lines if self._is_large(line)}, reverse=True)
         self._of_size = {size: min(level, 6) for level, size in enumerate(larger, 1)}
         self._bold = min(6, len(larger) + 1)
-        if outline:
-            known = [
-                (round(line.size), outline[key])
-                for line, page in lines
-                if (key := (_plain(line.text), page)) in outline
-            ]
-            deepest = max((level for _, level in known), default=0)
+        self._above = 0  # levels above the outline's, for a title that is not in the outline
+        known = [
+            (round(line.size), outline[key]) for line, page in lines if (key := (_plain(line.text), page)) in outline
+        ]
+        if known:
             learned = dict(reversed(known))
-            self._of_size = (
-                {size: learned.get(size, min(deepest + 1, 6)) for size in self._of_size} if known else self._of_size
-            )
-            self._bold = min(6, max([deepest, *self._of_size.values()], default=0) + 1)
+            self._above = int(any(size > max(learned) for size in self._of_size))
+            deepest = min(6, max(learned.values()) + self._above + 1)
+            self._of_size = {
+                size: 1 if size > max(learned) else learned[size] + self._above if size in learned else deepest
+                for size in self._of_size
+            }
+            self._bold = min(6, max([deepest, *self._of_size.values()]))
 
     def _is_large(self, line: Line) -> bool:
         return line.size >= _LARGER * self.body and any(map(str.isalpha, line.text)) and not line.apart
@@ -245,9 +246,11 @@ class _Headings:
             return max(self._levels.get((page, word.tag), 0) for line in lines for word in line.words)
         text = " ".join(line.text for line in lines)
         if level := self._outline.get((_plain(text), page), 0):
-            return level
+            return min(6, level + self._above)
         first = lines[0]
         if len(text) > _MOST_HEADING_CHARS or first.mono or first.apart or is_marker(first.words[0].text, bullet=True):
+            return 0
+        if len(text) > _BOLD_HEADING_CHARS and text[-1] in ".:":  # a sentence
             return 0
         if self._is_large(first):
             return self._of_size.get(round(first.size), 6)

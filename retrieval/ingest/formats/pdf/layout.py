@@ -75,7 +75,10 @@ def is_marker(text: str, *, bullet: bool = False) -> bool:
 
 
 def line_of(words: Sequence[Word], *, apart: bool = False) -> Line:
-    size = max(words, key=lambda word: len(word.text)).size
+    sizes: Counter[float] = Counter()
+    for word in words:
+        sizes[word.size] += len(word.text) * (1 if word.mono else 20)  # code within a text is often smaller
+    size = max(sizes, key=lambda one: sizes[one])
     return Line(
         list(words),
         min(word.x0 for word in words),

@@ -47,6 +47,13 @@ def test_the_outline_names_the_levels() -> None:
     assert [line for line in text.split("\n") if line.startswith("#")] == ["# Ferries", "# Cars", "# Prices"]
 
 
+def test_a_title_above_the_outline_is_the_first_level() -> None:
+    page = said(50, 760, "Island guide", size=24) + said(50, 720, "Ferries", size=16) + lines(50, 700, *PROSE)
+    page += said(50, 650, "Cars", size=13) + lines(50, 630, *PROSE)
+    text = markdown(page, outline=(("Ferries", 0),))
+    assert [line for line in text.split("\n") if line.startswith("#")] == ["# Island guide", "## Ferries", "### Cars"]
+
+
 def test_words_that_line_ends_cut_are_whole_and_compounds_keep_their_hyphen() -> None:
     page = lines(
         50, 700, "A state-of-the-art ferry needs a connec-", "tion to the shore, and a state-of-the-", "art crew."
