@@ -29,9 +29,7 @@ _OF_SYNC = ("changes", "kept")  # fields of a report that only `ragway sync` fil
     "repeated. Documents of excluded files are removed.",
 )
 @click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="A JSON object: counts, changes, notes and failures with reasons."
-)
+@click.option("--json", "as_json", is_flag=True, help="A JSON object: counts, notes, failures with reasons.")
 @with_settings
 def command(
     paths: Sequence[Path], collection: str | None, exclude: Sequence[str], yes: bool, as_json: bool, settings: Settings

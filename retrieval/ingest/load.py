@@ -18,11 +18,10 @@ from itertools import accumulate, pairwise
 from pathlib import Path, PurePath, PurePosixPath
 
 from retrieval.errors import Unreadable
-from retrieval.ingest.chunking import questions
 from retrieval.ingest.encoded import without_encoded_bytes
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats import pictures
-from retrieval.ingest.formats.registry import CONTAINERS, FORMATS, format_of, is_container
+from retrieval.ingest.formats.registry import CONTAINERS, FORMATS, format_of, is_container, why_unused
 from retrieval.records.documents import Document, Format, Places
 from retrieval.records.ingest import Failure
 from runtime.logs import printable
@@ -31,7 +30,6 @@ from runtime.logs import printable
 _VENDORED = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__", "__MACOSX"})
 _MINIFIED = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
-PEEK_BYTES = 65_536
 MOST_UNREAD = 100  # files named in a report
 _RACY_S = 2.0  # a file may change twice within a tick of the file system's clock: a younger time proves nothing
 _CONVERSIONS = (  # endings, and how to get a file that can be read
@@ -201,6 +199,7 @@ def parse(
         raise Unreadable("empty: the file holds no text")
     title = printable(named or parsed.title or _readable(shown_as.stem))
     readers = front.groups if groups is None else groups
+    kind = parsed.format or kind
     return Document(source, title, text, kind, modified_s, front.attributes, readers, places, parsed.note)
 
 
@@ -303,9 +302,7 @@ def passed_over(path: PurePath, beginning: Callable[[int], bytes]) -> str:
 
     beginning: returns at most as many of its first bytes.
     """
-    if path.suffix.lower() in (".json", ".jsonl") and not questions.looks_like_pairs(beginning(PEEK_BYTES)):
-        return "JSON without questions and answers"
-    return _why_of_type(path)
+    return _why_of_type(path) or why_unused(path, beginning)
 
 
 def _unreadable_reason(file: Path, max_bytes: int) -> str:

@@ -8,4 +8,5 @@ office        Office files and e-books -> Markdown
 webpage       HTML -> Markdown                    page_tree      which parts of a page are its text
 mail          messages and mailboxes -> Markdown and attachments
 notebook      Jupyter notebooks -> Markdown
+openapi       OpenAPI documents -> Markdown
 """

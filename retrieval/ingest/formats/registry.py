@@ -11,12 +11,13 @@ from pathlib import PurePath, PurePosixPath
 
 from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
-from retrieval.ingest.formats import front_matter, markdown, office, pictures, rst
+from retrieval.ingest.formats import front_matter, markdown, office, openapi, pictures, rst
 from retrieval.ingest.formats.decode import Decoded, decode
 from retrieval.records.documents import Format, Places
 
 # Unicode's line ends besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
 _LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
+PEEK_BYTES = 65_536  # of a file, to tell what it holds
 _TITLE_WITHIN_CHARS = 20_000  # a heading further down is not the document's title
 
 
@@ -29,6 +30,7 @@ class ParsedFile:
     front: front_matter.Front = field(default_factory=front_matter.Front)
     places: Places = ()
     note: str = ""  # what a person should know about how it was read
+    format: Format | None = None  # if not that of its row
 
 
 # Content, source, and whether the content may name readers. Raises Unreadable; UnreadableRights if it does not clearly
@@ -81,12 +83,22 @@ def _code(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
     return ParsedFile(decoded.text, "/".join(source.parts[-2:]), note=decoded.note)
 
 
-def _questions(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
-    """JSON with questions and answers; a text in JSON may contain any line end."""
+def _questions(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
+    """JSON with questions and answers, or an OpenAPI document; a text in JSON may contain any line end."""
+    if openapi.looks_like_openapi(data[:PEEK_BYTES]):
+        return _openapi(data, source, rights)
     decoded = decode(data, html=False)
     if rights:
         front_matter.check_unread(decoded.text, prose=False)
     return ParsedFile(questions.pairs_from_json(decoded.text, rights=rights), note=decoded.note)
+
+
+def _openapi(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    decoded = decode(data, html=False)
+    title, text = openapi.to_markdown(decoded.text)
+    if rights:
+        front_matter.check_unread(text, prose=False)
+    return ParsedFile(_LINE_ENDS.sub("\n", text), title, note=decoded.note, format="markdown")
 
 
 def _notebook(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
@@ -155,17 +167,32 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".txt", ".text"), ("text", _text)),
     **dict.fromkeys((".csv", ".tsv"), ("csv", _csv)),
     **dict.fromkeys((".json", ".jsonl"), ("text", _questions)),
+    **dict.fromkeys((".yaml", ".yml"), ("markdown", _openapi)),
     ".eml": ("markdown", _mail),
     ".ipynb": ("markdown", _notebook),
     **dict.fromkeys(GRAMMARS, ("code", _code)),
     **dict.fromkeys(office.TYPES, ("markdown", _office)),
     **dict.fromkeys(office.MARKUP, ("markdown", _markup)),
 }
-_BINARY = frozenset({_office, _pdf, _picture})  # parsers of what no client can send as text
+_BINARY = frozenset({_office, _pdf, _picture, _openapi})  # parsers of what no client can send as any text
 _TO_MARKDOWN = _BINARY | {_markup, _mail, _notebook}
 # Files with members, see `containers`; a mail is a document, too.
 CONTAINERS = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".mbox", ".eml")
 _OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # each format's first row
+
+
+def why_unused(path: PurePath, beginning: Callable[[int], bytes]) -> str:
+    """Return why a JSON or YAML file holds no text to search; "" if it does, or is of another type.
+
+    beginning: returns at most as many of its first bytes.
+    """
+    ending = path.suffix.lower()
+    if ending not in (".json", ".jsonl", ".yaml", ".yml"):
+        return ""
+    first = beginning(PEEK_BYTES)
+    if openapi.looks_like_openapi(first) or (ending.startswith(".json") and questions.looks_like_pairs(first)):
+        return ""
+    return "JSON without questions and answers" if ending.startswith(".json") else "YAML that is not OpenAPI"
 
 
 def is_container(path: PurePath) -> bool:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import RetrievalError, Unreachable, Unreadable
-from retrieval.ingest.chunking import questions
 from retrieval.ingest.containers import container_of, file_path
 from retrieval.ingest.exclude import excluded
+from retrieval.ingest.formats.registry import why_unused
 from retrieval.ingest.load import FileCandidate, FoundFiles, why_left_out
 from retrieval.ingest.sources.source import Known, LeftOut
 from retrieval.ingest.splitting import SourceFile
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 _FETCH_S = 1_800.0  # of processor time, for a fetch or a file
 _MEMORY_MB = 2_048
 _ANSWER_S = 60.0  # for a server to answer
-_PEEK_BYTES = 65_536
 _MOST_PACKS = 20  # each fetch adds one; then the copy is fetched anew
 _LFS = b"version https://git-lfs.github.com/spec/"
 
@@ -85,8 +84,8 @@ class GitSource:
             data: bytes = await self._reading.run(candidate.mark)
         except RetrievalError as error:
             raise Unreadable(str(error)) from error
-        if candidate.path.suffix.lower() in (".json", ".jsonl") and not questions.looks_like_pairs(data[:_PEEK_BYTES]):
-            raise LeftOut("JSON without questions and answers")
+        if reason := why_unused(candidate.path, lambda most: data[:most]):
+            raise LeftOut(reason)
         described: dict[str, Attribute] = {"commit": self._tree.commit}
         if is_url(self._spec.places[0]):
             described["url"] = self._spec.places[0]
