@@ -25,6 +25,7 @@ from xml.etree import ElementTree
 
 from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import Unreachable, Unreadable
+from retrieval.ingest.containers import container_of
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats.registry import FORMATS
 from retrieval.ingest.load import FileCandidate, FoundFiles, content_hash
@@ -128,7 +129,10 @@ class WebSource:
 
     def gone(self, known: Known, found: FoundFiles, source_of: Callable[[RevisionRecord], str]) -> set[str]:
         there = {candidate.key for candidate in found.candidates}
-        return {key for key in known if key.startswith(self._prefix) and key not in there}
+        return {key for key in known if key.startswith(self._prefix) and container_of(key) not in there}
+
+    def leaves_out(self, key: str) -> bool:
+        return False
 
     async def aclose(self) -> None:
         self._client.close()
