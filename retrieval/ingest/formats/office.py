@@ -54,7 +54,7 @@ _OLE = b"\xd0\xcf\x11\xe0"  # begins Microsoft's files before 2007, and files wi
 
 # What zipfile, ElementTree and xberg raise for a file that they cannot read.
 _FAULTS = (BadZipFile, ElementTree.ParseError, zlib.error, EOFError, LookupError, RuntimeError, ValueError)
-_TOO_LARGE = re.compile(r"limit|bomb", re.IGNORECASE)  # in such a message
+_TOO_LARGE = re.compile(r"limit|bomb|too many", re.IGNORECASE)  # in such a message
 
 # Titles that programs give themselves.
 _NO_TITLE = re.compile(
@@ -185,6 +185,8 @@ def _shown(data: bytes, pages: Sequence[str]) -> Iterator[tuple[str, str]]:
     with ZipFile(BytesIO(data)) as box:
         named = _targets(box, "ppt/presentation.xml")
         numbers = {path: int(file[1]) for path in named.values() if (file := _SLIDE_FILE.fullmatch(path))}
+        if len(numbers) != len(pages):
+            raise ValueError("a slide cannot be read")
         texts = dict(zip(sorted(numbers, key=numbers.__getitem__), pages, strict=True))
         for slide in ElementTree.fromstring(box.read("ppt/presentation.xml")).iter(f"{_SLIDES}sldId"):
             path = named[slide.get(_RELATION_ID, "")]
