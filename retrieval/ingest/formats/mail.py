@@ -30,7 +30,7 @@ _IDS = re.compile(r"<[^<>\s]{1,998}>")
 _UNNAMED = re.compile(r"[\x00-\x1f\x7f/\\:*?\"<>|]+")  # no part of a file's name
 _MOST_NAME_CHARS = 80
 _LIKE_HEADING = re.compile(r"^(#{1,6}\s|(?:=+|-+)[ \t]*$)", re.MULTILINE)
-_QUOTE_HEAD = re.compile(r"[^\n>][^\n]{0,300}(?:\n[^\n>][^\n]{0,300})?[:：]\s*\Z")  # "On 3 May, Ada wrote:"
+_MOST_INTRODUCTION_CHARS = 300
 _ORIGINAL = re.compile(  # Outlook's mark above the mail that is answered
     r"^[ \t]*(?:-{3,}[^\n-]{3,40}-{3,}|_{20,})[ \t]*\n(?=(?:[^\n]*\n){0,2}\**[A-Z][\w ]{1,20}:)", re.MULTILINE
 )
@@ -85,15 +85,25 @@ def without_quotes(text: str) -> str:
     if original := _ORIGINAL.search(text):
         text = text[: original.start()]
     blocks = re.split(r"((?:^>[^\n]*\n?(?:[ \t]*\n(?=>))?)+)", text, flags=re.MULTILINE)
+    last = max((at for at, block in enumerate(blocks) if block.strip()), default=-1)
     kept: list[str] = []
     for at, block in enumerate(blocks):
-        last = not "".join(blocks[at + 1 :]).strip() if block.startswith(">") else False
-        if last or (block.startswith(">") and block.count("\n") > _LONG_QUOTE_LINES):
-            if kept and (head := _QUOTE_HEAD.search(kept[-1].rstrip())):
-                kept[-1] = kept[-1][: head.start()]
+        if block.startswith(">") and (at == last or block.count("\n") > _LONG_QUOTE_LINES):
+            if kept:
+                kept[-1] = _without_introduction(kept[-1])
         else:
             kept.append(block)
     return "".join(kept)
+
+
+def _without_introduction(text: str) -> str:
+    """The text without its last paragraph, if this is one or two lines such as "On 3 May, Ada wrote:"."""
+    if not text.rstrip().endswith((":", "：")):
+        return text
+    before, _, last = text.rstrip().rpartition("\n\n")
+    if last.count("\n") > 1 or len(last) > _MOST_INTRODUCTION_CHARS:
+        return text
+    return f"{before}\n\n" if before else ""
 
 
 def _messages(data: bytes) -> Iterator[Part]:

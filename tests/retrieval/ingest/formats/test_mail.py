@@ -1,5 +1,6 @@
 """Mails as Markdown: headers, the text once, and attachments; mailboxes mail by mail."""
 
+import time
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -141,3 +142,13 @@ def test_mails_with_the_same_subject_stay_apart() -> None:
 )
 def test_quotations_of_a_whole_mail_are_left_out(text: str, expected: str) -> None:
     assert without_quotes(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 1_000_000 + ":\n> a\n", "> a\n\nb\n\n" * 50_000, ">" * 500_000, "-" * 1_000_000, "a:\n" * 300_000 + "> b\n"],
+)
+def test_hostile_quotations_take_no_longer_than_others(text: str) -> None:
+    started = time.process_time()
+    without_quotes(text)
+    assert time.process_time() - started < 2
