@@ -8,7 +8,8 @@ wrong usage.
     common    settings, errors, access to documents and accounts, progress bars
     serve     the gateway and the index process       worker    one gateway process
     ingest    files and folders -> a collection       search    a question -> passages that a chat would get
-    sync      declared sources -> their collections   scheduled_syncs  the same while `serve` runs
+    syncs/    declared sources -> their collections
+    jsonl     documents in lines of standard input, for `ingest -`
     delete    a collection, or some of its documents
     listing   `ragway collections`                    rebuild   a collection's index from the catalog
     reindex   like rebuild for several collections, also with another embedder
@@ -40,7 +41,7 @@ from cli.options import Commands, options
 COMMANDS = {
     "serve": ("serve", "Serve the gateway until Ctrl-C."),
     "ingest": ("ingest", "Read files and folders into a collection."),
-    "sync": ("sync", "Make collections equal to their declared sources."),
+    "sync": ("syncs.sync", "Make collections equal to their declared sources."),
     "search": ("search", "Search as a chat would, and print the passages."),
     "collections": ("listing", "List the collections."),
     "delete": ("delete", "Delete a collection, or documents of it."),

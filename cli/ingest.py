@@ -9,6 +9,7 @@ import click
 
 from cli.common import as_text, echo, echo_json, knowledge, progress_bar, run, with_settings
 from cli.contexts import write_contexts
+from cli.jsonl import ingest_lines
 from config.sections import Settings
 from retrieval.knowledge import DETECTED
 from retrieval.records.ingest import IngestReport
@@ -28,11 +29,23 @@ _OF_SYNC = ("changes", "kept")  # fields of a report that only `ragway sync` fil
     help="Leave out files and folders with this name or end of path, such as '*.csv', drafts or 'api/**/old'; may be "
     "repeated. Documents of excluded files are removed.",
 )
+@click.option(
+    "--format",
+    "lines",
+    type=click.Choice(["jsonl"]),
+    help="With - in place of paths: read documents from standard input, a JSON object in each line.",
+)
 @click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object: counts, notes, failures with reasons.")
 @with_settings
 def command(
-    paths: Sequence[Path], collection: str | None, exclude: Sequence[str], yes: bool, as_json: bool, settings: Settings
+    paths: Sequence[Path],
+    collection: str | None,
+    exclude: Sequence[str],
+    lines: str | None,
+    yes: bool,
+    as_json: bool,
+    settings: Settings,
 ) -> None:
     """Read files and folders into a collection: text, pages, Office files, PDF, mail, notebooks, and archives of these.
 
@@ -47,6 +60,10 @@ def command(
     name = collection or next(iter(settings.retrieval.collections), None)
     if name is None:
         raise click.UsageError("retrieval.collections is empty: name a collection with --collection")
+    if lines is not None or Path("-") in paths:
+        if lines is None or [*paths] != [Path("-")] or exclude or as_json:
+            raise click.UsageError("to read documents from standard input: ragway ingest - --format jsonl")
+        run(ingest_lines(settings, as_text(name)))
     if not any(os.path.lexists(path) for path in paths):  # for a mistyped name, create and load nothing
         raise click.ClickException(f"there is no {' and no '.join(logs.printable(str(path)) for path in paths)}")
     if not all(exclude):

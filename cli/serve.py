@@ -22,7 +22,7 @@ import uvloop
 from cli.assembly.index import index_process
 from cli.assembly.targets import targets
 from cli.common import WholeNumber, run, with_settings
-from cli.scheduled_syncs import ScheduledSyncs
+from cli.syncs.scheduled import ScheduledSyncs
 from config.sections import Settings
 from config.settings import SettingsError
 from evaluation.text_tables import first_of

@@ -134,6 +134,9 @@ class WebSource:
     def leaves_out(self, key: str) -> bool:
         return False
 
+    def leaves_out(self, key: str) -> bool:
+        return False  # no page is a container
+
     async def aclose(self) -> None:
         self._client.close()
 

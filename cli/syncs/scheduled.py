@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from cli.assembly.sources import Schedule, schedules
-from cli.sync import log_line, problems
+from cli.syncs.sync import log_line, problems
 from config.sections import Settings
 from retrieval.errors import RetrievalError
 from retrieval.rpc.client import IndexClient

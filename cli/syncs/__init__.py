@@ -1,0 +1,5 @@
+"""Syncs of declared sources.
+
+sync       `ragway sync`
+scheduled  the same while `ragway serve` runs
+"""
