@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 INSTALL = "`pip install 'ragway[ocr]'` lets ragway read pictures"
-_DOTS_PER_INCH = 200  # of a scanned page as we show it to the model
+_DOTS_PER_INCH = 116  # of a scanned page as the model gets it; at 200 it loses blanks between words
 _MOST_PIXELS = 4000  # in one direction
 _FONT = 0.72  # of a line's height
 _LARGER = 1.3  # times the usual height: another size; less is the difference between "one" and "Apply"
