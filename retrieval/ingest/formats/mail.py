@@ -29,6 +29,7 @@ _QUOTED_ELSEWHERE = "X-Ragway-Quoted"  # added to a mailbox's message that answe
 _IDS = re.compile(r"<[^<>\s]{1,998}>")
 _UNNAMED = re.compile(r"[\x00-\x1f\x7f/\\:*?\"<>|]+")  # no part of a file's name
 _MOST_NAME_CHARS = 80
+_MOST_HEADER_CHARS = 20_000  # decoding takes quadratic time
 _LIKE_HEADING = re.compile(r"^(#{1,6}\s|(?:=+|-+)[ \t]*$)", re.MULTILINE)
 _MOST_INTRODUCTION_CHARS = 300
 _ORIGINAL = re.compile(  # Outlook's mark above the mail that is answered
@@ -201,6 +202,7 @@ def _header(message: "Message[str, str]", name: str) -> str:
 
 
 def _decoded(value: str) -> str:
+    value = value[:_MOST_HEADER_CHARS]
     raw = value.encode("utf-8", "surrogateescape")
     value = decode_part(raw, "") if raw.strip() and not value.isascii() else value
     with suppress(MessageError, LookupError, UnicodeError, ValueError):

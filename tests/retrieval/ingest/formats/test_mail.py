@@ -152,3 +152,9 @@ def test_hostile_quotations_take_no_longer_than_others(text: str) -> None:
     started = time.process_time()
     without_quotes(text)
     assert time.process_time() - started < 2
+
+
+def test_a_hostile_header_takes_no_longer_than_others() -> None:
+    started = time.process_time()
+    read(b"From: " + b"=?utf-8?q?a?= " * 200_000 + b"\n\ntext")
+    assert time.process_time() - started < 2
