@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -156,14 +157,14 @@ def _uploaded(work: Path, folder: Path) -> tuple[list[str], bool]:
     try:
         _until_ready(process, url)
         collection = f"{url}/v1/knowledge/collections/hostile"
-        _asked("POST", f"{url}/v1/knowledge/collections", b'{"name": "hostile"}', "application/json")
+        _asked("POST", f"{url}/v1/knowledge/collections", b'{"name": "hostile"}')
         waits, over = list[float](), threading.Event()
         probe = threading.Thread(target=_probe, args=(collection, waits, over))
         probe.start()
         states = Counter(_upload(collection, file) for file in sorted(folder.iterdir()))
         over.set()
         probe.join()
-        good = _asked("POST", f"{url}/v1/knowledge/search", b'{"query": "Zephyr"}', "application/json")
+        good = _asked("POST", f"{url}/v1/knowledge/search", b'{"query": "Zephyr"}')
         serves = "Zephyr" in json.dumps(good)
     finally:
         os.killpg(process.pid, signal.SIGTERM)  # strace would pass nothing on
@@ -195,21 +196,24 @@ def _probe(collection: str, waits: list[float], over: threading.Event) -> None:
         number += 1
         began = time.monotonic()
         body = json.dumps({"text": f"Document {number}.", "source": f"{number}.md"}).encode()
-        _asked("PUT", f"{collection}/documents/good-{number}", body, "application/json")
+        _asked("PUT", f"{collection}/documents/good-{number}", body)
         waits.append(time.monotonic() - began)
 
 
 def _upload(collection: str, file: Path) -> str:
     head = f'--x\r\ncontent-disposition: form-data; name="file"; filename="{file.name}"\r\n\r\n'.encode()
-    told = _asked(
-        "POST", f"{collection}/files", head + file.read_bytes() + b"\r\n--x--\r\n", "multipart/form-data; boundary=x"
-    )
-    return str(told["data"][0]["status"]) if "data" in told else str(told)
+    body = head + file.read_bytes() + b"\r\n--x--\r\n"
+    told = _asked("POST", f"{collection}/files", body, "multipart/form-data; boundary=x")
+    job = f"{collection.partition('/collections')[0]}/jobs/{told.get('id')}"
+    while told.get("status") in ("queued", "running"):  # it takes longer than an answer may wait
+        time.sleep(1)
+        told = _asked("GET", job)
+    return str(told["data"][0]["status"])
 
 
-def _asked(method: str, url: str, body: bytes, kind: str) -> dict[str, list[dict[str, str]]]:
+def _asked(method: str, url: str, body: bytes | None = None, kind: str = "application/json") -> dict[str, Any]:
     with urlopen(Request(url, body, {"content-type": kind}, method=method), timeout=120) as reply:
-        told: dict[str, list[dict[str, str]]] = json.load(reply)
+        told: dict[str, Any] = json.load(reply)
         return told
 
 
