@@ -66,7 +66,7 @@ def _unpacking(recipe: Recipe, *, nice: int) -> Sandbox[Packed, Unpacked]:
     died = "the unpacking process died twice, perhaps out of memory: split the archive, or raise the limit "
     died += "(ingest.max_read_mb)"
     most_s, most_mb = recipe.ingest.max_read_s, recipe.ingest.max_read_mb
-    job = SandboxJob(_unpacker, Unreadable, too_slow, died, seconds=most_s, memory_mb=most_mb, nice=nice)
+    job = SandboxJob(_unpacker, Unreadable, too_slow, died, seconds=most_s, memory_mb=most_mb, nice=nice, confined=True)
     return Sandbox(job, processes=2, idle=1)
 
 
