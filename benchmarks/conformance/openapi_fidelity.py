@@ -37,12 +37,12 @@ from benchmarks.conformance.openapi_cases import (
     schema_cases,
 )
 from benchmarks.conformance.reference_request import received_request
-from runtime.public_addresses import networks_of
 from proxy.apis.call import Api, CallLimits, call
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import BadArgument
 from proxy.apis.schema_check import problems
 from proxy.apis.specs import read_document
+from runtime.public_addresses import networks_of
 from tests.support.api_server import ApiRequest, Reply, api_server
 
 Json = dict[str, Any]

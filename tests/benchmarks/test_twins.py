@@ -2,9 +2,7 @@
 
 from benchmarks.documents.twins import facts, sheets, texts
 
-TEXT = (
-    "# Pumps\n\nThe `blue` pump.\n\n## Costs\n\n| pump | euro |\n| --- | --- |\n| red | 120 |\n\n# Care\n\n- Oil\n"
-)
+TEXT = "# Pumps\n\nThe `blue` pump.\n\n## Costs\n\n| pump | euro |\n| --- | --- |\n| red | 120 |\n\n# Care\n\n- Oil\n"
 
 
 def test_words_paths_of_headings_and_cells_are_counted() -> None:

@@ -132,9 +132,6 @@ class WebSource:
         return {key for key in known if key.startswith(self._prefix) and container_of(key) not in there}
 
     def leaves_out(self, key: str) -> bool:
-        return False
-
-    def leaves_out(self, key: str) -> bool:
         return False  # no page is a container
 
     async def aclose(self) -> None:

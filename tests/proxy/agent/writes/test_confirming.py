@@ -115,7 +115,7 @@ async def test_a_document_that_became_a_text_makes_the_code_void(asked: Conversa
 
 async def test_whoever_comes_late_hears_what_became_of_the_call(asked: Conversation) -> None:
     answer = await asked.writes.answer_in("k", [*asked.messages, user(asked.line)])
-    assert answer is not None
+    assert isinstance(answer, CodeAnswer)
     assert [one.state for one in answer.writes] == ["pending"], "as both saw it"
     claimed = await asked.answered(user(asked.line))
     assert isinstance(claimed, Claimed)
