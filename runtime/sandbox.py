@@ -26,6 +26,8 @@ from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
+from msgspec import Struct
+
 from runtime.confinement import confine, lacking
 from runtime.fair_slots import FairSlots
 from runtime.scheduling import in_the_background
@@ -145,7 +147,8 @@ class _Child(Generic[Item, Answer]):
             if not self._job.confined:
                 return cast("Answer | Exception", self._pipe.recv())
             return cast("Answer | Exception", Answers(self._pipe.recv_bytes(self._job.answer_mb * 2**20)).load())
-        except pickle.UnpicklingError:
+        except pickle.UnpicklingError as error:
+            log.error("ended a process that reads documents: %s", error)
             self.kill()
             return None
         except (EOFError, OSError):
@@ -188,7 +191,7 @@ class Answers(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         found = getattr(sys.modules.get(module), name, None)
-        if isinstance(found, type) and (is_dataclass(found) or issubclass(found, tuple | Exception)):
+        if isinstance(found, type) and (is_dataclass(found) or issubclass(found, tuple | Exception | Struct)):
             return found
         raise pickle.UnpicklingError(f"{module}.{name} is no value")
 
