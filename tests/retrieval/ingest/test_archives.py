@@ -64,10 +64,10 @@ async def test_members_follow_their_archive(data: Path, folder: Path) -> None:
 
 
 async def test_an_unchanged_archive_is_not_opened(data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pack(folder / "box.zip", {"a.md": "The ape.", "b.md": "The bee.", "c.png": "picture"})
+    pack(folder / "box.zip", {"a.md": "The ape.", "b.md": "The bee.", "c.mp4": "film"})
     async with opened(data) as index:
         report = await index.writing.ingest([folder], "docs", silent)
-        assert (report.skipped, report.unread) == ({"unsupported type .png": 1}, ("docs/box.zip/c.png",))
+        assert (report.skipped, report.unread) == ({"unsupported type .mp4": 1}, ("docs/box.zip/c.mp4",))
         preparation = index.writing._spaces.configured.preparation
         monkeypatch.setattr(preparation, "unpack", None)
         assert counts(await index.writing.ingest([folder], "docs", silent)) == (0, 0, 2, 0)

@@ -99,11 +99,11 @@ def test_names_lead_nowhere() -> None:
 
 
 def test_hidden_files_and_other_peoples_code_are_left_out_and_other_types_counted() -> None:
-    files = {".git/a.md": b"a", "__MACOSX/b.md": b"b", "node_modules/c.md": b"c", "d.png": b"d", "e.json": b"{}"}
+    files = {".git/a.md": b"a", "__MACOSX/b.md": b"b", "node_modules/c.md": b"c", "d.mp4": b"d", "e.json": b"{}"}
     unpacked = opened(zipped(files))
     assert unpacked.members == ()
-    assert unpacked.skipped == {"unsupported type .png": 1, "JSON without questions and answers": 1}
-    assert unpacked.unread == ("d.png", "e.json")
+    assert unpacked.skipped == {"unsupported type .mp4": 1, "JSON without questions and answers": 1}
+    assert unpacked.unread == ("d.mp4", "e.json")
 
 
 def test_links_and_devices_are_passed_over_with_the_reason() -> None:

@@ -31,6 +31,7 @@ from retrieval.records.ingest import (
     Failure,
     IngestReport,
     MissingEnrichment,
+    Note,
     PendingDocument,
 )
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
@@ -137,7 +138,7 @@ RECORDS: dict[Any, Any] = {
     list[str]: ["a"], dict[str, str]: {"a": "b"},
     IngestReport: IngestReport(
         "docs", 1, 2, 3, 4, 5, {"binary": 2}, [Failure("/a", "empty")], ["a -> b"], ["a.pdf"], 6,
-        [DocumentChange("added", "a.md", "content")],
+        [DocumentChange("added", "a.md", "content")], [Note("/b", "read as latin-1")],
     ),
     SourceSpec: (spec := SourceSpec("n", "folder", ("/hb",), ("*.csv",), ("/other",))),
     Sequence[SourceSpec]: [spec],
@@ -241,7 +242,7 @@ def always(frame: bytes) -> Answer:
 
 
 async def test_reports_progress_before_the_result(tmp_path: Path) -> None:
-    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, [], [], [], 0, [])
+    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, [], [], [], 0, [], [])
     told: list[tuple[int, int, int, str]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -63,7 +63,7 @@ def test_attachments_are_members_and_are_named_in_the_text() -> None:
     mail = message()
     mail.add_attachment(b"# Plan\n\nThe plan.", maintype="text", subtype="markdown", filename="plan.md")
     mail.add_attachment(b"x;y", maintype="text", subtype="csv", filename="../Maße.csv")
-    mail.add_attachment(b"picture", maintype="image", subtype="png", filename="logo.png")
+    mail.add_attachment(b"picture", maintype="image", subtype="svg+xml", filename="logo.svg")
     mail.add_attachment(message("Forwarded.", "Old news"))
     data = mail.as_bytes()
     unpacked = opened(data, "a.eml")
@@ -71,8 +71,8 @@ def test_attachments_are_members_and_are_named_in_the_text() -> None:
     assert unpacked.members[0].data == data
     assert unpacked.members[1].data == b"# Plan\n\nThe plan."
     assert read(unpacked.members[3].data).title == "Old news"
-    assert unpacked.unread == ("logo.png",)
-    assert read(data).text.endswith("\n\nAttachments: plan.md, Maße.csv, logo.png, Old news.eml\n")
+    assert unpacked.unread == ("logo.svg",)
+    assert read(data).text.endswith("\n\nAttachments: plan.md, Maße.csv, logo.svg, Old news.eml\n")
 
 
 def test_a_mail_in_any_charset_is_read() -> None:

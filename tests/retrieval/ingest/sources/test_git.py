@@ -64,7 +64,7 @@ async def test_paths_branches_and_exclusions_are_kept(repository: Path, data: Pa
 
 async def test_what_is_no_file_of_the_repository_is_named(repository: Path, data: Path) -> None:
     (repository / "link.md").symlink_to("guide.md")
-    (repository / "picture.png").write_bytes(b"\x89PNG")
+    (repository / "film.mp4").write_bytes(b"film")
     (repository / "data.json").write_text('{"a": 1}')
     commit(repository, lfs="version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", long="x" * 20_000)
     inner = repository.parent / "inner"
@@ -75,7 +75,7 @@ async def test_what_is_no_file_of_the_repository_is_named(repository: Path, data
         found = await source.list()
         by_name = {candidate.path.name: candidate for candidate in found.candidates}
         assert found.skipped == {
-            "hidden or generated": 1, "symbolic link": 1, "submodule": 1, "unsupported type .png": 1
+            "hidden or generated": 1, "symbolic link": 1, "submodule": 1, "unsupported type .mp4": 1
         }  # fmt: skip
         with pytest.raises(Unreadable, match="Git LFS pointer"):
             await source.read(by_name["lfs.md"])
