@@ -20,6 +20,10 @@ TIERS = {
     "evaluation/answers/scoring/test_verdict_draws.py": "system",
     "evaluation/stats/test_coverage.py": "system",
     "retrieval/ingest/chunking/test_pathological.py": "system",
+    # OCR, processes that are killed, and bombs: libraries that seldom change, read by each office and PDF test, too.
+    "properties/test_sync.py": "system",
+    "retrieval/ingest/formats/test_hostile.py": "system",
+    "retrieval/ingest/formats/test_pictures.py": "system",
     # torch, with sentence-transformers: seconds to import, and half a minute to prepare the default embedder.
     "cli/test_packaged_model.py": "system",
     "retrieval/embedding/test_embed.py": "system",

@@ -532,15 +532,15 @@ def play(gateways: Fleet, *, steps: int, number: int, each: int = 50) -> None:
         pass
 
     Seeded.gateways = gateways
-    checks = settings(
-        max_examples=max(1, steps // each),
-        stateful_step_count=each,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-        print_blob=False,
-    )
     while gateways.steps < steps:
+        checks = settings(
+            max_examples=max(1, (steps - gateways.steps) // each),  # some rules do nothing, which is no step
+            stateful_step_count=each,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+            print_blob=False,
+        )
         run_state_machine_as_test(seed(number)(Seeded), settings=checks)
         number = random.Random(number).getrandbits(32)
