@@ -38,6 +38,7 @@ _CONVERSIONS = (  # endings, and how to get a file that can be read
     ((".gif",), "save the picture as PNG; "),
     ((".7z", ".rar", ".zst"), "unpack the archive, or pack it as ZIP; "),
 )
+_EMPTY = "empty: the file holds no text"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -190,13 +191,15 @@ def parse(
     found = format_of(shown_as, path, kind)
     if found is None:
         raise Unreadable(f"{_unsupported(path)}; {_expected(path)}")
+    if not data.strip():
+        raise Unreadable(_EMPTY)
     kind, parser = found
     parsed = parser(data, shown_as, groups is None)
     front, text = parsed.front, parsed.text
     text = _SURROGATES.sub("\ufffd", text)  # of JSON; no tokenizer and no database takes half a character
     text, places = _without_encoded_bytes(text, parsed.places)
     if not text.strip():
-        raise Unreadable("empty: the file holds no text")
+        raise Unreadable(_EMPTY)
     title = printable(named or parsed.title or _readable(shown_as.stem))
     readers = front.groups if groups is None else groups
     kind = parsed.format or kind

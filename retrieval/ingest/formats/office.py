@@ -82,8 +82,6 @@ _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 
 def to_markdown(data: bytes, ending: str) -> tuple[str, str, Mapping[str, Attribute]]:
     """Return a file's title ("" if it names none), its text, and attributes from its properties. Raises Unreadable."""
-    if not data.strip():
-        raise Unreadable("empty: the file holds no text")
     if data.startswith(_OLE) and _ENCRYPTED in data:
         raise Unreadable("encrypted: save it without a password")
     try:

@@ -219,7 +219,7 @@ def test_a_pdf_that_seems_to_name_its_readers_is_refused() -> None:
     [
         (pdf(said(50, 700, "x"), encrypted=True), "encrypted"),
         (b"%PDF-1.7\nhardly anything", "not a readable PDF"),
-        (b"", "not a readable PDF"),
+        (b"", "^empty: the file holds no text"),
         (pdf(""), "empty"),
     ],
     ids=["encrypted", "damaged", "nothing", "empty"],
