@@ -34,6 +34,7 @@ SETTINGS = """
 models: {"*": {lane: echo}}
 retrieval: {collections: [handbook], min_relevance: 0.0}
 actions: {atlas: {base_url: https://cloud.mongodb.com, writes: confirm}}
+sources: {team: [{folder: team}]}
 """
 VARIABLES = {
     "RAGWAY_MASTER_KEY": base64.b64encode(bytes(32)).decode(),
@@ -46,6 +47,7 @@ FILES = {
     "handbook/drafts/new.md": "# New\n\nA draft.",
     "home/handbook/holidays.md": "# Holidays\n\nYou get 30 days of holiday.",
     "hb/a.md": "# Expenses\n\nKeep the receipts.",
+    "team/policies.md": "# Policies\n\nLock the door.",
     "notes.md": "# Notes\n\nA note.",
     "manual.html": "<h1>Manual</h1><p>Press the red button.</p>",
     "prices.csv": "part,price\npump,12\n",
