@@ -14,14 +14,12 @@ from pathlib import Path
 from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import Unreadable
 from retrieval.ingest.containers import container_of, file_path, member_key, member_source
-from retrieval.ingest.formats.registry import CONTAINERS, FORMATS, is_container
+from retrieval.ingest.formats.registry import READABLE, is_container
 from retrieval.ingest.load import FileCandidate, content_hash, printable_path
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.sources.source import Known, Marks, Source, Unchanged
 from retrieval.ingest.splitting import SourceFile
 from retrieval.records.ingest import Failure
-
-_READABLE = " ".join(dict.fromkeys((*FORMATS, *CONTAINERS)))  # with another format, members may be documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,8 @@ class FileOpening:
         container = candidate.key
         keys = self._inside.get(container, [])
         records = [self._known[key] for key in keys]
-        tag = sha256(f"{version} {_READABLE}".encode()).hexdigest()[:16]
+        # with another format, members may be documents
+        tag = sha256(f"{version} {READABLE}".encode()).hexdigest()[:16]
         mark = f"@{tag}/{len(keys)}"
         if records and all(one.content_hash.endswith(mark) and one.recipe == self._recipe for one in records):
             return Opened(unchanged=len(keys))

@@ -181,11 +181,7 @@ class Ingester:
         marks = {} if marks is None else marks
         async with self._turn("ingest", name):
             files, known = await source.list(), self._catalog.current_revisions(name)
-            removed = source.gone(known, files, self._source_of)
-            tally = Tally(len(files.candidates), progress)
-            tally.failures = [f for f in files.failures if f.path not in removed]
-            tally.skipped.update(files.skipped)
-            tally.unread += files.unread
+            removed, tally = self._begun(source, files, known, progress)
             if not files.candidates and not known:
                 return _report(name, tally, files)
             language = await self._main_language(name, [] if self._language_known(name) else files.candidates, source)
@@ -201,8 +197,7 @@ class Ingester:
             async for batch in _batches(changed, long_alone=True):
                 await self._write(collection, batch, tally)
                 marks.update((pending.key, (pending.mark, pending.content_hash)) for pending in batch)
-            gone = removed | tally.left_out.keys() | tally.gone
-            for key in sorted(self._removable(gone, known, tally, allow_empty)):
+            for key in sorted(self._removable(removed, known, tally, allow_empty)):
                 await self._remove(name, known[key], tally)
                 marks.pop(key, None)
             return _report(name, tally, files)
@@ -212,11 +207,7 @@ class Ingester:
     ) -> IngestReport:
         """Return what `ingest` would do. Nothing is parsed: what cannot be parsed counts as added or changed."""
         files, known, marks = await source.list(), self._catalog.current_revisions(name), dict(marks)
-        removed = source.gone(known, files, self._source_of)
-        tally = Tally(len(files.candidates), progress)
-        tally.failures = [f for f in files.failures if f.path not in removed]
-        tally.skipped.update(files.skipped)
-        tally.unread += files.unread
+        removed, tally = self._begun(source, files, known, progress)
         staying = {key: record for key, record in known.items() if key not in removed}
         opening = self._opening(source, staying, marks)
         for candidate in files.candidates:
@@ -230,13 +221,25 @@ class Ingester:
                 what: Literal["changed", "added"] = "changed" if one.candidate.key in known else "added"
                 tally.count(what, one.candidate.source, one.content_hash)
                 tally.tick()
-        for key in self._removable(removed | tally.left_out.keys() | tally.gone, known, tally, allow_empty):
+        for key in self._removable(removed, known, tally, allow_empty):
             tally.count("removed", self._source_of(known[key]), known[key].content_hash)
         return _report(name, tally, files)
 
-    def _removable(self, keys: Set[str], known: Known, tally: Tally, allow_empty: bool) -> Set[str]:
-        """Return which of these documents may be removed: none if the source is suddenly empty, unless allowed."""
-        gone = keys & known.keys()
+    def _begun(self, source: Source, files: FoundFiles, known: Known, progress: Progress) -> tuple[Set[str], Tally]:
+        """Return keys of documents that the source no longer lists, and a tally of what listing it has shown."""
+        removed = source.gone(known, files, self._source_of)
+        tally = Tally(len(files.candidates), progress)
+        tally.failures = [f for f in files.failures if f.path not in removed]
+        tally.skipped.update(files.skipped)
+        tally.unread += files.unread
+        return removed, tally
+
+    def _removable(self, unlisted: Set[str], known: Known, tally: Tally, allow_empty: bool) -> Set[str]:
+        """Return which documents may be removed: none if the source is suddenly empty, unless allowed.
+
+        unlisted: keys of documents that the source no longer lists; reading it has shown others, in `tally`.
+        """
+        gone = (unlisted | tally.left_out.keys() | tally.gone) & known.keys()
         if allow_empty or tally.added or tally.changed or tally.unchanged:
             return gone
         tally.kept = len(gone)

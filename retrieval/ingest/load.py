@@ -21,7 +21,7 @@ from retrieval.errors import Unreadable
 from retrieval.ingest.encoded import without_encoded_bytes
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats import pictures
-from retrieval.ingest.formats.registry import CONTAINERS, FORMATS, format_of, is_container, why_unused
+from retrieval.ingest.formats.registry import FORMATS, READABLE, format_of, is_container, why_unused
 from retrieval.records.documents import Document, Format, Places
 from retrieval.records.ingest import Failure
 from runtime.logs import printable
@@ -331,7 +331,7 @@ def _unsupported(file: PurePath) -> str:
 def _expected(file: Path) -> str:
     """Which types can be read, and how to convert a file of another type."""
     way = next((way for endings, way in _CONVERSIONS if file.suffix.lower() in endings), "")
-    return f"{way}expected one of {' '.join(dict.fromkeys((*FORMATS, *CONTAINERS)))}"
+    return f"{way}expected one of {READABLE}"
 
 
 def too_large(size_bytes: int, max_bytes: int) -> str:

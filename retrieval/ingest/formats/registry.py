@@ -178,6 +178,7 @@ _BINARY = frozenset({_office, _pdf, _picture, _openapi})  # parsers of what no c
 _TO_MARKDOWN = _BINARY | {_markup, _mail, _notebook}
 # Files with members, see `containers`; a mail is a document, too.
 CONTAINERS = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".mbox", ".eml")
+READABLE = " ".join(dict.fromkeys((*FORMATS, *CONTAINERS)))  # all endings
 _OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # each format's first row
 
 
