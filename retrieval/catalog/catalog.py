@@ -226,6 +226,14 @@ class Catalog:
         found: str | None = self.scalar(select(documents.c.collection).where(documents.c.id == document))
         return found
 
+    def source(self, id: str, revision: int) -> str:
+        """Return a revision's name for people. Raises KeyError."""
+        this = (revisions.c.document == id, revisions.c.revision == revision)
+        source: str | None = self.scalar(select(revisions.c.source).where(*this))
+        if source is None:
+            raise KeyError((id, revision))
+        return source
+
     def document(self, id: str, revision: int) -> Document:
         """Return a revision's text and description. Raises KeyError."""
         query = select(revisions).where(revisions.c.document == id, revisions.c.revision == revision)

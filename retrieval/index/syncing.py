@@ -91,7 +91,7 @@ class Syncing:
                 owned = owner(state.kind, state.name, state.places)
                 keys = [key for key in known if owned(key) and not any(other(key) for other in others)]
                 gone = [known.pop(key) for key in keys]
-                names = [self._catalog.document(one.document, one.revision).source for one in gone[:_MOST_NAMED]]
+                names = [self._catalog.source(one.document, one.revision) for one in gone[:_MOST_NAMED]]
                 if not dry_run:
                     for start in range(0, len(gone), _AT_A_TIME):
                         ids = [one.document for one in gone[start : start + _AT_A_TIME]]

@@ -251,7 +251,7 @@ class Ingester:
             await self._removal.clear(self._catalog.retire(known.document))
 
     def _source_of(self, known: RevisionRecord) -> str:
-        return self._catalog.document(known.document, known.revision).source
+        return self._catalog.source(known.document, known.revision)
 
     async def _main_language(
         self, collection: str, samples: Sequence[FileCandidate | Document], source: Source | None = None
