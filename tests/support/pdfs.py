@@ -21,6 +21,14 @@ def grid(xs: Sequence[float], ys: Sequence[float]) -> str:
     return "".join([*across, *(f"{x} {ys[0]} m {x} {ys[-1]} l S\n" for x in xs)])
 
 
+def dot(x: float, y: float, size: float = 3) -> str:
+    """A filled circle with this middle."""
+    r, k = size / 2, 0.2761 * size
+    turns = [(r, k, k, r, 0, r), (-k, r, -r, k, -r, 0), (-r, -k, -k, -r, 0, -r), (k, -r, r, -k, r, 0)]
+    curves = (" ".join(str(at + by) for at, by in zip((x, y) * 3, turn, strict=True)) + " c" for turn in turns)
+    return f"{x + r} {y} m {' '.join(curves)} f\n"
+
+
 def pdf(
     *pages: str,
     info: Mapping[str, str] | None = None,

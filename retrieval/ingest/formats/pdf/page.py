@@ -10,13 +10,15 @@ import math
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 _LINE_END_HYPHENS = (0x02, 0xAD, 0xFFFE)  # PDFium's signs for a hyphen that only a line end made, and Unicode's
 SOFT_HYPHEN = "\u00ad"
 _GAP = 0.28  # of the font size: a wider gap parts words, also without a blank
 _MAX_SEGMENTS = 20_000  # of paths on a page; a map or a plot has more, and no table
+_DOT_SEGMENTS = 4
+_MOST_DOTS = 300  # on a page; a plot has more, and no list
 _BULLETS = {
     "\uf0b7": "•",
     "\uf0a7": "▪",
@@ -97,7 +99,8 @@ def read_page(pdf: Any, index: int) -> Page:
         wide, high = right - left, top - bottom
         size = (high, wide) if main % 2 else (wide, high)
         read = Page(index + 1, *size, by_turns.get(main, []), turned=[by_turns[turn] for turn in turns[1:]])
-        read.rules = _rules(c, page.raw, (left, bottom, right, top), main)
+        read.rules, dots = _drawn(c, page.raw, (left, bottom, right, top), main)
+        _put_bullets(read.words, dots)
         read.pictures = _pictures(c, page.raw, wide * high)
         read.tags = _tags(c, page.raw) if c.FPDFCatalog_IsTagged(pdf.raw) else {}
         return read
@@ -203,16 +206,17 @@ def _turned(
             return top - y1, right - x1, top - y0, right - x0
 
 
-def _rules(c: Any, page: Any, box: tuple[float, float, float, float], turns: int) -> list[Rule]:
-    """Return the horizontal and vertical lines among the page's paths."""
+def _drawn(c: Any, page: Any, box: tuple[float, float, float, float], turns: int) -> tuple[list[Rule], list[Rule]]:
+    """Return the horizontal and vertical lines among the page's paths, and the boxes of its dots."""
     rules: list[Rule] = []
+    dots: list[Rule] = []
     left = _MAX_SEGMENTS
     x, y, matrix = ctypes.c_float(), ctypes.c_float(), c.FS_MATRIX()
     for path, outer in _objects(c, page, c.FPDF_PAGEOBJ_PATH):
         segments = c.FPDFPath_CountSegments(path)
         left -= max(segments, 1)
         if left < 0:
-            return []
+            return [], []
         here = (
             (matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f)
             if c.FPDFPageObj_GetMatrix(path, matrix)
@@ -220,12 +224,14 @@ def _rules(c: Any, page: Any, box: tuple[float, float, float, float], turns: int
         )
         whole = _times(here, outer)
         points: list[tuple[float, float]] = []
+        every: list[tuple[float, float]] = []
         for n in range(segments):
             segment = c.FPDFPath_GetPathSegment(path, n)
             c.FPDFPathSegment_GetPoint(segment, x, y)
             a, b, e, d, tx, ty = whole
             point = (a * x.value + e * y.value + tx, b * x.value + d * y.value + ty)
             kind = c.FPDFPathSegment_GetType(segment)
+            every.append(point)
             if kind == c.FPDF_SEGMENT_MOVETO:
                 points = [point]
                 continue
@@ -239,7 +245,28 @@ def _rules(c: Any, page: Any, box: tuple[float, float, float, float], turns: int
                 if min(abs(ax - bx), abs(ay - by)) < 1 and max(abs(ax - bx), abs(ay - by)) > 4:
                     seen = _turned(min(ax, bx), min(ay, by), max(ax, bx), max(ay, by), box, turns)
                     rules.append(Rule(*seen))
-    return rules
+        if segments >= _DOT_SEGMENTS and all(map(math.isfinite, chain.from_iterable(every))):
+            xs, ys = zip(*every, strict=True)
+            wide, high = max(xs) - min(xs), max(ys) - min(ys)
+            if 1 < wide < 8 and abs(wide - high) < 0.25 * wide:
+                dots.append(Rule(*_turned(min(xs), min(ys), max(xs), max(ys), box, turns)))
+    return rules, dots
+
+
+def _put_bullets(words: list[Word], dots: list[Rule]) -> None:
+    """Put a bullet before each word that begins a line behind a dot: browsers draw the marks of lists."""
+    if len(dots) > _MOST_DOTS:
+        return
+    for dot in dots:
+        middle = (dot.y0 + dot.y1) / 2
+        row = [word for word in words if word.base - 0.8 * word.size < middle < word.base]
+        after = min((word for word in row if word.x0 > dot.x0), key=lambda word: word.x0, default=None)
+        if after is None or not 0 < after.x0 - dot.x1 < 2 * after.size or dot.x1 - dot.x0 > 0.6 * after.size:
+            continue
+        if any(dot.x0 - 3 * after.size < word.x1 and word.x0 < dot.x0 for word in row):
+            continue
+        mark = Word("•", dot.x0, after.y0, dot.x1, after.y1, after.base, after.size, tag=after.tag)
+        words.insert(next(n for n, word in enumerate(words) if word is after), mark)
 
 
 _SAME = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)

@@ -11,7 +11,7 @@ from retrieval.errors import Unreadable, UnreadableRights
 from retrieval.ingest.formats.pdf.document import read_pdf
 from retrieval.ingest.load import parse
 from retrieval.records.documents import Document
-from tests.support.pdfs import grid, lines, pdf, said
+from tests.support.pdfs import dot, grid, lines, pdf, said
 
 PROSE = (
     "The north ferry sails at noon on every day but Monday,",
@@ -67,6 +67,16 @@ def test_list_items_are_items() -> None:
         for y, sign, text in ((700, "•", "tickets"), (686, "•", "cars, if they are"), (660, "1.", "First."))
     ) + said(62, 674, "light")
     assert markdown(page) == "- tickets\n\n- cars, if they are light\n\n1. First.\n"
+
+
+def test_drawn_bullets_begin_items_and_other_dots_do_not() -> None:
+    """Browsers draw the marks of a list as circles."""
+    page = lines(50, 720, *PROSE) + lines(62, 660, "tickets, also for those who", "come late") + said(62, 632, "cars")
+    marks = dot(53, 663) + dot(53, 635)
+    others = dot(210, 663) + dot(20, 720) + dot(300, 400)
+    read = markdown(page + marks + others)
+    assert read.endswith("evening before.\n\n- tickets, also for those who come late\n\n- cars\n")
+    assert "•" not in read
 
 
 def test_code_keeps_its_lines_and_indentation() -> None:
