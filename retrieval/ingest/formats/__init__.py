@@ -4,7 +4,7 @@ registry      suffix -> parser
 decode        bytes -> text                       front_matter  a document's attributes and readers
 markdown      Markdown -> first lines of blocks   rst           reStructuredText -> first lines of blocks
 pdf/          PDF -> Markdown with pages          pictures      text in pictures, by OCR
-office        Office files and e-books -> Markdown
+office        Office files and e-books -> Markdown   word_code     code in Word files
 webpage       HTML -> Markdown                    page_tree      which parts of a page are its text
 mail          messages and mailboxes -> Markdown and attachments
 notebook      Jupyter notebooks -> Markdown

@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from retrieval.errors import Unreadable
+from retrieval.ingest.formats.word_code import with_code, without_code
 from retrieval.records.documents import Attribute
 
 if TYPE_CHECKING:
@@ -107,6 +108,10 @@ def subtitles(text: str) -> str:
 def _read(data: bytes, ending: str) -> tuple["ExtractedDocument", str]:
     if ending == ".rtf" and not data.startswith(b"{\\rtf"):  # xberg reads any bytes as such a file
         raise ValueError("it does not begin with {\\rtf")
+    if ending == ".docx":
+        rest, code = without_code(data)
+        document = _extracted(rest, ending)
+        return document, with_code(document.content, code)
     document = _extracted(_without_masters(data) if ending == ".odp" else data, ending)
     match ending:
         case ".pptx":
