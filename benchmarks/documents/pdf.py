@@ -9,7 +9,9 @@ A cell counts if it stands in one row with the other cells of its row. Readers t
 
 import argparse
 import asyncio
+import base64
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -19,11 +21,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
+from html import escape
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 10pt/1.35 {font}; {body} }} h1 {{ font-size: 20pt }} h2 {{ font-size: 15pt }} h3 {{ font-size: 12pt }}
@@ -104,28 +112,70 @@ def printed(files: list[Path], way: str, folder: Path) -> list[Path]:
     """Return the files as PDF."""
     if way == "office":
         return _by_office(files, folder)
-    chromium = shutil.which("chromium") or shutil.which("google-chrome") or sys.exit("chromium is not installed")
     css, body, tagged = WAYS[way]
-    made = []
-    for n, file in enumerate(files):
-        target = folder / f"{way}-{n}-{file.stem}.pdf"
-        made.append(target)
-        if target.exists():
-            continue
-        html = MarkdownIt("commonmark").enable("table").render(file.read_text("utf-8"))
-        page = target.with_suffix(".html")
-        page.write_text(_PAGE.format(title=file.stem, font="Liberation Serif, serif", css=css, body=body, html=html))
-        with tempfile.TemporaryDirectory() as profile:
-            subprocess.run(
-                [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}",
-                 *([] if tagged else ["--disable-pdf-tagging"]), f"--print-to-pdf={target}", page.as_uri()],
-                check=True, capture_output=True,
-            )  # fmt: skip
+    made = [folder / f"{way}-{_number(file)}-{file.stem}.pdf" for file in files]
+    missing = [(file, target) for file, target in zip(files, made, strict=True) if not target.exists()]
+    for file, target in missing:
+        text = file.read_text("utf-8")
+        title = next((line.lstrip("# ") for line in text.splitlines() if line.startswith("# ")), file.stem)
+        html = MarkdownIt("commonmark").enable("table").render(text)
+        page = _PAGE.format(title=escape(title), font="Liberation Serif, serif", css=css, body=body, html=html)
+        target.with_suffix(".html").write_text(page)
+    if missing:
+        _by_chromium([target for _, target in missing], tagged=tagged)
     return made
 
 
+def _number(file: Path) -> str:
+    """Return a number for the file's path: two folders may have files of one name."""
+    return sha256(str(file).encode()).hexdigest()[:6]
+
+
+def _by_chromium(targets: list[Path], *, tagged: bool) -> None:
+    """Print the page beside each target, in one browser: a start takes a second."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome") or sys.exit("chromium is not installed")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"]
+        browser = subprocess.Popen(
+            [chromium, *flags, f"--user-data-dir={profile}", "about:blank"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            port = Path(profile) / "DevToolsActivePort"
+            until = time.monotonic() + 60
+            while not port.exists() or "\n" not in port.read_text():
+                if time.monotonic() > until:
+                    sys.exit("chromium does not start")
+                time.sleep(0.1)
+            with urlopen(f"http://127.0.0.1:{port.read_text().split()[0]}/json") as tabs:
+                tab = next(one for one in json.load(tabs) if one["type"] == "page")
+            with connect(tab["webSocketDebuggerUrl"], max_size=None) as socket:
+                _answer(socket, 0, "Page.enable")
+                for n, target in enumerate(targets):
+                    page = target.with_suffix(".html").absolute().as_uri()
+                    _ask(socket, 2 * n + 1, "Page.navigate", url=page)
+                    while json.loads(socket.recv(60)).get("method") != "Page.loadEventFired":
+                        pass
+                    how = {"displayHeaderFooter": True, "generateTaggedPDF": tagged}
+                    target.write_bytes(base64.b64decode(_answer(socket, 2 * n + 2, "Page.printToPDF", **how)["data"]))
+        finally:
+            browser.terminate()
+            browser.wait(60)
+
+
+def _ask(socket: Connection, id: int, method: str, **arguments: object) -> None:
+    socket.send(json.dumps({"id": id, "method": method, "params": arguments}))
+
+
+def _answer(socket: Connection, id: int, method: str, **arguments: object) -> Any:
+    _ask(socket, id, method, **arguments)
+    while (reply := json.loads(socket.recv(120))).get("id") != id:
+        pass
+    return reply["result"]
+
+
 def _by_office(files: list[Path], folder: Path) -> list[Path]:
-    made = [folder / f"office-{n}-{file.stem}.pdf" for n, file in enumerate(files)]
+    made = [folder / f"office-{_number(file)}-{file.stem}.pdf" for file in files]
     missing = [
         (file, target.with_suffix(".docx")) for file, target in zip(files, made, strict=True) if not target.exists()
     ]

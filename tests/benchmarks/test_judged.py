@@ -1,0 +1,29 @@
+"""The comparison of a judged set's forms: which documents it draws, and what its table says."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.documents.judged import drawn, report
+
+
+def test_all_relevant_documents_are_drawn_and_others_at_random(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / "docs" / "java").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "docs" / "java" / f"{number}.md").write_text("text")
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tjava/7\t1\nq2\tjava/29\t1\n")
+    names = [file.name for file in drawn(tmp_path, 10)]
+    assert names[:2] == ["29.md", "7.md"]
+    assert len(set(names)) == 10
+    assert len(drawn(tmp_path, None)) == 30
+
+
+def test_the_table_names_the_loss_and_the_questions_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    def one(name: str, **scores: float) -> dict[str, object]:
+        whole = sum(scores.values()) / len(scores)
+        rung = {"name": "bm25", "metrics": {"ndcg@10": whole, "recall@10": 1.0}}
+        rung["scores"] = {id: {"ndcg@10": score} for id, score in scores.items()}
+        return {"name": name, "documents": 2, "chunks": 9, "notes": [], "rungs": [rung]}
+
+    report({"sets": [one("markdown", q1=1.0, q2=0.5), one("docx", q1=0.75, q2=0.5)]})
+    assert "| docx | bm25 | 2 | 9 | 0.625 | -0.125 | 1.000 | q1 -0.25 |" in capsys.readouterr().out
