@@ -140,7 +140,7 @@ def _texts(file: bytes, url: bytes, secret: Path) -> Iterator[tuple[str, bytes]]
     yield "binary.rtf", b"{\\rtf1 {\\*\\bin2147483647 x} text}"
     yield "field.rtf", b'{\\rtf1 {\\field{\\*\\fldinst INCLUDETEXT "' + path + b'"}{\\fldrslt text}}}'
     yield "object.rtf", b"{\\rtf1 {\\object\\objautlink\\objupdate{\\*\\objdata 0105000002000000}} text}"
-    for ending in (".doc", ".xls", ".ppt"):
+    for ending in (".doc", ".xls", ".ppt", ".msg"):
         yield "header" + ending, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\xff" * 20_000
     yield "cut.doc", (SAMPLES / "handbook.doc").read_bytes()[:9_000]
     yield "cut.xls", (SAMPLES / "prices.xls").read_bytes()[:4_000]

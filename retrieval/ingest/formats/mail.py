@@ -1,4 +1,4 @@
-"""Mail: messages (.eml) and mailboxes (.mbox) as Markdown, and their attachments.
+"""Mail: messages (.eml, .msg) and mailboxes (.mbox) as Markdown, and their attachments.
 
 Mails come from anywhere: a broken header or an unknown character set costs a word, not the mail.
 """
@@ -19,9 +19,10 @@ from email.utils import parsedate_to_datetime
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.formats.decode import decode_part
+from retrieval.ingest.formats.office import OLE
 from retrieval.records.documents import Attribute
 
-SUFFIXES = frozenset({".eml", ".mbox"})
+SUFFIXES = frozenset({".eml", ".msg", ".mbox"})
 _HEADERS = ("From", "To", "Cc", "Date")  # shown before the text
 _FROM_LINE = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\d\d:\d\d[^\n]*\n")  # between messages of a mailbox
 _FROM_ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -59,12 +60,12 @@ class Mail:
 
 def members(kind: str, data: bytes) -> Iterator[Part]:
     """A mail's attachments, or a mailbox's messages."""
-    return _messages(data) if kind == ".mbox" else _attachments(email.message_from_bytes(data))
+    return _messages(data) if kind == ".mbox" else _attachments(_parsed(data))
 
 
 def read(data: bytes) -> Mail:
     """Raises Unreadable if the data is not a mail."""
-    message = email.message_from_bytes(data)
+    message = _parsed(data)
     headers = {name: _header(message, name) for name in _HEADERS}
     if not any(headers.values()) and not message["Subject"]:
         raise Unreadable("not a mail: expected header lines such as From: and Date:")
@@ -79,6 +80,14 @@ def read(data: bytes) -> Mail:
     if sent := _sent(message):
         properties["created"] = sent.isoformat()
     return Mail(text, _header(message, "Subject"), properties)
+
+
+def _parsed(data: bytes) -> "Message[str, str]":
+    if not data.startswith(OLE):
+        return email.message_from_bytes(data)
+    from retrieval.ingest.formats.outlook import to_message
+
+    return to_message(data)
 
 
 def without_quotes(text: str) -> str:

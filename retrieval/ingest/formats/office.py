@@ -51,7 +51,7 @@ _TYPES = TYPES | MARKUP
 _ENCRYPTED = "E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0".encode(
     "latin-1"
 )  # a stream beside a file with a password
-_OLE = b"\xd0\xcf\x11\xe0"  # begins Microsoft's files before 2007, and files with a password
+OLE = b"\xd0\xcf\x11\xe0"  # begins Microsoft's files before 2007, and files with a password
 
 # What zipfile, ElementTree and xberg raise for a file that they cannot read.
 _FAULTS = (BadZipFile, ElementTree.ParseError, zlib.error, EOFError, LookupError, RuntimeError, ValueError)
@@ -83,7 +83,7 @@ _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 
 def to_markdown(data: bytes, ending: str) -> tuple[str, str, Mapping[str, Attribute]]:
     """Return a file's title ("" if it names none), its text, and attributes from its properties. Raises Unreadable."""
-    if data.startswith(_OLE) and _ENCRYPTED in data:
+    if data.startswith(OLE) and _ENCRYPTED in data:
         raise Unreadable("encrypted: save it without a password")
     try:
         document, text = _read(data, ending)

@@ -5,7 +5,7 @@ on first use.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath, PurePosixPath
 
@@ -13,7 +13,7 @@ from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
 from retrieval.ingest.formats import front_matter, markdown, office, openapi, pictures, rst
 from retrieval.ingest.formats.decode import Decoded, decode
-from retrieval.records.documents import Format, Places
+from retrieval.records.documents import Attribute, Format, Places
 
 # Unicode's line ends besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.
 _LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
@@ -93,52 +93,63 @@ def _questions(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
     return ParsedFile(questions.pairs_from_json(decoded.text, rights=rights), note=decoded.note)
 
 
+def _made(
+    text: str,
+    rights: bool,
+    title: str = "",
+    properties: Mapping[str, Attribute] | None = None,
+    *,
+    places: Places = (),
+    note: str = "",
+    prose: bool = True,
+) -> ParsedFile:
+    """Return the Markdown that a reader made of a file; without a title, its first heading is the title.
+
+    prose: lines in it may be front matter, as people write it.
+    """
+    text = _LINE_ENDS.sub("\n", text)
+    if rights:
+        front_matter.check_unread(text, prose=prose)
+    front = front_matter.Front(attributes=front_matter.valid_attributes(properties or {}))
+    title = title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS])
+    return ParsedFile(text, title, front, places, note, "markdown")
+
+
 def _openapi(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     decoded = decode(data, html=False)
     title, text = openapi.to_markdown(decoded.text)
-    if rights:
-        front_matter.check_unread(text, prose=False)
-    return ParsedFile(_LINE_ENDS.sub("\n", text), title, note=decoded.note, format="markdown")
+    return _made(text, rights, title, note=decoded.note, prose=False)
 
 
 def _notebook(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     from retrieval.ingest.formats import notebook
 
     decoded = decode(data, html=False)
-    text = _LINE_ENDS.sub("\n", notebook.to_markdown(decoded.text))
-    if rights:
-        front_matter.check_unread(text, prose=True)
-    return ParsedFile(text, markdown.first_heading(text[:_TITLE_WITHIN_CHARS]), note=decoded.note)
+    return _made(notebook.to_markdown(decoded.text), rights, note=decoded.note)
 
 
 def _mail(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     from retrieval.ingest.formats import mail
 
     read = mail.read(data)
-    if rights:
-        front_matter.check_unread(read.text, prose=False)
-    front = front_matter.Front(attributes=front_matter.valid_attributes(read.properties))
-    return ParsedFile(read.text, read.subject, front)
+    return _made(read.text, rights, read.subject, read.properties, prose=False)
+
+
+def _outlook(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
+    return _mail(data, source, rights)
 
 
 def _pdf(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
     from retrieval.ingest.formats.pdf.document import read_pdf  # PDFium: only for PDF
 
     read = read_pdf(data, pictures.scanned_words if pictures.installed() else None)
-    if rights:
-        front_matter.check_unread(read.text, prose=True)
-    front = front_matter.Front("", front_matter.valid_attributes(read.properties))
     own = read.title if read.title.casefold() != source.stem.casefold() else ""  # many programs name it by the file
-    return ParsedFile(read.text, own or markdown.first_heading(read.text[:_TITLE_WITHIN_CHARS]), front, read.places)
+    return _made(read.text, rights, own, read.properties, places=read.places)
 
 
 def _office(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
     title, text, properties = office.to_markdown(data, source.suffix.lower())
-    text = _LINE_ENDS.sub("\n", text)
-    if rights:
-        front_matter.check_unread(text, prose=True)
-    front = front_matter.Front(attributes=front_matter.valid_attributes(properties))
-    return ParsedFile(text, title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS]), front)
+    return _made(text, rights, title, properties)
 
 
 def _markup(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
@@ -152,10 +163,7 @@ def _picture(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
 
     pages = pictures.read_picture(data)
     text, places = markdown_of(pages)
-    if rights:
-        front_matter.check_unread(text, prose=True)
-    title = markdown.first_heading(text[:_TITLE_WITHIN_CHARS])
-    return ParsedFile(text, title, places=places if len(pages) > 1 else ())
+    return _made(text, rights, places=places if len(pages) > 1 else ())
 
 
 FORMATS: dict[str, tuple[Format, Parser]] = {
@@ -169,25 +177,28 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".json", ".jsonl"), ("text", _questions)),
     **dict.fromkeys((".yaml", ".yml"), ("markdown", _openapi)),
     ".eml": ("markdown", _mail),
+    ".msg": ("markdown", _outlook),
     ".ipynb": ("markdown", _notebook),
     **dict.fromkeys(GRAMMARS, ("code", _code)),
     **dict.fromkeys(office.TYPES, ("markdown", _office)),
     **dict.fromkeys(office.MARKUP, ("markdown", _markup)),
 }
-_BINARY = frozenset({_office, _pdf, _picture, _openapi})  # parsers of what no client can send as any text
+_BINARY = frozenset({_office, _outlook, _pdf, _picture, _openapi})  # parsers of what no client can send as any text
 _TO_MARKDOWN = _BINARY | {_markup, _mail, _notebook}
 # Files with members, see `containers`; a mail is a document, too.
-CONTAINERS = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".mbox", ".eml")
+CONTAINERS = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".mbox", ".eml", ".msg")
 READABLE = " ".join(dict.fromkeys((*FORMATS, *CONTAINERS)))  # all endings
 _OF_FORMAT = {row[0]: row for row in reversed(FORMATS.values())}  # each format's first row
 
 
 def why_unused(path: PurePath, beginning: Callable[[int], bytes]) -> str:
-    """Return why a JSON or YAML file holds no text to search; "" if it does, or is of another type.
+    """Return why a file is not of the kind that its name may also mean; "" if it is.
 
     beginning: returns at most as many of its first bytes.
     """
     ending = path.suffix.lower()
+    if ending == ".msg":  # also texts of Tcl and ROS
+        return "" if beginning(PEEK_BYTES).startswith(office.OLE) else "MSG that is not of Outlook"
     if ending not in (".json", ".jsonl", ".yaml", ".yml"):
         return ""
     first = beginning(PEEK_BYTES)

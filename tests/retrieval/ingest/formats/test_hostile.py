@@ -40,7 +40,17 @@ SOME = (
         "padded.odt",
     ),
     *("deep.odp", "climbs.docx", "symlink.odt", "macro.xlsx", "links.epub", "crowd.pptx", "template.docx", "wide.docx"),
-    *("repeated.ods", "far.xlsx", "braces.rtf", "field.rtf", "input.tex", "include.org", "include.adoc", "header.doc"),
+    *(
+        "repeated.ods",
+        "far.xlsx",
+        "braces.rtf",
+        "field.rtf",
+        "input.tex",
+        "include.org",
+        "include.adoc",
+        "header.doc",
+        "header.msg",
+    ),
     *("bomb.pdf", "page.pdf", "loop.pdf", "deep.html", "frames.html", "anchors.md", "pickle.md", "noise.xls"),
 )
 
