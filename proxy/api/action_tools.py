@@ -19,9 +19,9 @@ from proxy.agent.execution import traced_call
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.agent.writes.approving import Approvals, ApprovedCall
 from proxy.agent.writes.confirming import Asker, Proposed
-from proxy.agent.writes.pending import Denied, PendingWrite, states_of
+from proxy.agent.writes.pending import Denied, PendingWrite
 from proxy.agent.writes.sentences import language_in, sentences
-from proxy.agent.writes.shown import CannotShow
+from proxy.agent.writes.shown import CannotShow, states_of
 from proxy.api.knowledge.access import PENDING
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import K, QueryText, checked, invalid, query_text, read_as

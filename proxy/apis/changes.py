@@ -2,19 +2,20 @@
 
     state: open → cancelled
     items[id=7]: added {"id": 7, "count": 2}
-    tags: "old" removed
+    tags: removed "old"
 
 List elements are matched by identifier, else by place, so an inserted element is one line. Times and versions, which
-any write moves, come last. Give whole readings: a cut one hides changes.
+any write moves, come last. Give whole readings: a cut one hides changes. The words come from the caller, in the
+person's language.
 """
 
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-NOTHING, ABSENT = "nothing changed", "not there before, and not there now"
 _MOST_CHANGES = 20
 _MOST_CHARS = 120  # of a value
 _MOST_LEVELS = 40
@@ -25,24 +26,50 @@ _MOVING = re.compile(
     r"|timestamp|date|time|request_?id)(?:_?(?:at|on|time|date|by))?"
 )
 _SAME = object()
+_Change = tuple[str, Literal["became", "added", "removed", "moved"], tuple[Any, ...]]  # path, what happened, values
 
 
-def changes(before: str | None, after: str | None, *, most: int = _MOST_CHANGES) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class ChangeWords:
+    """What the lines say beside paths and values, in one language."""
+
+    added: str  # {value}
+    removed: str  # {value}
+    moved: str
+    created: str  # {value}
+    gone: str  # {value}
+    nothing: str
+    absent: str
+    others: str  # {count}
+    cut: str  # {chars}
+
+
+def changes(before: str | None, after: str | None, say: ChangeWords, *, most: int = _MOST_CHANGES) -> list[str]:
     """Up to `most` changes, then a count of the others. A text is a response body; None: not there (404)."""
+    if before is None and after is None:
+        return [say.absent]
     if before is None or after is None:
-        if before is after:
-            return [ABSENT]
-        return [f"created: {_value(_read(after))}" if before is None else f"gone: was {_value(_read(before))}"]
+        return [
+            (say.created if before is None else say.gone).format(
+                value=in_short(after if before is None else before, say)
+            )
+        ]
     found = list(_changes("", _read(before), _read(after), 0))
     found.sort(key=lambda change: bool(_MOVING.fullmatch(change[0])))
-    lines = [f"{path}: {what}" if path else what for path, what in found]
-    left = len(lines) - most
-    return [*lines[:most], *([f"… {left:,} more changes"] if left > 0 else [])] or [NOTHING]
+    lines = [_line(*one, say) for one in found[:most]]
+    left = len(found) - most
+    return [*lines, *([f"… {say.others.format(count=f'{left:,}')}"] if left > 0 else [])] or [say.nothing]
 
 
-def in_short(text: str | None) -> str:
+def in_short(text: str | None, say: ChangeWords) -> str:
     """A reading in one line. text: as in `changes`."""
-    return "404" if text is None else _value(_read(text))
+    return "404" if text is None else _value(_read(text), say)
+
+
+def _line(path: str, what: str, values: tuple[Any, ...], say: ChangeWords) -> str:
+    shown = " → ".join(_value(one, say) for one in values)
+    words = {"added": say.added, "removed": say.removed, "moved": say.moved}.get(what, "{value}").format(value=shown)
+    return f"{path}: {words}" if path else words
 
 
 def _read(text: str | None) -> Any:
@@ -52,8 +79,7 @@ def _read(text: str | None) -> Any:
         return text
 
 
-def _changes(path: str, before: Any, after: Any, level: int) -> Iterator[tuple[str, str]]:
-    """(path, what happened) of each change."""
+def _changes(path: str, before: Any, after: Any, level: int) -> Iterator[_Change]:
     if _equal(before, after):
         return
     if isinstance(before, dict) and isinstance(after, dict) and level < _MOST_LEVELS:
@@ -64,32 +90,34 @@ def _changes(path: str, before: Any, after: Any, level: int) -> Iterator[tuple[s
     elif isinstance(before, list) and isinstance(after, list) and level < _MOST_LEVELS:
         yield from _elements(path, before, after, level)
     else:
-        yield path, f"{_value(before)} → {_value(after)}"
+        yield path, "became", (before, after)
 
 
-def _member(path: str, before: Any, after: Any, level: int) -> Iterator[tuple[str, str]]:
+def _member(path: str, before: Any, after: Any, level: int) -> Iterator[_Change]:
     if before is _SAME:
-        yield path, f"added {_value(after)}"
+        yield path, "added", (after,)
     elif after is _SAME:
-        yield path, f"removed {_value(before)}"
+        yield path, "removed", (before,)
     else:
         yield from _changes(path, before, after, level + 1)
 
 
-def _elements(path: str, before: list[Any], after: list[Any], level: int) -> Iterator[tuple[str, str]]:
+def _elements(path: str, before: list[Any], after: list[Any], level: int) -> Iterator[_Change]:
     key = _key_of(before, after)
     if key:
         old, new = ({str(one[key]): one for one in rows} for rows in (before, after))
         for name in dict.fromkeys([*old, *new]):
             yield from _member(f"{path}[{key}={name}]", old.get(name, _SAME), new.get(name, _SAME), level)
         if list(old) != list(new) and old.keys() == new.keys():
-            yield path, "in another order"
+            yield path, "moved", ()
     elif not any(isinstance(one, dict | list) for one in (*before, *after)):
         gone, come = _without(before, after), _without(after, before)
-        yield from ((path, f"{_value(one)} removed") for one in gone)
-        yield from ((path, f"{_value(one)} added") for one in come)
+        for one in gone:
+            yield path, "removed", (one,)
+        for one in come:
+            yield path, "added", (one,)
         if not gone and not come:
-            yield path, "in another order"
+            yield path, "moved", ()
     else:
         for at in range(max(len(before), len(after))):
             old_one = before[at] if at < len(before) else _SAME
@@ -130,7 +158,7 @@ def _same_form(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, say: ChangeWords) -> str:
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in ("true", "false", "null"):
         text = value if not re.fullmatch(r"[\d.+-]+", value) else json.dumps(value)
     else:
@@ -138,4 +166,4 @@ def _value(value: Any) -> str:
     if len(text) <= _MOST_CHARS:
         return text
     half = _MOST_CHARS // 2
-    return f"{text[:half]} … {text[-half:]} ({len(text):,} characters)"
+    return f"{text[:half]} … {text[-half:]} ({say.cut.format(chars=f'{len(text):,}')})"

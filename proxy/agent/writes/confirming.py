@@ -27,11 +27,20 @@ from proxy.agent.writes.pending import (
     SentBefore,
     Why,
     digest_of,
-    states_of,
 )
-from proxy.agent.writes.shown import CannotShow, ShownWrite, check_before, confirmation, denial, outcome, write_texts
+from proxy.agent.writes.sentences import sentences
+from proxy.agent.writes.shown import (
+    CannotShow,
+    ShownWrite,
+    check_before,
+    confirmation,
+    denial,
+    outcome,
+    states_of,
+    write_texts,
+)
 from proxy.apis.call import Api, CallLimits, CallResult, arguments_named, call, over_limit, send
-from proxy.apis.changes import ABSENT, NOTHING, changes, in_short
+from proxy.apis.changes import changes, in_short
 from proxy.apis.openapi.effects import read_arguments, undo_arguments
 from proxy.apis.openapi.operation import Effects, Operation, query_names
 from proxy.apis.request import ApiRequest
@@ -208,7 +217,7 @@ class Writes:
         if denied.why != "used":
             return text
         now = await asyncio.to_thread(self.group, answer.writes[0].group)  # another may have answered meanwhile
-        return f"{text}\n\n{states_of(now)}"
+        return f"{text}\n\n{states_of(now, asker.language)}"
 
     async def at_once(self, one: Proposed, asker: Asker, *, approver: str = _BY_SETTINGS) -> CallResult:
         """Send a call that needs no code; noted as every other. approver: for the log. Only cancellation raises."""
@@ -330,17 +339,18 @@ class Writes:
     async def report(self, one: Proposed, result: CallResult, asker: Asker) -> str:
         """What became of a call that was sent, in the gateway's words, with what it changed."""
         lines, still, settle, undo = list[str](), "", "", ""
+        say = sentences(asker.language).changes
         try:
             if result.unsure and (found := await self._read_of(one, asker.exchange.rights)) is not None:
                 settle = _named(*found)
             made = await self._state(one, asker.exchange, result) if result.word == "ok" else None
             if made is not None and made.text is not None:
-                lines = changes(None, made.text)
+                lines = changes(None, made.text, say)
             elif one.before is not None and (result.unsure or result.word == "ok"):
                 after = await self._state(one, asker.exchange)
-                lines = changes(one.before.text, after.text) if after is not None else []
-                if result.unsure and lines in ([NOTHING], [ABSENT]):
-                    lines, still = [], in_short(one.before.text)
+                lines = changes(one.before.text, after.text, say) if after is not None else []
+                if result.unsure and lines in ([say.nothing], [say.absent]):
+                    lines, still = [], in_short(one.before.text, say)
             if result.word == "ok":
                 undo = await self._undo(one, result, asker)
         except RetrievalError as error:  # what shows the effect, and what takes it back, is not known

@@ -85,13 +85,6 @@ def digest_of(request: ApiRequest) -> str:
     return hashlib.sha256(_encoded(request)).hexdigest()
 
 
-def states_of(writes: Sequence[PendingWrite]) -> str:
-    """What has become of the calls of a group, for people: a line for each."""
-    words = {"pending": "waits", "claimed": "is being sent", "void": "given up"}
-    rows = ((one.number, words.get(one.state, one.state), f" ({one.status})" if one.status else "") for one in writes)
-    return "\n".join(f"{number}. {word}{status}" for number, word, status in rows)
-
-
 class PendingStore(Database):
     """The writes of a data folder or of a server. The first write creates the file. All methods block."""
 

@@ -11,6 +11,7 @@ from proxy.agent.toolbox import PREFIX, Calling, CallShare, Toolbox
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.agent.writes.confirming import Asker, CodeAnswer, Writes
 from proxy.agent.writes.pending import Denied, PendingWrite, State
+from proxy.agent.writes.sentences import sentences
 from proxy.apis.call import Api, CallResult
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import ApiRequest
@@ -26,7 +27,6 @@ _ENDED: Mapping[State, str] = {
     "claimed": "A person has approved this call outside of the chat. It is being sent, and has no result yet.",
     "void": "Given up: nothing was sent.",
 }
-_NOT_READ = "What waits for this code cannot be read at present. Nothing was sent: answer with the code again later."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ async def confirmed(execution: Execution, writes: Writes, answer: CodeAnswer, as
         if isinstance(claimed, Denied):
             return await writes.refusal(claimed, answer, asker)
     except RetrievalError:
-        return _NOT_READ
+        return sentences(asker.language).not_read
     share = execution.chat.budget.share(len(claimed.writes), execution.chat.limits.call)
     made = []
     for write, request in zip(claimed.writes, claimed.requests, strict=True):

@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from proxy.agent.writes.pending import Why
+from proxy.agent.writes.pending import State, Why
+from proxy.apis.changes import ChangeWords
 from proxy.dialects.codes import WORDS
 
 
@@ -49,6 +50,9 @@ class Sentences:
     settle: str  # {read}
     still: str  # {read}, {state}
     undo: str  # {operation}
+    not_read: str
+    changes: ChangeWords
+    states: Mapping[State, str]
     denied: Mapping[Why, str]
 
 
@@ -93,6 +97,26 @@ _ENGLISH = Sentences(
     settle="This read tells: {read}",
     still="{read} still shows {state}; it may still be done.",
     undo="It can be undone: {operation}",
+    not_read="What waits for this code cannot be read at present. Nothing was sent: answer with the code again later.",
+    changes=ChangeWords(
+        added="added {value}",
+        removed="removed {value}",
+        moved="in another order",
+        created="created: {value}",
+        gone="gone: was {value}",
+        nothing="nothing changed",
+        absent="not there before, and not there now",
+        others="{count} more changes",
+        cut="{chars} characters",
+    ),
+    states={
+        "pending": "waits",
+        "claimed": "is being sent",
+        "done": "done",
+        "failed": "failed",
+        "unknown": "unknown",
+        "void": "given up",
+    },
     denied={
         "wrong_code": "This is not the code that was shown. Nothing was sent.",
         "wrong_number": "There is no action with this number. Nothing was sent.",
@@ -148,6 +172,27 @@ _GERMAN = Sentences(
     settle="Dieser Abruf zeigt es: {read}",
     still="{read} zeigt noch {state}; es kann noch ausgeführt werden.",
     undo="Es lässt sich rückgängig machen: {operation}",
+    not_read="Was auf diesen Code wartet, lässt sich gerade nicht lesen. Es wurde nichts gesendet: Antworten "
+    "Sie später noch einmal mit dem Code.",
+    changes=ChangeWords(
+        added="{value} hinzugefügt",
+        removed="{value} entfernt",
+        moved="in anderer Reihenfolge",
+        created="neu angelegt: {value}",
+        gone="nicht mehr da; vorher: {value}",
+        nothing="nichts hat sich geändert",
+        absent="vorher nicht da und jetzt nicht da",
+        others="{count} weitere Änderungen",
+        cut="{chars} Zeichen",
+    ),
+    states={
+        "pending": "wartet",
+        "claimed": "wird gesendet",
+        "done": "ausgeführt",
+        "failed": "fehlgeschlagen",
+        "unknown": "nicht bekannt",
+        "void": "aufgegeben",
+    },
     denied={
         "wrong_code": "Das ist nicht der angezeigte Code. Es wurde nichts gesendet.",
         "wrong_number": "Es gibt keine Aktion mit dieser Nummer. Es wurde nichts gesendet.",
@@ -205,6 +250,27 @@ _FRENCH = Sentences(
     settle="Cette lecture le montre : {read}",
     still="{read} montre encore {state} ; cela peut encore se faire.",
     undo="Cela peut être annulé : {operation}",
+    not_read="Ce qui attend ce code ne peut pas être lu en ce moment. Rien n'a été envoyé : répondez de nouveau "
+    "avec le code plus tard.",
+    changes=ChangeWords(
+        added="{value} ajouté",
+        removed="{value} retiré",
+        moved="dans un autre ordre",
+        created="créé : {value}",
+        gone="n'existe plus ; avant : {value}",
+        nothing="rien n'a changé",
+        absent="absent avant, et absent maintenant",
+        others="{count} autres changements",
+        cut="{chars} caractères",
+    ),
+    states={
+        "pending": "en attente",
+        "claimed": "en cours d'envoi",
+        "done": "fait",
+        "failed": "échoué",
+        "unknown": "inconnu",
+        "void": "abandonné",
+    },
     denied={
         "wrong_code": "Ce n'est pas le code affiché. Rien n'a été envoyé.",
         "wrong_number": "Aucune action n'a ce numéro. Rien n'a été envoyé.",
@@ -260,6 +326,27 @@ _SPANISH = Sentences(
     settle="Esta lectura lo muestra: {read}",
     still="{read} todavía muestra {state}; aún puede hacerse.",
     undo="Se puede deshacer: {operation}",
+    not_read="Lo que espera este código no se puede leer en este momento. No se ha enviado nada: responda de "
+    "nuevo con el código más tarde.",
+    changes=ChangeWords(
+        added="{value} añadido",
+        removed="{value} quitado",
+        moved="en otro orden",
+        created="creado: {value}",
+        gone="ya no existe; antes: {value}",
+        nothing="no ha cambiado nada",
+        absent="no estaba antes ni está ahora",
+        others="{count} cambios más",
+        cut="{chars} caracteres",
+    ),
+    states={
+        "pending": "en espera",
+        "claimed": "enviándose",
+        "done": "hecho",
+        "failed": "fallido",
+        "unknown": "no se sabe",
+        "void": "abandonado",
+    },
     denied={
         "wrong_code": "Este no es el código que se mostró. No se ha enviado nada.",
         "wrong_number": "No hay ninguna acción con este número. No se ha enviado nada.",
@@ -315,6 +402,27 @@ _ITALIAN = Sentences(
     settle="Questa lettura lo mostra: {read}",
     still="{read} mostra ancora {state}; può ancora essere fatto.",
     undo="Si può annullare: {operation}",
+    not_read="Ciò che attende questo codice al momento non si può leggere. Non è stato inviato nulla: risponda "
+    "di nuovo con il codice più tardi.",
+    changes=ChangeWords(
+        added="{value} aggiunto",
+        removed="{value} rimosso",
+        moved="in un altro ordine",
+        created="creato: {value}",
+        gone="non c'è più; prima: {value}",
+        nothing="non è cambiato nulla",
+        absent="non c'era prima e non c'è adesso",
+        others="altre {count} modifiche",
+        cut="{chars} caratteri",
+    ),
+    states={
+        "pending": "in attesa",
+        "claimed": "in corso di invio",
+        "done": "fatto",
+        "failed": "fallito",
+        "unknown": "non si sa",
+        "void": "abbandonato",
+    },
     denied={
         "wrong_code": "Questo non è il codice mostrato. Non è stato inviato nulla.",
         "wrong_number": "Non esiste alcuna azione con questo numero. Non è stato inviato nulla.",
@@ -370,6 +478,27 @@ _PORTUGUESE = Sentences(
     settle="Esta leitura mostra-o: {read}",
     still="{read} ainda mostra {state}; ainda pode ser feito.",
     undo="Pode ser desfeito: {operation}",
+    not_read="O que espera por este código não pode ser lido de momento. Nada foi enviado: responda de novo com "
+    "o código mais tarde.",
+    changes=ChangeWords(
+        added="{value} adicionado",
+        removed="{value} removido",
+        moved="noutra ordem",
+        created="criado: {value}",
+        gone="já não existe; antes: {value}",
+        nothing="nada mudou",
+        absent="não existia antes nem existe agora",
+        others="mais {count} alterações",
+        cut="{chars} caracteres",
+    ),
+    states={
+        "pending": "à espera",
+        "claimed": "a ser enviado",
+        "done": "feito",
+        "failed": "falhou",
+        "unknown": "não se sabe",
+        "void": "abandonado",
+    },
     denied={
         "wrong_code": "Este não é o código mostrado. Nada foi enviado.",
         "wrong_number": "Não há nenhuma ação com este número. Nada foi enviado.",
@@ -425,6 +554,27 @@ _DUTCH = Sentences(
     settle="Deze opvraging laat het zien: {read}",
     still="{read} toont nog {state}; het kan nog gedaan worden.",
     undo="Het kan ongedaan worden gemaakt: {operation}",
+    not_read="Wat op deze code wacht, kan nu niet worden gelezen. Er is niets verzonden: antwoord later nog "
+    "eens met de code.",
+    changes=ChangeWords(
+        added="{value} toegevoegd",
+        removed="{value} verwijderd",
+        moved="in een andere volgorde",
+        created="aangemaakt: {value}",
+        gone="niet meer aanwezig; eerst: {value}",
+        nothing="er is niets gewijzigd",
+        absent="eerst niet aanwezig, en nu ook niet",
+        others="nog {count} wijzigingen",
+        cut="{chars} tekens",
+    ),
+    states={
+        "pending": "wacht",
+        "claimed": "wordt verzonden",
+        "done": "gedaan",
+        "failed": "mislukt",
+        "unknown": "niet bekend",
+        "void": "opgegeven",
+    },
     denied={
         "wrong_code": "Dit is niet de getoonde code. Er is niets verzonden.",
         "wrong_number": "Er is geen actie met dit nummer. Er is niets verzonden.",

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import quote, unquote, unquote_plus
 
-from proxy.agent.writes.pending import SentBefore, Why
+from proxy.agent.writes.pending import PendingWrite, SentBefore, Why
 from proxy.agent.writes.sentences import Sentences, confirm_word, sentences
 from proxy.agent.writes.visible import visible, visible_name
 from proxy.apis.openapi.operation import FORM, MULTIPART, Operation, bare_type, is_json
@@ -143,6 +143,13 @@ def outcome(  # noqa: PLR0913 - each is a part of the text
 def denial(why: Why, language: str = "en") -> str:
     """The gateway's answer to a code line that does nothing."""
     return sentences(language).denied[why]
+
+
+def states_of(writes: Sequence[PendingWrite], language: str = "en") -> str:
+    """What has become of the calls of a group: a line for each."""
+    words = sentences(language).states
+    rows = ((one.number, words[one.state], f" ({one.status})" if one.status else "") for one in writes)
+    return "\n".join(f"{number}. {word}{status}" for number, word, status in rows)
 
 
 def shown_address(write: ShownWrite) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.agent.writes.pending import Denied, State, states_of
+from proxy.agent.writes.pending import Denied, State
+from proxy.agent.writes.shown import states_of
 from proxy.api.knowledge.access import PENDING, KnowledgeCall, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.parameters import invalid

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.apis.changes import NOTHING, changes
+from proxy.agent.writes.sentences import sentences
+from proxy.apis import changes as compared
+
+ENGLISH = sentences("en").changes
+NOTHING = ENGLISH.nothing
+
+
+def changes(before: str | None, after: str | None) -> list[str]:
+    return compared.changes(before, after, ENGLISH)
+
 
 CASES: list[tuple[Any, Any, list[str]]] = [
     ({"id": 1, "state": "open"}, {"id": 1, "state": "cancelled"}, ["state: open → cancelled"]),
@@ -16,7 +25,7 @@ CASES: list[tuple[Any, Any, list[str]]] = [
     ({"a": "1"}, {"a": 1}, ['a: "1" → 1']),
     ({"updatedAt": "x", "n": {"m": 1}}, {"updatedAt": "y", "n": {"m": 2}}, ["n.m: 1 → 2", "updatedAt: x → y"]),
     ({"a": 1}, {"b": 2}, ["a: removed 1", "b: added 2"]),
-    ({"tags": ["a", "b"]}, {"tags": ["b", "c"]}, ["tags: a removed", "tags: c added"]),
+    ({"tags": ["a", "b"]}, {"tags": ["b", "c"]}, ["tags: removed a", "tags: added c"]),
     ({"tags": ["a", "b"]}, {"tags": ["b", "a"]}, ["tags: in another order"]),
     (
         [{"id": 1, "n": 1}, {"id": 2, "n": 2}],
@@ -36,7 +45,19 @@ def test_a_thing_that_came_or_went_is_said() -> None:
     assert changes('{"id": 1}', None) == ['gone: was {"id": 1}']
     assert changes(None, '{"id": 1}') == ['created: {"id": 1}']
     assert changes(None, None) == ["not there before, and not there now"]
+    assert changes("", None) == ['gone: was ""']
     assert changes("one text", "other text") == ["one text → other text"]
+
+
+def test_the_words_are_those_of_the_language() -> None:
+    say = sentences("de").changes
+    before, after = {"a": 1, "tags": ["x"], "n": [1, 2]}, {"b": "y" * 5_000, "tags": ["z"], "n": [2, 1]}
+    lines = compared.changes(json.dumps(before), json.dumps(after), say, most=5)
+    assert lines[:2] == ["a: 1 entfernt", "tags: x entfernt"]
+    assert lines[2:4] == ["tags: z hinzugefügt", "n: in anderer Reihenfolge"]
+    assert lines[4].endswith("(5,002 Zeichen) hinzugefügt")
+    assert compared.changes('{"a": 1}', None, say) == ['nicht mehr da; vorher: {"a": 1}']
+    assert compared.changes(json.dumps([1, 2, 3]), "[]", say, most=1)[1] == "… 2 weitere Änderungen"
 
 
 def test_large_documents_are_counted_and_long_values_cut() -> None:
