@@ -1,25 +1,31 @@
 """ragway mcp: the tools of /mcp on stdin and stdout, for programs that start MCP servers."""
 
+import asyncio
 import os
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.assembly.stores import accounts, key_credentials
+from cli.assembly.stores import accounts, key_credentials, ledger_of
 from cli.common import echo, knowledge, with_settings
 from config.sections import Settings
 from config.settings import KEY, SettingsError
 from proxy.access.keys import Keyring
+from proxy.access.ledger import Ledger
+from proxy.access.metering import Record, keeps_row
 from proxy.access.sql import SqlAccounts
-from proxy.api.mcp import server
-from proxy.caller import EVERYTHING, Rights
+from proxy.api.mcp import PATH, server
+from proxy.caller import EVERYTHING
 from proxy.dialects.errors import ApiError
 from proxy.exchange import Exchange
+from proxy.observe.metrics import Metrics
 from retrieval.knowledge import Knowledge
 
 if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
     from proxy.api.action_tools import ActionTools
 
@@ -35,38 +41,73 @@ async def command(settings: Settings) -> int:
     gateway. The command searches through a running gateway on the same data folder, or else opens the data folder.
 
     If the data folder has keys, the environment variable RAGWAY_KEY must hold a key; search finds only collections that
-    the key may read.
+    the key may read. Each request counts for the key, as one to /mcp does.
     """
     from mcp.server.stdio import stdio_server
 
     stored = accounts(settings)
-    keyring = Keyring(stored, required=settings.auth.required)
-
-    def caller(_context: "ServerRequestContext[Any, Any] | None" = None) -> Exchange:
-        keyring.refresh()
-        if not keyring.closed:
-            return Exchange(rights=EVERYTHING)
-        key = keyring.key_of(os.environ.get(KEY, ""))
-        if key is None:
-            raise ApiError(401, f"No valid key: set {KEY} to one of this gateway's.", code="invalid_api_key")
-        return Exchange(key=key.id, key_name=key.name, rights=key.rights)
-
-    def rights(context: "ServerRequestContext[Any, Any] | None" = None) -> Rights:
-        return caller(context).rights
-
+    keyring, ledger = Keyring(stored, required=settings.auth.required), ledger_of(settings, stored, Metrics())
+    caller = _Caller(keyring, ledger, settings.usage.record)
     try:
-        rights()
+        caller.begin()
     except ApiError as error:  # known before any program waits for an answer
         raise click.ClickException(error.message) from error
     async with knowledge(settings) as documents, AsyncExitStack() as stack:
         tools = _action_tools(settings, documents, stored, keyring)
         if tools is not None:
-            tools.caller = caller
+            tools.caller = caller.exchange
             stack.push_async_callback(tools.actions.close)
-        offered = server(documents, settings.retrieval, rights, tools)
+        offered = server(documents, settings.retrieval, lambda context: caller.exchange(context).rights, tools)
+        offered.middleware.insert(0, caller.counted)
+        stack.push_async_callback(asyncio.wait, [asyncio.create_task(ledger.run())])
+        stack.callback(ledger.stop)
         async with stdio_server() as (read, write):
             await offered.run(read, write, offered.create_initialization_options())
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """The program, by the key of the environment, with the limits and the usage of POST /mcp."""
+
+    keyring: Keyring
+    ledger: Ledger
+    record: Record
+    _now: ContextVar[Exchange] = field(default_factory=lambda: ContextVar("exchange"), init=False)  # of the request
+
+    def begin(self) -> Exchange:
+        """The exchange of a new request, with the rights of now. Raises ApiError 401."""
+        self.keyring.refresh()
+        exchange = Exchange(method="POST", path=PATH, rights=EVERYTHING)
+        if self.keyring.closed:
+            key = self.keyring.key_of(os.environ.get(KEY, ""))
+            if key is None:
+                raise ApiError(401, f"No valid key: set {KEY} to one of this gateway's.", code="invalid_api_key")
+            exchange.key, exchange.key_name = key.id, key.name
+            exchange.rights, exchange.limits = key.rights, key.limits
+        self._now.set(exchange)
+        return exchange
+
+    def exchange(self, _context: "ServerRequestContext[Any, Any]") -> Exchange:
+        return self._now.get()
+
+    async def counted(self, ctx: "ServerRequestContext[Any, Any]", call_next: "CallNext") -> "HandlerResult":
+        """Middleware: admits a request, and counts it."""
+        from mcp.shared.exceptions import MCPError
+        from mcp.types import INTERNAL_ERROR
+
+        admission = exchange = None
+        try:
+            exchange = self.begin()
+            admission = await self.ledger.admit(exchange)
+            result = await call_next(ctx)
+            exchange.status = 200
+        except ApiError as error:
+            raise MCPError(INTERNAL_ERROR, error.message) from error
+        finally:
+            if exchange is not None:
+                self.ledger.settle(exchange, admission, kept=keeps_row(self.record, exchange))
+        return result
 
 
 def _action_tools(
@@ -75,8 +116,7 @@ def _action_tools(
     """The tools that call operations; None: no API has calls that a person confirms, or a variable is not set."""
     if all(api.writes == "refuse" for api in (settings.actions or {}).values()):
         return None
-    from cli.assembly.apis import chat_actions  # 25 MB and 0.3 s, only for data folders with such APIs
-    from proxy.agent.writes.approving import Approvals
+    from cli.assembly.apis import approvals, chat_actions  # 25 MB and 0.3 s, only for data folders with such APIs
     from proxy.api.action_tools import ActionTools
 
     try:
@@ -84,5 +124,5 @@ def _action_tools(
     except SettingsError as error:  # programs that only search need no variable of an API
         echo(f"find_actions and run_action are not offered: {error}", err=True)
         return None
-    assert actions.writes is not None, "an API allows writes"
-    return ActionTools(actions, Approvals(actions.writes, actions.library, actions.apis, keyring.rights_of))
+    answers = approvals(actions, keyring, stored)
+    return ActionTools(actions, answers) if answers is not None else None

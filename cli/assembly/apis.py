@@ -13,12 +13,16 @@ from cli.assembly.stores import record_store, write_store
 from cli.common import knowledge as opened_knowledge
 from config.sections import ActionsApi, Settings
 from config.settings import SettingsError
+from proxy.access.call_counts import CallCounts
 from proxy.access.key_apis import KeyApis
 from proxy.access.key_credentials import FIXED, KeyCredentials
+from proxy.access.keys import Keyring
+from proxy.access.sql import SqlAccounts
 from proxy.agent.actions import Actions
 from proxy.agent.conversation import HiddenRounds
 from proxy.agent.toolbox import ActionLimits
 from proxy.agent.tools.result_store import StoredResults
+from proxy.agent.writes.approving import Approvals
 from proxy.agent.writes.confirming import Writes
 from proxy.apis.addresses import why_refused
 from proxy.apis.call import Api, CallLimits, arguments_named
@@ -71,6 +75,18 @@ def chat_actions(
         results,
         writes_of(settings, environ, library.store),
     )
+
+
+def approvals(actions: Actions, keyring: Keyring, keys: SqlAccounts) -> Approvals | None:
+    """How a person answers without a code line; None: no API has calls that a person confirms.
+
+    From then on `actions` counts the calls of a key that change something.
+    """
+    if actions.writes is None:
+        return None
+    counts = CallCounts(keys)
+    actions.writes.over_changes = lambda key: counts.over_changes(key, keyring.limits_of(key))
+    return Approvals(actions.writes, actions.library, actions.apis, keyring.rights_of)
 
 
 def _private_sets(settings: Settings) -> frozenset[str]:

@@ -11,7 +11,6 @@ from cli.assembly.models import Upstreams, upstreams
 from cli.assembly.stores import accounts, key_credentials, ledger_of, record_store
 from cli.assembly.targets import targets, upstream_names
 from config.sections import Settings
-from proxy.access.call_counts import CallCounts
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
@@ -149,13 +148,11 @@ def _actions(
 
 def _approvals(actions: "Actions | None", keyring: Keyring, keys: SqlAccounts) -> "Approvals | None":
     """How applications answer a confirmation; None: no API has calls that a person confirms."""
-    if actions is None or actions.writes is None:
+    if actions is None:
         return None
-    counts = CallCounts(keys)
-    actions.writes.over_changes = lambda key: counts.over_changes(key, keyring.limits_of(key))
-    from proxy.agent.writes.approving import Approvals  # as in `_actions`
+    from cli.assembly.apis import approvals  # as in `_actions`
 
-    return Approvals(actions.writes, actions.library, actions.apis, keyring.rights_of)
+    return approvals(actions, keyring, keys)
 
 
 def _action_tools(actions: "Actions | None", approvals: "Approvals | None") -> "ActionTools | None":

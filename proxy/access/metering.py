@@ -36,6 +36,11 @@ _MOST_TOKENS = 10**9  # a larger number counts as _MOST_TOKENS, which fits every
 Record = Literal["with_keys", "always", "never"]  # which requests get a usage row
 
 
+def keeps_row(record: Record, exchange: Exchange) -> bool:
+    """Whether a request gets a usage row."""
+    return record == "always" or (record == "with_keys" and exchange.key != "")
+
+
 class Metering:
     """Runs every request that counts, within the limits of its key."""
 
@@ -49,7 +54,7 @@ class Metering:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError 429 if a limit is used up, 503 if the accounts cannot be reached."""
         exchange = exchange_of(scope)
-        kept = self._record == "always" or (self._record == "with_keys" and exchange.key != "")
+        kept = keeps_row(self._record, exchange)
         if (exchange.limits is UNLIMITED and not kept) or not self._counts(scope["method"], scope["path"]):
             if (call := await self._routes(scope, receive, send)) is not None:
                 await call(RequestMeter(exchange))(scope, receive, send)

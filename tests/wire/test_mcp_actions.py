@@ -1,8 +1,9 @@
 """Actions over MCP: found and run within a key's rights; what changes something is confirmed by the client's person."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import httpx
@@ -15,6 +16,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitResult, InputRequiredResult, TextContent
 
 from config.settings import KEY
+from proxy.access.sql import SqlAccounts
+from proxy.access.usage import UsageQuery, sums
+from proxy.caller import Acts, Limits, Rights
 from tests.support.dialogues import ShopTeam, shop_team
 from tests.support.gateway import ROOT, environment
 from tests.wire.test_pending_calls import SETTINGS
@@ -171,22 +175,19 @@ async def test_with_four_eyes_the_client_that_asks_cannot_accept(team: ShopTeam)
     assert sent(team) == []
 
 
+def on_stdio(team: ShopTeam, secret: str) -> Any:
+    """`ragway mcp` as a program starts it. secret: of the key."""
+    folders = ["--data", str(team.served.data), "--config", str(team.served.log.parent / "ragway.yaml")]
+    environ = environment({KEY: secret})
+    return stdio_client(
+        StdioServerParameters(command=sys.executable, args=["-m", "cli", "mcp", *folders], env=environ, cwd=str(ROOT))
+    )
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_on_stdio_a_call_is_sent_once_the_person_accepts(team: ShopTeam, mode: Any) -> None:
-    words_of = [
-        "-m",
-        "cli",
-        "mcp",
-        "--data",
-        str(team.served.data),
-        "--config",
-        str(team.served.log.parent / "ragway.yaml"),
-    ]
-    process = StdioServerParameters(
-        command=sys.executable, args=words_of, env=environment({KEY: team.secrets["agent"]}), cwd=str(ROOT)
-    )
     person = Person(YES)
-    async with Client(stdio_client(process), mode=mode, elicitation_callback=person) as mcp:
+    async with Client(on_stdio(team, team.secrets["agent"]), mode=mode, elicitation_callback=person) as mcp:
         assert {"search", "find_actions", "run_action"} <= {tool.name for tool in (await mcp.list_tools()).tools}
         found = (await mcp.call_tool("find_actions", {"query": "cancel an order"})).structured_content or {}
         assert "cancelOrder" in {one["operation"] for one in found["results"]}
@@ -200,3 +201,29 @@ async def test_on_stdio_a_call_is_sent_once_the_person_accepts(team: ShopTeam, m
     else:  # the handshake of 2025 has no way to ask within a call
         assert "/v1/actions/pending/pg-" in text
         assert sent(team) == []
+
+
+LIMITS: list[tuple[dict[str, int], str]] = [({"rpm": 3}, "3 requests a minute"), ({"concurrency": 1}, "1 requests at")]
+
+
+@pytest.mark.parametrize(("limits", "told"), LIMITS, ids=str)
+async def test_on_stdio_the_limits_of_the_key_hold(team: ShopTeam, limits: dict[str, int], told: str) -> None:
+    with closing(SqlAccounts(team.served.data)) as accounts:
+        _, secret = accounts.create("few", Rights(act=Acts(["shop:*"])), limits=Limits(**limits))
+    asked = {"set": "shop", "operation": "getOrder", "arguments": {"orderId": "17"}}
+    async with Client(on_stdio(team, secret), mode="auto") as mcp:
+        more = [mcp.call_tool("run_action", asked) for _ in range(9)]  # a minute may end meanwhile
+        with pytest.raises(MCPError, match=f"This key has {told}"):
+            await asyncio.gather(*more)
+
+
+async def test_on_stdio_changes_and_usage_count_for_the_key(team: ShopTeam) -> None:
+    with closing(SqlAccounts(team.served.data)) as accounts:
+        key, secret = accounts.create("one", Rights(act=Acts(["shop:*"])), limits=Limits(changes_per_day=1))
+        async with Client(on_stdio(team, secret), mode="auto", elicitation_callback=Person(YES)) as mcp:
+            assert "Done: DELETE" in words(await mcp.call_tool("run_action", CANCEL))
+            assert "may make 1 calls a day" in words(await mcp.call_tool("run_action", OTHER))
+        assert sent(team) == ["DELETE /orders/17"]
+        (used,) = sums(accounts, UsageQuery(("key",), key=key.id))
+    assert (used["failed"], used["changes"]) == (0, 1)
+    assert used["requests"] >= 4
