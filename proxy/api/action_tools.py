@@ -21,7 +21,7 @@ from proxy.agent.writes.approving import Approvals, ApprovedCall
 from proxy.agent.writes.confirming import Asker, Proposed
 from proxy.agent.writes.pending import Denied, PendingWrite
 from proxy.agent.writes.sentences import language_in, sentences
-from proxy.agent.writes.shown import CannotShow, states_of
+from proxy.agent.writes.shown import CannotShow, in_block, states_of
 from proxy.api.knowledge.access import PENDING
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import K, QueryText, checked, invalid, query_text, read_as
@@ -243,7 +243,7 @@ def _confirmation(write: PendingWrite) -> "types.InputRequiredResult":
         "properties": {_YES: {"type": "boolean", "title": say.do_it, "default": False}},
         "required": [_YES],
     }
-    message = f"{say.nothing_sent}\n\n{write.shown}"
+    message = f"{say.nothing_sent}\n\n{in_block([write.shown])}"
     asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
     return types.InputRequiredResult(input_requests={_QUESTION: asked}, request_state=write.group)
 
@@ -253,7 +253,7 @@ def _waits(context: "ServerRequestContext[Any, Any]", write: PendingWrite) -> "t
     base = str(context.request.base_url).rstrip("/") if context.request is not None else ""  # on stdio: of a gateway
     url = f"{base}{PENDING}/{write.group}"
     say = sentences(write.language)
-    return _text("\n\n".join([say.nothing_sent, write.shown, say.elsewhere.format(url=url)]))
+    return _text("\n\n".join([say.nothing_sent, in_block([write.shown]), say.elsewhere.format(url=url)]))
 
 
 def _asks(context: "ServerRequestContext[Any, Any]") -> bool:

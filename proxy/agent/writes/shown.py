@@ -13,6 +13,7 @@ import email.policy
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -38,8 +39,10 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_$@][\w$@-]{0,80}", re.ASCII)
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _BESIDE = frozenset({"accept", "content-type", "cookie"})
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-# HTML, mathematics and codes of terminals, within which a screen may show nothing of a text, or something else.
-_HIDING = re.compile(r"<[A-Za-z/!?]|\$\$|\\[(\[]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# HTML, marks of thoughts, mathematics and codes of terminals, within which a screen may show nothing of a text, or
+# something else.
+_HIDING = re.compile(r"<[A-Za-z/!?|]|\u25c1|:::|\$\$|\\(?:[(\[]|begin\b)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_FENCE_LINE = re.compile(r"([ \t]*)(`{3,}|~{3,})(.*)")
 _ADDRESS = re.compile(
     r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`]+|[^\s<>@\"'`,;:]{1,64}@[^\s<>@\"'`,;]{1,255}\.\w+"
     r"|\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){3,7}(?: ?[A-Z\d]{1,3})?\b"  # IBAN
@@ -80,7 +83,7 @@ def confirmation(
     if len(texts) > 1:
         how = [say.to_do_all.format(line=f"{word} {code}")]
         how.append(say.to_do_some.format(line=f"{word} {code} 1,2"))
-    parts = [say.nothing_sent, "", f"{_FENCE}text", *body[:-1], _FENCE]
+    parts = [say.nothing_sent, "", in_block(body[:-1])]
     leave = say.to_leave.format(minutes=max(1, round(valid_s / 60)))
     for one in [*how, leave, *([say.four_eyes] if four_eyes else [])]:
         parts += ["", one]
@@ -93,13 +96,34 @@ def confirmation(
     return text
 
 
+def in_block(lines: Iterable[str]) -> str:
+    """Lines of `write_texts` as a Markdown code block."""
+    return "\n".join([f"{_FENCE}text", *lines, _FENCE])
+
+
 def check_before(text: str) -> None:
     """Raise CannotShow for a text of the model that could hide the confirmation after it."""
-    if _HIDING.search(text):
+    if _HIDING.search(text) or _leaves_block_open(text):
         raise CannotShow(
-            "This answer has HTML, mathematics or control characters, which could hide the call from the person who "
-            "confirms it. Ask the user to write again, and then call with plain text before it, or none."
+            "This answer has HTML, mathematics, control characters or an open code block, which could hide the call "
+            "from the person who confirms it. Ask the user to write again, and then call with plain text before it, "
+            "or none."
         )
+
+
+def _leaves_block_open(text: str) -> bool:
+    """Whether a code block may go on behind the text: programs draw Mermaid and HTML. One in a list ends."""
+    opened: tuple[str, str] | None = None  # the white space before its marks, the marks
+    for line in re.split(r"\r\n?|\n", text):
+        found = _FENCE_LINE.fullmatch(line)
+        before, marks, info = found.groups() if found is not None else ("", "", "")
+        if opened is None:
+            opened = (before, marks) if marks and not (marks[0] == "`" and "`" in info) else None
+        elif line.strip() and not line.startswith(opened[0]):  # a list, and the block, may have ended before
+            return True
+        elif before == opened[0] and marks.startswith(opened[1]) and not info.strip():
+            opened = None
+    return opened is not None
 
 
 def write_texts(writes: Sequence[ShownWrite], language: str = "en") -> list[str]:
@@ -130,14 +154,17 @@ def outcome(  # noqa: PLR0913 - each is a part of the text
     say = sentences(language)
     failed = say.broke if unsure else say.failed if status else say.unsent
     words = {"done": say.done, "failed": failed, "unknown": say.unclear if status else say.unknown}
-    lines = [words[state].format(what=visible(shown_address(write)), status=status)]
-    lines += [piece for line in changes for piece in _wrapped(f"{_IN}{visible(line)}")]
-    read = visible(settle)
+    said = words[state].format(what=visible(shown_address(write)), status=status)
+    lines, read = [visible(line) for line in changes], visible(settle)
     if still:
-        lines += _wrapped(f"{_IN}{say.still.format(read=read, state=visible(still))}")
+        lines.append(say.still.format(read=read, state=visible(still)))
     elif settle:
         lines.append(say.settle.format(read=read))
-    return "\n".join(lines + ([say.undo.format(operation=visible(undo))] if undo else []))
+    if undo:
+        lines.append(say.undo.format(operation=visible(undo)))
+    # A stranger's text may begin a line here, and as many backticks behind fewer spaces would end the block.
+    pieces = [piece for line in lines for piece in _wrapped(_INNER + line)]
+    return f"{said}\n{in_block(pieces)}" if pieces else said
 
 
 def denial(why: Why, language: str = "en") -> str:
@@ -470,11 +497,24 @@ def _barred(lines: Iterable[str]) -> Iterator[str]:
 
 def _wrapped(line: str) -> Iterator[str]:
     """A line in pieces that no screen cuts."""
-    yield line[:_WIDTH]
-    rest = line[_WIDTH:]
-    size = _WIDTH - len(_GOES_ON)
-    for at in range(0, len(rest), size):
-        yield _GOES_ON + rest[at : at + size]
+    if len(line) <= _WIDTH and line.isascii():
+        yield line
+        return
+    piece, left = "", _WIDTH
+    for one in line:
+        if (width := _columns(one)) > left:
+            yield piece
+            piece, left = _GOES_ON, _WIDTH - len(_GOES_ON)
+        piece += one
+        left -= width
+    yield piece
+
+
+def _columns(one: str) -> int:
+    """The columns that a character takes, or more: Chinese signs take two, and `ﷺ` is as wide as its words."""
+    if one.isascii():
+        return 1
+    return max(len(unicodedata.normalize("NFKC", one)), 2 if unicodedata.east_asian_width(one) in "WF" else 1)
 
 
 def _quoted(text: str) -> str:

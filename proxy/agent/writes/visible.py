@@ -2,9 +2,9 @@
 
 A value of a call may come from a document or a model. `⟨U+202E RIGHT-TO-LEFT OVERRIDE⟩` stands in place of a
 character that a screen does not show as it is: control, bidirectional, zero-width and tag characters, spaces that are
-not the space, combining marks that strike a letter through, and letters that look like ASCII in a word with ASCII
-letters, in a name of a host, or alone. `⟨` is named, too, so that no value can pretend. Emoji, accents and the letters
-of all languages stay.
+not the space, combining marks that strike a letter through, letters and digits that look like ASCII in a word with
+ASCII letters, in a name of a host, or alone, and the marks between which chat programs hide thoughts. `⟨` is named,
+too, so that no value can pretend. Emoji, accents and the letters of all languages stay.
 
 The look-alikes are the part of Unicode's confusables (UTS #39) that common fonts draw like ASCII.
 """
@@ -29,12 +29,21 @@ _LOOK_ALIKES = {
     "ARMENIAN": frozenset("օոսհցզյՕՍՏԼՀ"),
     "COPTIC": frozenset(map(chr, range(0x2C80, 0x2CB2))),
     "GEORGIAN": frozenset("ყⴍႽ"),
+    "HEBREW": frozenset("סוןט"),
+    "CANADIAN": frozenset("ᐯᑌᑎᑕᑭᑯᒍᒪᒿᔕᕁᕼᖇᖴᗅᗞᗪᗰᗷᗩᗴ᙭"),
+    "TIFINAGH": frozenset("ⵔⵏⵍⵝⴹⵕⵊⵑ"),
+    "MYANMAR": frozenset("ဝင"),
+    "ETHIOPIC": frozenset("ዐሀ"),
+    "MALAYALAM": frozenset("ഠ"),
 }
 _LESS_ALIKE = frozenset("квнмтгпьшωηχτεաղք")  # taken for ASCII within a word in ASCII only
 _SCRIPT = {letter: script for script, letters in _LOOK_ALIKES.items() for letter in letters}
-# Latin letters and signs, and the letters of Cherokee and Lisu, which nearly all look like ASCII: named everywhere.
+# Rare Latin letters and signs, and the letters of Cherokee, Lisu and scripts of the past, which nearly all look like
+# ASCII; signs as wide as a line: named everywhere.
 _ALWAYS = re.compile(
-    "[\u01c0-\u01c3\u0185\u01bd\u0250-\u02af\u1d00-\u1d7f\ua722-\ua7ca\u13a0-\u13ff\uab70-\uabbf\ua4d0-\ua4ff"
+    "[\u0196\u01a7\u01b7\u01bc\u021c\u0222\u0237\u16a0-\u16f8\u25c1\U00010280-\U0001034f\U00010400-\U0001052f"
+    "\U00010920-\U0001093f\U000118a0-\U000118ff\U00016f00-\U00016f9f\u2e3a\u2e3b\ufdfd\U00012000-\U0001254f"
+    "\u01c0-\u01c3\u0185\u01bd\u0250-\u02af\u1d00-\u1d7f\ua722-\ua7ca\u13a0-\u13ff\uab70-\uabbf\ua4d0-\ua4ff"
     "\u02d0\u0589\u05c3\u2024\u2044\u2215\u2216\u2236\u29f8\u29f9\u2571\u2572\ua789\ufe68\ufe55\u2223]"
 )
 _PLAIN_ENOUGH = frozenset("…™²³¹ªº№，！？：；（）～\u2011")  # ASCII by NFKC, and usual in prose
@@ -44,14 +53,17 @@ _IN_IDENTIFIER = re.compile(r"[.@/:_\d-]")
 _IN_IDENTIFIER_ONLY = re.compile("[ı\u2010-\u2012\u2212]")  # usual in prose
 _SPACES = re.compile(" {4,}")
 _PUNYCODE = re.compile(r"(?i)xn--([a-z0-9-]{1,60})")
+# Chat programs show what stands between such tags as a thought, folded up.
+_FOLDING = re.compile(r"(?i)<(?=\||/?(?:think|thought|reason|reflect|analysis|solution|details|summary))|:(?=::[a-z])")
 _PRINTABLE_ASCII = re.compile("[ -~]*")
 
 
 def visible(text: str) -> str:
     """The text in one line of characters that a screen shows as they are. Two texts never become the same."""
     if not _PRINTABLE_ASCII.fullmatch(text):
-        odd = _look_alikes(text)
+        odd = _look_alikes(text) | _digits(text)
         text = "".join(_name(one) if at in odd or _is_odd(text, at) else one for at, one in enumerate(text))
+    text = _FOLDING.sub(lambda found: _name(found[0]), text)
     text = _SPACES.sub(lambda found: f" ⟨{len(found[0])} spaces⟩ ", text)
     return _PUNYCODE.sub(_with_letters, text) if "--" in text else text
 
@@ -110,6 +122,24 @@ def _look_alikes(text: str) -> set[int]:
         if identifies:
             found.update(token.start() + one.start() for one in _IN_IDENTIFIER_ONLY.finditer(token[0]))
     return found
+
+
+def _digits(text: str) -> set[int]:
+    """The places of digits of other scripts beside ASCII, or without a letter of the script: `৪` is 4, and not 8."""
+    scripts = {_digit_script(one) for one in text if one.isalpha() and not one.isascii()}
+    found = set()
+    for token in _TOKEN.finditer(text):
+        mixed = re.search("[A-Za-z0-9]", token[0]) is not None
+        for at, one in enumerate(token[0], token.start()):
+            if one.isdecimal() and not one.isascii() and (mixed or _digit_script(one) not in scripts):
+                found.add(at)
+    return found
+
+
+def _digit_script(one: str) -> str:
+    """The first word of a character's name, such as BENGALI."""
+    words = unicodedata.name(one, "").replace("-", " ").split(" ")
+    return "ARABIC" if "ARABIC" in words[:2] else words[0]
 
 
 def _script(one: str) -> str:

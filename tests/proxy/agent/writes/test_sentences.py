@@ -95,7 +95,7 @@ def test_the_outcome_says_what_changed_and_what_is_not_known() -> None:
     text = outcome(WRITE, "done", 204, changes=["state: open → cancelled\u202e"], undo="createOrder")
     assert text == (
         "Done: DELETE https://shop.example/orders/17 (status 204).\n"
-        "   state: open → cancelled⟨U+202E RIGHT-TO-LEFT OVERRIDE⟩\nIt can be undone: createOrder"
+        "```text\n     state: open → cancelled⟨U+202E RIGHT-TO-LEFT OVERRIDE⟩\n     It can be undone: createOrder\n```"
     )
     assert "getOrder" in outcome(WRITE, "unknown", 0, settle="getOrder")
     assert outcome(WRITE, "failed", 409) == "Not done: DELETE https://shop.example/orders/17 was refused (status 409)."
@@ -111,6 +111,6 @@ def test_an_answer_that_proves_nothing_is_named() -> None:
     assert failed == (
         "Perhaps not done: the API failed (status 500) after it got DELETE https://shop.example/orders/17, which does "
         "not prove that nothing was done. It is not sent again.\n"
-        '   getOrder {} still shows {"state": "open"}; it may still be done.'
+        '```text\n     getOrder {} still shows {"state": "open"}; it may still be done.\n```'
     )
     assert denial("expired", "de").startswith("Der Code ist nicht mehr gültig.")

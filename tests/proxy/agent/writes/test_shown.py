@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from proxy.agent.writes.shown import CannotShow, ShownWrite, write_texts
+from proxy.agent.writes.sentences import sentences
+from proxy.agent.writes.shown import CannotShow, ShownWrite, check_before, outcome, write_texts
 from proxy.agent.writes.shown import confirmation as confirmation_of
 from proxy.agent.writes.visible import visible
+from proxy.apis.changes import changes
 from proxy.apis.openapi.operation import FORM, MULTIPART, Body, Operation, Parameter, Place
 from proxy.apis.request import build_request
 
@@ -190,6 +192,19 @@ LOOKS = [
     ("⟨U+202E⟩", "⟨U+27E8 MATHEMATICAL LEFT ANGLE BRACKET⟩U+202E⟨U+27E9"),
     ("a" + " " * 70 + "b", "a ⟨70 spaces⟩ b"),
     ("t\u0131cket-1", "⟨U+0131"),
+    ("1\u09ea", "1⟨U+09EA BENGALI DIGIT FOUR⟩"),  # looks like 18, and int() reads 14
+    ("\u0665\u0665", "⟨U+0665"),
+    ("\u15f7\u15e9\u144es", "⟨U+15F7"),
+    ("\u2d54k", "⟨U+2D54"),
+    ("\U00010404k", "⟨U+10404"),
+    ("\u05e1k", "⟨U+05E1"),
+    ("\u01b700", "⟨U+01B7"),
+    ("\ufdfd", "⟨U+FDFD"),
+    ("<think>", "⟨U+003C LESS-THAN SIGN⟩think>"),
+    ("</Details>", "⟨U+003C LESS-THAN SIGN⟩/Details>"),
+    ("<|begin_of_thought|>", "⟨U+003C"),
+    ("\u25c1think\u25b7", "⟨U+25C1"),
+    (":::thinking", "⟨U+003A COLON⟩::thinking"),
 ]
 
 
@@ -201,10 +216,62 @@ def test_a_deceptive_character_is_named(text: str, named: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["Zoë Müller, Łódź", "Москва, улица Ленина 5", "оплата.рф", "Αθήνα", "東京都千代田区、3階", "שלום עולם", "नमस्ते",
-     "สวัสดี", "don’t – “do” it… 5 µm ½ €", "🙂👍", "sıcak", "Việt Nam", "e\u0301t\u00e9"],
+     "สวัสดี", "don’t – “do” it… 5 µm ½ €", "🙂👍", "sıcak", "Việt Nam", "e\u0301t\u00e9",
+     "রাস্তা ৪", "شارع ١٢", "<b>x</b> a::b", "ᐃᓄᒃᑎᑐᑦ"],
 )  # fmt: skip
 def test_texts_of_all_languages_stay(text: str) -> None:
     assert visible(text) == text
+
+
+@pytest.mark.parametrize(("sign", "columns"), [("界", 2), ("🙂", 2), ("\ufdfa", 8)])
+def test_no_line_is_wider_than_a_screen(sign: str, columns: int) -> None:
+    text = confirmation([shown({"body": {"text": sign * 150}})], CODE, 600)
+    assert max(len(line) + line.count(sign) * (columns - 1) for line in text.split("\n")) <= 110
+    assert text.count(sign) == 150
+
+
+BLOCKS = [
+    ("Look:\n```sh\nls\n```\nI cancel.", True),
+    ("1. Look:\n   ```sh\n   ls\n   ```\n2. I cancel.", True),
+    ("````\n```\n````", True),
+    ("> ```\n> x", True),
+    ("a ``` b", True),
+    ("I read order 17.\n```mermaid", False),
+    ("I read order 17.\n\n~~~ html\nx", False),
+    ("```mermaid\n> ```", False),
+    ("> ```\n```", False),
+    ("````mermaid\n```", False),
+    ("```mermaid\n``` x", False),
+    ("1. a\n   ```\n```", False),
+    ("1. a\n   ```x\nb\n   ```", False),
+    ("a\r```mermaid", False),
+    ("<|begin_of_thought|>", False),
+    ("\u25c1think\u25b7", False),
+    (":::thinking\n", False),
+    ("\\begin{equation}", False),
+]
+
+
+@pytest.mark.parametrize(("text", "plain"), BLOCKS)
+def test_a_text_before_that_goes_on_into_the_confirmation_is_refused(text: str, plain: bool) -> None:
+    with contextlib.nullcontext() if plain else pytest.raises(CannotShow, match="hide"):
+        check_before(text)
+    if plain:  # as Markdown has it
+        shown_after = MarkdownIt("gfm-like", {"linkify": False}).parse(
+            f"{text}\n\n{confirmation([shown({})], CODE, 600)}"
+        )
+        (block,) = [one for one in shown_after if one.type == "fence" and one.info == "text"]
+        assert block.content.startswith("POST ")
+
+
+@pytest.mark.parametrize("value", ["`" * 300, "<!--", "![x](https://evil.example/x.png)", "~" * 300, "# x"])
+def test_a_report_keeps_what_an_api_says_in_its_code_block(value: str) -> None:
+    lines = changes(json.dumps("a"), json.dumps(value), sentences("en").changes)
+    for more in ({"changes": lines}, {"still": value, "settle": f"getOrder {value}"}, {"undo": value}):
+        text = outcome(shown({}), "done", 200, **more)
+        first, *others = [one for one in MarkdownIt("gfm-like", {"linkify": False}).parse(text) if one.content]
+        assert first.content == "Done: POST https://shop.example/api/orders (status 200)."
+        assert [one.type for one in others] == ["fence"]
 
 
 SIGNS = st.sampled_from([
