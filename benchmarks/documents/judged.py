@@ -1,7 +1,8 @@
 """What search loses if the documents of a judged set are PDF, DOCX or scanned pages in place of Markdown.
 
 The set has BEIR's form with Markdown files in docs/. Chromium and LibreOffice print them (`pdf.py`), pandoc makes DOCX;
-`scan` is the Chromium print as pictures alone. `ragway eval` asks the same questions in each form.
+`scan` is the Chromium print as pictures alone. `ragway eval` asks the same questions in each form: the set's own, and
+headings that stand on one page of their folder only, with the folder's name, which their page answers.
 
     python -m benchmarks.documents.judged SET --work FOLDER
     python -m benchmarks.documents.judged SET --work FOLDER --forms scan --documents 60
@@ -11,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -18,11 +20,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.common.output import say, table
 from benchmarks.documents.pdf import printed
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SCAN_DOTS_PER_INCH = 200
+_HEADING = "heading-"  # begins the ids of such questions
 
 
 def _docx(files: list[Path], folder: Path) -> list[Path]:
@@ -64,11 +69,14 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder for files and embeddings, kept between runs")
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=[form for form in FORMS if form != "scan"])
     parser.add_argument("--documents", type=int, help="only so many: the relevant ones, and others drawn at random")
-    parser.add_argument("--rungs", nargs="+", default=["bm25", "dense", "configured"])
+    parser.add_argument("--headings", type=int, default=300, help="headings asked for, drawn at random (default: 300)")
+    parser.add_argument("--rungs", nargs="+", default=["dense", "configured"])
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
     files = drawn(given.set, given.documents)
-    folders = [_as_set(given.set, files, form, given.work) for form in dict.fromkeys(["markdown", *given.forms])]
+    asked = asked_headings(given.set / "docs", files, given.headings)
+    forms = dict.fromkeys(["markdown", *given.forms])
+    folders = [_as_set(given.set, files, form, given.work, asked) for form in forms]
     report(_evaluated(folders, given.rungs, given.work))
 
 
@@ -82,7 +90,19 @@ def drawn(folder: Path, most: int | None) -> list[Path]:
     return files if most is None else relevant + random.Random(7).sample(others, max(0, most - len(relevant)))
 
 
-def _as_set(folder: Path, files: list[Path], form: str, work: Path) -> Path:
+def asked_headings(docs: Path, files: Sequence[Path], most: int) -> dict[str, str]:
+    """Return headings as questions -> the page, by its path without suffix."""
+    pages: dict[str, set[str]] = {}
+    for file in files:
+        page = file.relative_to(docs).with_suffix("")
+        text = re.sub(r"^```.*?^```", "", file.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for heading in re.findall(r"^##+ +(\w.*)", text, re.MULTILINE):
+            pages.setdefault(f"{heading.strip()} {page.parts[0]}", set()).add(page.as_posix())
+    found = {question: of.pop() for question, of in pages.items() if len(of) == 1}
+    return dict(random.Random(7).sample(sorted(found.items()), min(most, len(found))))
+
+
+def _as_set(folder: Path, files: list[Path], form: str, work: Path, headings: Mapping[str, str]) -> Path:
     """Return a judged set whose documents have this form."""
     made = FORMS[form](files, work)
     target = work / form
@@ -90,6 +110,10 @@ def _as_set(folder: Path, files: list[Path], form: str, work: Path) -> Path:
     target.mkdir()
     for name in ("queries.jsonl", "qrels.tsv"):
         shutil.copy(folder / name, target)
+    with (target / "queries.jsonl").open("a") as queries, (target / "qrels.tsv").open("a") as grades:
+        for n, (question, page) in enumerate(headings.items()):
+            queries.write(json.dumps({"_id": f"{_HEADING}{n}", "text": question}) + "\n")
+            grades.write(f"{_HEADING}{n}\t{page}\t1\n")
     for file, twin in zip(files, made, strict=True):
         place = (target / "docs" / file.relative_to(folder / "docs")).with_suffix(twin.suffix)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -108,23 +132,33 @@ def _evaluated(folders: Sequence[Path], rungs: Sequence[str], work: Path) -> Map
 
 
 def report(found: Mapping[str, Any]) -> None:
-    """Print nDCG@10 of each form and rung, the difference to Markdown, and the questions that differ."""
-    plain = {rung["name"]: rung for rung in found["sets"][0]["rungs"]}
+    """Print nDCG@10 of each form and rung, and the difference to Markdown with its 95 % interval."""
+    plain = {rung["name"]: rung["scores"] for rung in found["sets"][0]["rungs"]}
     rows = []
     for one in found["sets"]:
-        for rung in one["rungs"]:
-            name, before = rung["name"], plain[rung["name"]]
-            loss = before["metrics"]["ndcg@10"] - rung["metrics"]["ndcg@10"]
-            moved = {id: scores["ndcg@10"] - before["scores"][id]["ndcg@10"] for id, scores in rung["scores"].items()}
-            text = ", ".join(f"{id} {by:+.2f}" for id, by in moved.items() if abs(by) > 0.005)
-            rows.append(
-                [one["name"], name, f"{one['documents']}", f"{one['chunks']}", f"{rung['metrics']['ndcg@10']:.3f}",
-                 f"{-loss:+.3f}", f"{rung['metrics']['recall@10']:.3f}", text]
-            )  # fmt: skip
         for note in one["notes"]:
             say(f"{one['name']}: {note}")
-    head = ["form", "rung", "documents", "chunks", "nDCG@10", "to Markdown", "R@10", "questions that differ"]
-    print(table(head, rows))
+        for rung in one["rungs"]:
+            before = plain[rung["name"]]
+            pairs = {id: (before[id]["ndcg@10"], scores["ndcg@10"]) for id, scores in rung["scores"].items()}
+            headings = {id: pair for id, pair in pairs.items() if id.startswith(_HEADING)}
+            own = {id: pair for id, pair in pairs.items() if id not in headings}
+            moved = ", ".join(f"{id} {now - then:+.2f}" for id, (then, now) in own.items() if abs(now - then) > 0.005)
+            head = [one["name"], rung["name"], str(one["documents"]), str(one["chunks"])]
+            rows.append([*head, *_scores(own), *_scores(headings), moved])
+    columns = ["form", "rung", "documents", "chunks", "nDCG@10", "to Markdown", "headings: nDCG@10", "to Markdown"]
+    print(table([*columns, "the set's questions that differ"], rows))
+
+
+def _scores(pairs: Mapping[str, tuple[float, float]]) -> tuple[str, str]:
+    """Return the mean, and the mean difference with its interval."""
+    if not pairs:
+        return "–", "–"
+    values = np.array(list(pairs.values()))
+    gains = values[:, 1] - values[:, 0]
+    drawn = np.random.default_rng(7).choice(gains, (10_000, len(gains))).mean(axis=1)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return f"{values[:, 1].mean():.3f}", f"{gains.mean():+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 if __name__ == "__main__":

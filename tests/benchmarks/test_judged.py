@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.documents.judged import drawn, report
+from benchmarks.documents.judged import asked_headings, drawn, report
 
 
 def test_all_relevant_documents_are_drawn_and_others_at_random(tmp_path: Path) -> None:
@@ -26,4 +26,12 @@ def test_the_table_names_the_loss_and_the_questions_that_differ(capsys: pytest.C
         return {"name": name, "documents": 2, "chunks": 9, "notes": [], "rungs": [rung]}
 
     report({"sets": [one("markdown", q1=1.0, q2=0.5), one("docx", q1=0.75, q2=0.5)]})
-    assert "| docx | bm25 | 2 | 9 | 0.625 | -0.125 | 1.000 | q1 -0.25 |" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "| docx | bm25 | 2 | 9 | 0.625 | -0.125 (-0.250 to +0.000) | – | – | q1 -0.25 |" in shown
+
+
+def test_headings_of_one_page_are_asked_and_comments_in_code_are_not(tmp_path: Path) -> None:
+    for name, text in (("a", "# A\n\n## Overview\n\n## Sort\n"), ("b", "## Overview\n\n```\n## Comment\n```\n")):
+        (tmp_path / "java").mkdir(exist_ok=True)
+        (tmp_path / "java" / f"{name}.md").write_text(text)
+    assert asked_headings(tmp_path, sorted(tmp_path.rglob("*.md")), 9) == {"Sort java": "java/a"}
