@@ -1,7 +1,7 @@
-"""Code in Word files: paragraphs in letters of one width become fenced blocks with their lines.
+"""Code in Word files: paragraphs in letters of one width become fenced blocks, such words in a sentence code spans.
 
-xberg reads such a paragraph as running text: it loses line breaks and indentation. So a mark stands in its place while
-xberg reads the rest.
+xberg reads both as running text: it loses line breaks and indentation. So a mark stands in the place of a paragraph
+while xberg reads the rest, and marks stand around words.
 """
 
 import re
@@ -18,8 +18,10 @@ _LETTERS = r"mono|courier|consol|menlo|typewriter|inconsolata|lucida console|(?:
 _MONO_FONT = re.compile(_LETTERS, re.IGNORECASE)
 _MONO_STYLE = re.compile(r"(?:source ?code|(?:html )?preformatted(?: text)?|code(?: block)?)", re.IGNORECASE)
 _MOST_BYTES = 50_000_000  # of the document's XML; more is a bomb, which xberg refuses
-_MARK = re.compile("\ue000(\\d+)\ue001")  # private characters
-_OPEN, _CLOSE = "\ue000", "\ue001"
+_OPEN, _CLOSE, _BEGIN, _END = "\ue000", "\ue001", "\ue002", "\ue003"  # private characters: of blocks, and of words
+_MARK = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
+_SPAN = re.compile(f"{_BEGIN}(\\s*)([^{_BEGIN}{_END}]*?)(\\s*){_END}")
+_ESCAPED = re.compile(r"\\([^\w\s|])")
 _TICKS = re.compile(r"`{3,}")
 
 
@@ -31,28 +33,30 @@ class _Paragraph:
     plain: bool = False  # in a table or list, or with other letters
     text: str = ""
     runs: int = 0
+    mono: list[tuple[int, int]] = field(default_factory=list)  # bytes of text in letters of one width
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Finds paragraphs of code outside tables and lists."""
+    """Finds paragraphs of code outside tables and lists, and bytes of code in the others."""
 
     xml: bytes
     styles: frozenset[str]
     found: list[_Paragraph] = field(default_factory=list)
+    words: list[tuple[int, int]] = field(default_factory=list)
     _open: list[_Paragraph] = field(default_factory=list)
     _tables: int = 0
     _mono: bool = False  # the run's letters
     _in_text: bool = False
+    _text_at: int = 0
 
-    def read(self) -> list[_Paragraph]:
+    def read(self) -> None:
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler = lambda name, given: self._begin(name, given, parser.CurrentByteIndex)
         parser.EndElementHandler = lambda name: self._end(name, parser.CurrentByteIndex)
         parser.CharacterDataHandler = self._said
         parser.Parse(self.xml, True)
-        return self.found
 
     def _begin(self, name: str, given: dict[str, str], at: int) -> None:
         value = given.get("w:val", "")
@@ -75,6 +79,7 @@ class _Reader:
                 self._mono = _MONO_FONT.search(given["w:ascii"]) is not None
             case "w:t":
                 self._in_text = True
+                self._text_at = self.xml.index(b">", at) + 1
             case "w:br" | "w:cr":
                 self._add("\n")
             case "w:tab":
@@ -90,7 +95,10 @@ class _Reader:
             paragraph.text += text
             if text.strip():
                 paragraph.runs += 1
-                paragraph.plain |= not (self._mono or paragraph.style in self.styles)
+                paragraph.plain |= not self._is_mono(paragraph)
+
+    def _is_mono(self, paragraph: _Paragraph) -> bool:
+        return self._mono or paragraph.style in self.styles
 
     def _end(self, name: str, at: int) -> None:
         match name:
@@ -98,11 +106,15 @@ class _Reader:
                 self._tables -= 1
             case "w:t":
                 self._in_text = False
+                if self._open and self._is_mono(self._open[-1]) and self.xml[self._text_at : at].strip():
+                    self._open[-1].mono.append((self._text_at, at))
             case "w:p":
                 paragraph = self._open.pop()
                 paragraph.end = self.xml.index(b">", at) + 1
                 if not paragraph.plain and (paragraph.runs or paragraph.style in self.styles):
                     self.found.append(paragraph)
+                else:
+                    self.words += paragraph.mono
 
 
 def without_code(data: bytes) -> tuple[bytes, list[str]]:
@@ -120,15 +132,20 @@ def without_code(data: bytes) -> tuple[bytes, list[str]]:
         styles = _mono_styles(box.read(_STYLES)) if _STYLES in names else frozenset()
         if not _may_hold_code(xml, styles):
             return data, []
+        reader = _Reader(xml, styles)
         try:
-            blocks = list(_blocks(_Reader(xml, styles).read(), xml))
+            reader.read()
         except expat.ExpatError as error:
             raise ValueError(error) from error
-        if not blocks:
+        blocks = list(_blocks(reader.found, xml))
+        changes = [(start, start, _BEGIN) for start, _ in reader.words] + [(end, end, _END) for _, end in reader.words]
+        for number, (start, end, _) in enumerate(blocks):
+            changes.append((start, end, f"<w:p><w:r><w:t>{_OPEN}{number}{_CLOSE}</w:t></w:r></w:p>"))
+        if not changes:
             return data, []
         parts, at = list[bytes](), 0
-        for number, (start, end, _) in enumerate(blocks):
-            parts += [xml[at:start], f"<w:p><w:r><w:t>{_OPEN}{number}{_CLOSE}</w:t></w:r></w:p>".encode()]
+        for start, end, text in sorted(changes):
+            parts += [xml[at:start], text.encode()]
             at = end
         kept = BytesIO()
         with ZipFile(kept, "w", ZIP_DEFLATED) as rest:
@@ -139,8 +156,14 @@ def without_code(data: bytes) -> tuple[bytes, list[str]]:
 
 
 def with_code(text: str, blocks: list[str]) -> str:
-    """Return Markdown with the blocks in place of their marks."""
+    """Return Markdown with the blocks in place of their marks, and the marked words as code."""
+    text = _SPAN.sub(_as_code, text.replace(_END + _BEGIN, ""))
     return _MARK.sub(lambda mark: blocks[int(mark[1])] if int(mark[1]) < len(blocks) else "", text)
+
+
+def _as_code(span: re.Match[str]) -> str:
+    code = _ESCAPED.sub(r"\1", span[2])
+    return f"{span[1]}{span[2] if '`' in code or not code else f'`{code}`'}{span[3]}"
 
 
 def _may_hold_code(xml: bytes, styles: Iterable[str]) -> bool:

@@ -69,17 +69,17 @@ def test_paragraphs_that_follow_each_other_are_one_block(style: str) -> None:
 
 def test_the_font_of_all_runs_makes_code_and_the_font_of_some_does_not() -> None:
     code = paragraph(run("fare ", _CONSOLAS), run("= 12", _CONSOLAS))
-    prose = paragraph(run("The value "), run("fare", _CONSOLAS), run(" counts."))
-    assert text_of(code, prose) == "```\nfare = 12\n```\n\nThe value fare counts."
+    prose = paragraph(run("The "), run("&lt;", _CONSOLAS), run("ferry_fare&gt; ", _CONSOLAS), run("counts."))
+    assert text_of(code, prose) == "```\nfare = 12\n```\n\nThe `<ferry_fare>` counts."
 
 
 def test_cells_and_items_stay_what_they_are() -> None:
     cells = "".join(f"<w:tc>{styled('Mono', run(text))}</w:tc>" for text in ("fare", "12"))
     item = paragraph(run("sail", _CONSOLAS), how='<w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr>')
     text = text_of(BEFORE, f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>", item)
-    assert "| fare | 12 |" in text
+    assert "| `fare` | `12` |" in text
     assert "```" not in text
-    assert "sail" in text
+    assert "`sail`" in text
 
 
 def test_a_damaged_document_says_so() -> None:
