@@ -33,9 +33,10 @@ def pdf(
     *pages: str,
     info: Mapping[str, str] | None = None,
     outline: Sequence[tuple[str, int]] = (),
+    links: Mapping[tuple[int, int, int, int], str] | None = None,
     encrypted: bool = False,
 ) -> bytes:
-    """Return a PDF of these pages' content streams. outline: titles with pages, from 0."""
+    """Return a PDF of these pages' content streams. outline: titles with pages, from 0. links: places on each page."""
     objects: list[bytes] = []
 
     def add(text: str | bytes) -> int:
@@ -47,12 +48,16 @@ def pdf(
         f"/{name} {add(f'<< /Type /Font /Subtype /Type1 /BaseFont /{base} /Encoding /WinAnsiEncoding >>')} 0 R"
         for name, base in FONTS.items()
     )
+    notes = " ".join(
+        f"<< /Type /Annot /Subtype /Link /Rect [{' '.join(map(str, place))}] /A << /S /URI /URI ({address}) >> >>"
+        for place, address in (links or {}).items()
+    )
     kids = []
     for content in pages:
         stream = content.encode("cp1252")
         stream = b"<< /Length %d >>\nstream\n" % len(stream) + stream + b"endstream"
         place = f"/Parent {tree} 0 R /MediaBox [0 0 600 800] /Resources << /Font << {fonts} >> >>"
-        kids.append(add(f"<< /Type /Page {place} /Contents {add(stream)} 0 R >>"))
+        kids.append(add(f"<< /Type /Page {place} /Annots [{notes}] /Contents {add(stream)} 0 R >>"))
     objects[tree - 1] = (
         f"<< /Type /Pages /Count {len(kids)} /Kids [{' '.join(f'{kid} 0 R' for kid in kids)}] >>".encode()
     )

@@ -35,6 +35,7 @@ _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|página|pagina|p\.)\s*)?(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:/|of|von|de|di|sur)\s*\d{1,4})?\W*",
     re.IGNORECASE,
 )
+_BLANK = 1.75  # times the size from line to line: a blank lies between
 _SENTENCE_END = re.compile(r"[.!?:;。！？][\"'”’»)\]]*$")
 _HEADING_TAG = re.compile(r"H([1-6])?")
 _RULE_OF_SIGNS = re.compile(r"[-=_*~.\s]+")
@@ -57,6 +58,7 @@ class _Block:
     kind: str  # heading, text, item, code, table
     parts: list[tuple[str, int]]
     columns: int = 0
+    lines: tuple[Line, ...] = ()
 
 
 @dataclass(slots=True)
@@ -269,6 +271,7 @@ def _blocks(flow: Sequence[tuple[Item, int]], headings: _Headings) -> Iterator[_
             continue
         if last is not None and _goes_on(last, block):
             last.parts += _rest(last, block)
+            last.lines = block.lines
             continue
         if last is not None:
             yield last
@@ -311,7 +314,7 @@ def _begins(group: _Group, line: Item, page: int, *, code: bool) -> bool:
     listed = isinstance(first, Line) and is_marker(first.words[0].text)
     return (
         abs(line.size - before.size) > 0.08 * before.size
-        or step > (1.25 * min(pitches) if pitches else 1.75 * max(line.size, before.size))
+        or step > (1.25 * min(pitches) if pitches else _BLANK * max(line.size, before.size))
         or is_marker(line.words[0].text)
         or line.apart
         or before.apart
@@ -330,17 +333,18 @@ def _complete(before: Line, line: Line) -> bool:
 def _text(group: _Group, headings: _Headings) -> _Block:
     lines = [item for item, _ in group if isinstance(item, Line)]
     page = group[0][1]
-    text = joined([line.text for line in lines])
+    text = joined([line.marked for line in lines])
     if _RULE_OF_SIGNS.fullmatch(text):
         return _Block("text", [])
     if level := headings.level(lines, page):
+        text = joined([line.text for line in lines])
         return _Block("heading", [("#" * level + " " + text, page)])
-    first = lines[0].words[0].text
+    first, of = lines[0].words[0].text, tuple(lines)
     if is_marker(first, bullet=True) and len(lines[0].words) > 1:
-        return _Block("item", [("- " + text[len(first) :].lstrip(), page)])
+        return _Block("item", [("- " + text[len(first) :].lstrip(), page)], lines=of)
     if is_marker(first) and first[0].isdigit():
-        return _Block("item", [(text, page)])
-    return _Block("text", [(_ESCAPED.sub(r"\\\1", text), page)])
+        return _Block("item", [(text, page)], lines=of)
+    return _Block("text", [(_ESCAPED.sub(r"\\\1", text), page)], lines=of)
 
 
 def _code(group: _Group) -> _Block:
@@ -380,12 +384,18 @@ def _goes_on(last: _Block, block: _Block) -> bool:
         return last.columns == block.columns and last.parts[-1][1] + 1 == block.parts[0][1]
     if last.kind == "code" == block.kind:
         return last.parts[-1][1] + 1 == block.parts[0][1]
-    if block.kind != "text" or last.kind not in ("text", "item"):
+    if block.kind != "text" or last.kind not in ("text", "item") or _is_below(last, block):
         return False
     before, text = last.parts[-1][0], block.parts[0][0]
     return before.endswith(SOFT_HYPHEN) or (
         _SENTENCE_END.search(before) is None and text[:1].islower() and "   " not in before
     )
+
+
+def _is_below(last: _Block, block: _Block) -> bool:
+    """Whether a blank line parts two blocks of one column."""
+    before, line = last.lines[-1], block.lines[0]
+    return last.parts[-1][1] == block.parts[0][1] and line.base - before.base > _BLANK * line.size
 
 
 def _rest(last: _Block, block: _Block) -> list[tuple[str, int]]:

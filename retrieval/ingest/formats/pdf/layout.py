@@ -9,13 +9,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 from statistics import median
 
 from retrieval.ingest.formats.pdf.page import SOFT_HYPHEN, Word
 
-_GAP = 0.85  # of the font size: a wider gap parts pieces of a line; justified text seldom has such
+GAP = 0.85  # of the font size: a wider gap parts pieces of a line; justified text seldom has such
 _BULLET = re.compile("[•▪◦‣∙●○■□➢✓–*·-]")
 _NUMBER = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]")
+_END_SIGNS = ".,;:!?"
+_TWO_LINKS = re.compile(r"\]\((https?://\S+)\) \[([^\]\n]*\]\(\1\))")
 _COLUMN_LINES = 4  # a column has as many lines at least
 _MOST_EDGES = 12  # tried: a map has hundreds
 _FILLED = 0.7  # of a column's width, by half of its lines at least
@@ -38,12 +41,37 @@ class Line:
     @property
     def text(self) -> str:
         """Its words; SOFT_HYPHEN at the end for a hyphen there."""
-        shown = self.words[0].text
-        for before, word in zip(self.words, self.words[1:], strict=False):
-            gap = word.x0 - before.x1
-            shown += "   " if self.apart and gap > _GAP * self.size else " " if _parted(before, word) else ""
-            shown += word.text
+        return self._said(self.words)
+
+    @property
+    def marked(self) -> str:
+        """The same in Markdown: with links, and with code within a sentence as code."""
+        shown, before, all_mono = "", self.words[0], self.mono
+        for (link, code), run in groupby(
+            self.words, key=lambda word: (word.link, word.mono and not all_mono and not is_marker(word.text))
+        ):
+            words = list(run)
+            text = self._said(words)
+            end = text[len(text.rstrip(_END_SIGNS)) :]
+            inner = text.removesuffix(end)
+            if inner and inner[-1] not in ("-", SOFT_HYPHEN):  # else the line cuts a word
+                if code and "`" not in inner:
+                    inner = f"`{inner}`"
+                if link and not (re.search(r"[./]", inner) and inner.strip("`") in link):  # an address says itself
+                    inner = f"[{inner}]({link})"
+            shown += (self._gap(before, words[0]) if shown else "") + inner + end
+            before = words[-1]
+        return shown
+
+    def _said(self, words: Sequence[Word]) -> str:
+        shown = words[0].text
+        for before, word in pairwise(words):
+            shown += self._gap(before, word) + word.text
         return shown[:-1].replace(SOFT_HYPHEN, "") + shown[-1]
+
+    def _gap(self, before: Word, word: Word) -> str:
+        wide = self.apart and word.x0 - before.x1 > GAP * self.size
+        return "   " if wide else " " if _parted(before, word) else ""
 
     @property
     def bold(self) -> bool:
@@ -107,7 +135,7 @@ def _follows(last: Word, word: Word, *, first: bool) -> bool:
     size = max(last.size, word.size)
     if abs(word.base - last.base) > 0.5 * size or (word.tag != last.tag and last.mono != word.mono):
         return False
-    wide = 4.0 if first and is_marker(last.text) else _GAP
+    wide = 4.0 if first and is_marker(last.text) else GAP
     return -0.5 * size < word.x0 - last.x1 < wide * size
 
 
@@ -212,7 +240,10 @@ def rows_of(items: Sequence[Item]) -> list[list[Item]]:
 
 
 def joined(lines: Sequence[str]) -> str:
-    """Return lines as one text; a hyphen that a line's end may have made is a SOFT_HYPHEN (see `document`)."""
+    """Return lines as one text; a hyphen that a line's end may have made is a SOFT_HYPHEN (see `document`).
+
+    A link over two lines becomes one.
+    """
     text = ""
     for line in lines:
         if text[-1:] in ("-", SOFT_HYPHEN) and text[-2:-1].isalnum() and line[:1].isalnum():
@@ -220,4 +251,4 @@ def joined(lines: Sequence[str]) -> str:
         else:
             wide = text and _wide(text[-1]) and _wide(line[0])
             text += line if wide or not text else " " + line
-    return text
+    return _TWO_LINKS.sub(r" \2", text)

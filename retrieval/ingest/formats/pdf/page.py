@@ -19,6 +19,8 @@ _GAP = 0.28  # of the font size: a wider gap parts words, also without a blank
 _MAX_SEGMENTS = 20_000  # of paths on a page; a map or a plot has more, and no table
 _DOT_SEGMENTS = 4
 _MOST_DOTS = 300  # on a page; a plot has more, and no list
+_MOST_LINKS = 2_000  # of a page
+_LONGEST_LINK = 2_000
 _BULLETS = {
     "\uf0b7": "•",
     "\uf0a7": "▪",
@@ -46,6 +48,7 @@ class Word:
     bold: bool = False
     mono: bool = False
     tag: int = -1  # marked content id
+    link: str = ""  # http or https
 
 
 Tags = dict[int, list[tuple[str, int]]]  # marked content id -> its elements from the outermost: type and number
@@ -101,6 +104,7 @@ def read_page(pdf: Any, index: int) -> Page:
         read = Page(index + 1, *size, by_turns.get(main, []), turned=[by_turns[turn] for turn in turns[1:]])
         read.rules, dots = _drawn(c, page.raw, (left, bottom, right, top), main)
         _put_bullets(read.words, dots)
+        _put_links(c, pdf.raw, page.raw, read.words, (left, bottom, right, top), main)
         read.pictures = _pictures(c, page.raw, wide * high)
         read.tags = _tags(c, page.raw) if c.FPDFCatalog_IsTagged(pdf.raw) else {}
         return read
@@ -267,6 +271,29 @@ def _put_bullets(words: list[Word], dots: list[Rule]) -> None:
             continue
         mark = Word("•", dot.x0, after.y0, dot.x1, after.y1, after.base, after.size, tag=after.tag)
         words.insert(next(n for n, word in enumerate(words) if word is after), mark)
+
+
+def _put_links(
+    c: Any, document: Any, page: Any, words: list[Word], box: tuple[float, float, float, float], turns: int
+) -> None:
+    """Give the words within each link its address."""
+    at, link, rect = ctypes.c_int(0), c.FPDF_LINK(), c.FS_RECTF()
+    for _ in range(_MOST_LINKS):
+        if not c.FPDFLink_Enumerate(page, at, link):
+            return
+        action = c.FPDFLink_GetAction(link)
+        length = c.FPDFAction_GetURIPath(document, action, None, 0) if action else 0
+        if not 0 < length <= _LONGEST_LINK or not c.FPDFLink_GetAnnotRect(link, rect):
+            continue
+        buffer = ctypes.create_string_buffer(length)
+        c.FPDFAction_GetURIPath(document, action, buffer, length)
+        address = buffer.value.decode("utf-8", "replace").replace(" ", "%20")
+        if not address.startswith(("http://", "https://")):
+            continue
+        x0, y0, x1, y1 = _turned(rect.left, rect.bottom, rect.right, rect.top, box, turns)
+        for word in words:
+            if x0 <= (word.x0 + word.x1) / 2 <= x1 and y0 <= (word.y0 + word.y1) / 2 <= y1:
+                word.link = address
 
 
 _SAME = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)

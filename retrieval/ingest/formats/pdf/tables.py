@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from retrieval.ingest.formats.pdf.layout import Item, Line, PageTable, joined, line_of, pieces_of, rows_of
+from retrieval.ingest.formats.pdf.layout import GAP, Item, Line, PageTable, joined, line_of, pieces_of, rows_of
 from retrieval.ingest.formats.pdf.page import Rule, Tags, Word
 
 _SNAP = 3.0  # points: lines nearer than this are one
@@ -163,7 +163,7 @@ def _grid_table(
 
 def cell_text(words: Sequence[Word]) -> str:
     lines = [line_of([word for piece in row for word in piece.words]) for row in _rows(words)]
-    return joined([line.text for line in lines])
+    return joined([line.marked for line in lines])
 
 
 def _rows(words: Sequence[Word]) -> list[list[Line]]:
@@ -174,7 +174,7 @@ def _rows(words: Sequence[Word]) -> list[list[Line]]:
 def aligned(rows: Sequence[Sequence[Item]], rules: Sequence[Rule]) -> Iterator[Item]:
     """Yield a region's lines, with rows that make a table as one `PageTable`."""
     edges = min((row[0].x0 for row in rows), default=0.0), max((row[-1].x1 for row in rows), default=0.0)
-    rows = [_justified(row, *edges) for row in rows]
+    rows = [_justified(_near(row), *edges) for row in rows]
     at = 0
     while at < len(rows):
         row = rows[at]
@@ -187,6 +187,18 @@ def aligned(rows: Sequence[Sequence[Item]], rules: Sequence[Rule]) -> Iterator[I
                 continue
         yield from _line(row)
         at += 1
+
+
+def _near(row: Sequence[Item]) -> Sequence[Item]:
+    """Return a row with pieces joined that no gap parts: a change of font, as before code within a text."""
+    joined_up: list[Item] = []
+    for item in row:
+        last = joined_up[-1] if joined_up else None
+        if isinstance(last, Line) and isinstance(item, Line) and item.x0 - last.x1 < GAP * min(item.size, last.size):
+            joined_up[-1] = line_of([*last.words, *item.words])
+        else:
+            joined_up.append(item)
+    return joined_up
 
 
 def _justified(row: Sequence[Item], left: float, right: float) -> Sequence[Item]:

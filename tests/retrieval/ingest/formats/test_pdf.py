@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.errors import Unreadable, UnreadableRights
-from retrieval.ingest.formats.pdf.document import read_pdf
+from retrieval.ingest.formats.pdf.document import markdown_of, read_pdf
+from retrieval.ingest.formats.pdf.page import Page, Word
 from retrieval.ingest.load import parse
 from retrieval.records.documents import Document
 from tests.support.pdfs import dot, grid, lines, pdf, said
@@ -77,6 +78,38 @@ def test_drawn_bullets_begin_items_and_other_dots_do_not() -> None:
     read = markdown(page + marks + others)
     assert read.endswith("evening before.\n\n- tickets, also for those who come late\n\n- cars\n")
     assert "•" not in read
+
+
+def test_links_are_those_of_markdown_and_addresses_in_the_text_stay() -> None:
+    page = lines(50, 700, "Read the list of", "prices, or see ferry.example/cars.")
+    fares, cars = "https://ferry.example/fares(winter)", "https://ferry.example/cars"
+    places = {(90, 698, 130, 710): fares, (50, 686, 84, 698): fares, (120, 686, 220, 698): cars}
+    text = read_pdf(pdf(page, links=places), None).text
+    assert text == f"Read the [list of prices]({fares}), or see ferry.example/cars.\n"
+
+
+def test_links_that_are_no_pages_are_left_out() -> None:
+    page = said(50, 700, "Read the list.")
+    assert read_pdf(pdf(page, links={(50, 698, 200, 710): "file:///etc/passwd"}), None).text == "Read the list.\n"
+
+
+def test_paragraphs_that_a_blank_line_parts_stay_two() -> None:
+    page = said(50, 700, "See ferry/fares.txt") + said(50, 676, "winter_prices") + lines(50, 640, *PROSE)
+    assert markdown(page).startswith("See ferry/fares.txt\n\nwinter_prices\n\nThe north")
+
+
+def test_code_within_sentences_is_code_and_makes_no_table() -> None:
+    rows = (("A", "pier", "lists the ferries."), ("Make an", "pier", "object, then sail."))
+    words = []
+    for base, texts in zip((112.0, 136.0), rows, strict=True):
+        at = 50.0
+        for tag, text in enumerate(texts):  # each with a tag of its own, as browsers print them
+            mono = text == "pier"
+            for part in text.split():
+                words.append(Word(part, at, base - 8, at + 5 * len(part), base + 2, base, 10, mono=mono, tag=tag))
+                at += 5 * len(part) + 3
+    page = Page(1, 600, 800, words)
+    assert markdown_of([page])[0] == "A `pier` lists the ferries.\n\nMake an `pier` object, then sail.\n"
 
 
 def test_code_keeps_its_lines_and_indentation() -> None:
