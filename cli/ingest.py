@@ -110,6 +110,8 @@ def _summary(report: IngestReport) -> str:
     parts = [f"{report.added} added", f"{report.changed} changed", f"{report.unchanged} unchanged"]
     parts.append(f"{report.removed} removed")
     line = f"{report.collection}: {', '.join(parts)}; {report.chunks} chunks written"
+    if report.repeated:
+        line += f"; {report.repeated} say the same as another"
     if report.skipped:
         skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(report.skipped.items()))
         line += f"; skipped: {skipped}"

@@ -23,19 +23,22 @@ from retrieval.records.sync import SourceState
 async def command(name: str | None, as_json: bool, settings: Settings) -> int:
     """List the collections with the number of documents and chunks, language, embedder and time of the last change.
 
-    With a name, also the sources that `ragway sync` brought in: documents, time of the last sync, and failures.
+    With a name, also how many documents say the same as another, and the sources that `ragway sync` brought in:
+    documents, time of the last sync, and failures.
     """
     must_exist(settings)
     rows = await _rows(settings)
     sources: list[SourceState] = []
+    repeated = 0
     if name is not None:
         if name not in {row.name for row in rows}:
             raise click.ClickException(f"there is no collection {name!r}; there are: {', '.join(r.name for r in rows)}")
         rows = [row for row in rows if row.name == name]
         with closing(SourceStates(Path(settings.data), settings.catalog.url)) as states:
             sources = states.of(name)
+        repeated = _repeated(settings, name)
     if as_json:
-        of_name = {} if name is None else {"sources": sources}
+        of_name = {} if name is None else {"repeated": repeated, "sources": sources}
         echo_json([dataclasses.asdict(row) | of_name for row in rows])
         return 0
     if not rows:
@@ -44,6 +47,8 @@ async def command(name: str | None, as_json: bool, settings: Settings) -> int:
         size = f"{row.documents} documents  {row.chunks} chunks"
         mark = "  (operations: ragway actions list)" if is_reserved(row.name) else ""
         echo(f"{row.name}  {size}  {row.language}  {row.embedder}  {minute_text(row.updated_s)}{mark}")
+    if repeated:
+        echo(f"  {repeated} of them say the same as another, and are shown once")
     for source in sources:
         when = f"synced {minute_text(source.synced_s)}" if source.synced_s else "never synced"
         if source.tried_s > source.synced_s:
@@ -52,6 +57,12 @@ async def command(name: str | None, as_json: bool, settings: Settings) -> int:
         for failure in source.failures:
             echo(f"    {failure.path}: {failure.reason}")
     return 0
+
+
+def _repeated(settings: Settings, collection: str) -> int:
+    file, url = Path(settings.data) / "catalog.sqlite", settings.catalog.url
+    with closing(Catalog.connect(url) if url else Catalog.open(file)) as catalog:
+        return catalog.repeated(collection)
 
 
 async def _rows(settings: Settings) -> list[CollectionInfo]:

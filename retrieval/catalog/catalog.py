@@ -37,7 +37,16 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from retrieval.catalog import descriptions
-from retrieval.catalog.catalog_tables import AnyText, builds, collections, documents, languages, revisions, schema
+from retrieval.catalog.catalog_tables import (
+    AnyText,
+    builds,
+    collections,
+    documents,
+    fingerprints,
+    languages,
+    revisions,
+    schema,
+)
 from retrieval.catalog.changes import Change, ChangeKind, record_change
 from retrieval.catalog.revisions import NAMESPACE, Collection, Revision, RevisionRecord, State, tenant_of
 from retrieval.embedding.embed import Matrix
@@ -262,7 +271,23 @@ class Catalog:
         )
         return {(row.document, row.revision): row.text for row in self.rows(query)}
 
-    def stage(
+    def fingerprints(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return document -> fingerprint of its current revision, of those that have one."""
+        query = _FINGERPRINTS.with_only_columns(*fingerprints.c["document", "fingerprint"])
+        return {row.document: row.fingerprint for row in self.rows(query.where(fingerprints.c.document.in_(ids)))}
+
+    def repeated(self, collection: str) -> int:
+        """Return how many of a collection's documents say the same as another, apart from one of each text."""
+        more = (
+            _FINGERPRINTS.with_only_columns((func.count() - 1).label("more"))
+            .join(documents, documents.c.id == fingerprints.c.document)
+            .where(documents.c.collection == collection)
+            .group_by(fingerprints.c.fingerprint)
+            .subquery()
+        )
+        return int(self.scalar(select(func.sum(more.c.more))) or 0)
+
+    def stage(  # noqa: PLR0913 - each is a column of the revision
         self,
         collection: Collection,
         key: str,
@@ -272,8 +297,12 @@ class Catalog:
         recipe: str,
         chunks: int,
         generation: int,
+        fingerprint: int | None = None,
     ) -> Revision:
-        """Record a new, invisible revision under a new number."""
+        """Record a new, invisible revision under a new number.
+
+        fingerprint: as in `said.fingerprint`; None if documents that say the same must all be found.
+        """
         with self.writing() as sql:
             condition = documents.c.collection == collection.name, documents.c.key == key
             row = sql.execute(select(*documents.c["id", "last_revision"]).where(*condition)).one_or_none()
@@ -297,7 +326,7 @@ class Catalog:
                     chunks=chunks,
                 )
             )
-            descriptions.write(sql, (id, revision), document)
+            descriptions.write(sql, (id, revision), document, fingerprint)
         return Revision(id, revision, self._tenant(collection.name, generation), chunks)
 
     def rename_content(self, hashes: Sequence[tuple[RevisionRecord, str]]) -> None:
@@ -448,6 +477,14 @@ class Catalog:
 
 
 # Built once, because these statements run for every question.
+_FINGERPRINTS = (
+    select(fingerprints)
+    .join(
+        revisions,
+        (revisions.c.document == fingerprints.c.document) & (revisions.c.revision == fingerprints.c.revision),
+    )
+    .where(revisions.c.state == "current")
+)
 _CURRENT = select(*revisions.c["document", "revision"]).where(revisions.c.state == "current")
 _CHUNKS = (
     select(func.sum(revisions.c.chunks))

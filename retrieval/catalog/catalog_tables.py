@@ -112,6 +112,13 @@ places = Table(  # of revisions with pages; deleted with them
     Column("places", Text, nullable=False),  # JSON: [start, name] of each page
     ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
 )  # fmt: skip
+fingerprints = Table(  # of what a revision says (`said.fingerprint`); deleted with it; older revisions have no row
+    "fingerprints", metadata,
+    Column("document", Name, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("fingerprint", BigInteger, nullable=False),
+    ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
+)  # fmt: skip
 audiences = Table(  # groups of a restricted revision; deleted with it
     "audiences", metadata,
     Column("document", Name, primary_key=True),

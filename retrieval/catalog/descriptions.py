@@ -1,4 +1,4 @@
-"""Attributes, groups and places of revisions, in tables of their own: written and deleted together with a revision."""
+"""Attributes, groups, places and fingerprints: in tables of their own, written and deleted with their revision."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Engine, insert, select, true
 
-from retrieval.catalog.catalog_tables import attributes, audiences, places, revisions
+from retrieval.catalog.catalog_tables import attributes, audiences, fingerprints, places, revisions
 from retrieval.records.documents import Attribute, Document, Groups, Places
 
 RevisionKey = tuple[str, int]  # document and revision
 
 
-def write(sql: Any, key: RevisionKey, document: Document) -> None:
+def write(sql: Any, key: RevisionKey, document: Document, fingerprint: int | None) -> None:
     """Write a new revision's description, in the transaction that staged it."""
     id, revision = key
     values = orjson.dumps(dict(document.attributes)).decode()
@@ -23,6 +23,8 @@ def write(sql: Any, key: RevisionKey, document: Document) -> None:
     if document.places:
         listed = orjson.dumps(document.places).decode()
         sql.execute(insert(places).values(document=id, revision=revision, places=listed))
+    if fingerprint is not None:
+        sql.execute(insert(fingerprints).values(document=id, revision=revision, fingerprint=fingerprint))
 
 
 def readable(groups: Groups) -> ColumnElement[bool]:

@@ -31,7 +31,7 @@ from retrieval.ingest.sources.source import Known, LeftOut, Marks, Source, Uncha
 from retrieval.ingest.splitting import Recipe, SourceFile, SplitDocument
 from retrieval.knowledge import DETECTED, Progress
 from retrieval.lexical.terms import LANGUAGES, detect
-from retrieval.records.documents import Chunk, Document, Passage, indexed_text, lexical_text
+from retrieval.records.documents import Chunk, Document, Passage, indexed_text, is_reserved, lexical_text
 from retrieval.records.ingest import (
     DocumentChange,
     EnrichmentPlan,
@@ -79,6 +79,7 @@ class Tally:
     notes: list[Note] = field(default_factory=list)
     changes: list[DocumentChange] = field(default_factory=list)
     kept: int = 0
+    repeated: int = 0
 
     def count(self, what: Literal["added", "changed", "removed"], source: str, content: str) -> None:
         """Count a document that was written or removed."""
@@ -200,6 +201,7 @@ class Ingester:
             for key in sorted(self._removable(removed, known, tally, allow_empty)):
                 await self._remove(name, known[key], tally)
                 marks.pop(key, None)
+            tally.repeated = await asyncio.to_thread(self._catalog.repeated, name)
             return _report(name, tally, files)
 
     async def preview(
@@ -528,6 +530,7 @@ class Ingester:
             recipe=self._recipe + (_INCOMPLETE if pending.split.missing else ""),
             chunks=len(pending.split.chunks),
             generation=generation,
+            fingerprint=None if is_reserved(collection.name) else pending.split.fingerprint,
         )
 
 
@@ -615,4 +618,5 @@ def _report(name: str, tally: Tally, files: FoundFiles | None = None) -> IngestR
         tally.kept,
         tuple(tally.changes),
         tuple(tally.notes),
+        tally.repeated,
     )

@@ -200,7 +200,7 @@ def parse(
     text, places = _without_encoded_bytes(text, parsed.places)
     if not text.strip():
         raise Unreadable(_EMPTY)
-    title = printable(named or parsed.title or _readable(shown_as.stem))
+    title = printable(named or parsed.title) or title_of(shown_as)
     readers = front.groups if groups is None else groups
     kind = parsed.format or kind
     return Document(source, title, text, kind, modified_s, front.attributes, readers, places, parsed.note)
@@ -362,6 +362,11 @@ def _kind(mode: int) -> str:
 def printable_path(path: object) -> str:
     """Return a path as one printable line: bytes that are not UTF-8 become U+FFFD."""
     return printable(os.fsencode(str(path)).decode("utf-8", "replace"))
+
+
+def title_of(source: PurePosixPath) -> str:
+    """Return the title of a document that has none but its file's name."""
+    return printable(_readable(source.stem))
 
 
 def _readable(stem: str) -> str:

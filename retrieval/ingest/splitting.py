@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from config.sections import IngestSettings
@@ -13,8 +13,9 @@ from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.context import Contexts, enrich, prompt_id
-from retrieval.ingest.load import parse
+from retrieval.ingest.load import parse, title_of
 from retrieval.knowledge import EmbedderOptions, Enrichment
+from retrieval.lexical.said import fingerprint
 from retrieval.lexical.terms import VERSION
 from retrieval.records.documents import Attribute, Chunk, Document, Format, cited, shown_text
 
@@ -42,6 +43,7 @@ class SplitDocument:
     document: Document
     chunks: list[Chunk]
     tokens: list[int]
+    fingerprint: int  # of what the document says
     missing: Sequence[tuple[int, Enrichment, str]] = ()  # texts that no model has written yet: see `context.Enriched`
 
 
@@ -124,11 +126,13 @@ class Splitter:
             )
         shown = [(cited(document.source, chunk.place), document.title, chunk.headings, chunk.text) for chunk in chunks]
         counts = self._tokens.counts([shown_text(*parts) for parts in shown])
+        named = "" if document.title == title_of(PurePosixPath(document.source)) else document.title
+        says = fingerprint(named, document.text)
         if self._contexts is None:
-            return SplitDocument(document, chunks, counts)
+            return SplitDocument(document, chunks, counts, says)
         limit, enrichments = ingest.context_tokens, recipe.enrichments
         enriched = enrich(document, chunks, enrichments, self._contexts, tokens=self._tokens, limit_tokens=limit)
-        return SplitDocument(document, enriched.chunks, counts, enriched.missing)
+        return SplitDocument(document, enriched.chunks, counts, says, enriched.missing)
 
 
 def _parsed(file: SourceFile) -> Document:

@@ -1,4 +1,5 @@
-"""Texts to BM25 terms.
+"""The words of texts.
 
 terms     text -> sparse vector of terms, in a collection's language: stop words, stemming, detection
+said      what a text says: words to compare, without markup and lines around it; a document's fingerprint
 """

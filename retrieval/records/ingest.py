@@ -37,6 +37,7 @@ class IngestReport:
     left_out: links out of the folder, as "source -> target", which were not followed.
     unread: files in folders whose type is not supported.
     kept: documents that stay although an empty source has none of them.
+    repeated: documents of the collection that say the same as an earlier one; search shows one of them.
     """
 
     collection: str
@@ -52,6 +53,7 @@ class IngestReport:
     kept: int = 0
     changes: Sequence[DocumentChange] = ()
     notes: Sequence[Note] = ()
+    repeated: int = 0
 
 
 @dataclass(frozen=True, slots=True)

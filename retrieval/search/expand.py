@@ -121,6 +121,14 @@ class Expander:
         current = self._catalog.current([passage.document for passage in passages])
         passages = [passage for passage in passages if current.get(passage.document) == passage.revision]
         passages.sort(key=lambda passage: (passage.source, place_of(passage)))
+        documents = list({passage.document for passage in passages})
+        said = await asyncio.to_thread(self._catalog.fingerprints, documents)
+        first = dict[int, str]()  # of the documents that say the same
+        passages = [
+            passage
+            for passage in passages
+            if (id := passage.document) not in said or first.setdefault(said[id], id) == id
+        ]
         tokens = sum(passage.tokens for passage in passages)
         return await self._merge_neighbours(Context(tuple(passages), tokens, 0), None)
 

@@ -15,12 +15,12 @@ spans of the document) stay separate.
 """
 
 import re
-import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
-from retrieval.lexical.terms import HAN, KANA, visible
+from retrieval.lexical.said import BETWEEN_ITEMS, lines_around, run_of, said_lines, said_words
 from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Context, Hit
 from retrieval.records.traces import Fate
@@ -68,22 +68,25 @@ def pack_with_fates(
     return Context(tuple(chosen), used, len(hits) - len(chosen)), fates
 
 
+def share_words(text: str, other: str) -> bool:
+    """Whether two texts share so many words that they may say the same."""
+    words, others = word_set(text), word_set(other)
+    return len(words & others) >= _SHARED_WORDS * min(len(words), len(others))
+
+
 class _Copies:
     """Chosen passages, to compare further ones with. Most pairs share few words, which ends the comparison."""
 
     def __init__(self, question: str) -> None:
         self._asked = frozenset(said_words(question))
-        self._chosen: list[tuple[frozenset[str], Passage]] = []
+        self._chosen: list[Passage] = []
         self._said: dict[int, Said] = {}
 
     def add(self, passage: Passage) -> None:
-        self._chosen.append((word_set(passage.text), passage))
+        self._chosen.append(passage)
 
     def is_copy(self, passage: Passage) -> bool:
-        words = word_set(passage.text)
-        alike = [
-            other for known, other in self._chosen if len(words & known) >= _SHARED_WORDS * min(len(words), len(known))
-        ]
+        alike = [other for other in self._chosen if share_words(passage.text, other.text)]
         if not alike:
             return False
         said = said_in(passage)
@@ -95,6 +98,7 @@ class _Copies:
         return self._said[id(passage)]
 
 
+@lru_cache(maxsize=1024)
 def word_set(text: str) -> frozenset[str]:
     """A text's words, in lower case."""
     text = text.lower()
@@ -105,56 +109,6 @@ def word_set(text: str) -> frozenset[str]:
 # --- copies -----------------------------------------------------------------------------------------------------------
 
 
-# Link text, and path. Possessive: an address without an end takes linear time.
-_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?:[a-z]{1,9}+:)?+(?://[^()\s/]*+)?+([^()\s]*+)[^()\n]*+\)")
-_LINE_START = re.compile(r"\s*(?:(?:[-*•·]|>(?!\s*\d)|#{1,6})(?:\s+|$))*")  # "+" and "> 5" say something
-_RULE = re.compile(r"[-:=_*~+]{2,}")
-_EMPTY_CELL = re.compile(r"\|(?=\s*\|)")
-_LENGTH = re.compile(r"[\d.,/]+['\"]")  # feet and inches
-_CASED = re.compile(r"((?<=\d)\s?[a-zA-Zµμ]{1,2}\b|(?<=[\s`]-)[a-zA-Z]\b)")  # mW is not MW, and -f is not -F
-_RAISED = str.maketrans({raised: f"^{digit}" for digit, raised in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})  # 10⁵ is not 105
-_SAME_SIGNS = str.maketrans("‐‑‒–—−’‘ʼ|", "------''' ")
-_AROUND = "([{\"'`*_“”„«»·•"  # signs before a word that say nothing: not "-5", ".5", "<5", "~5"
-_AFTER = _AROUND + ")]}.,;:!?。、،؛؟।"
-_INSIDE_HAN = re.compile(rf"(?<=[{HAN}{KANA}])\s+(?=[{HAN}{KANA}])")
-
-# Words around a page's text, in the most common languages.
-_NAVIGATION = frozenset(
-    """about back contact content cookie cookies docs documentation edit faq footer header help home imprint index legal
-    log login logout in main menu navigation next of on out page policy previous print privacy register search share
-    sign sitemap skip start table terms the this to toggle top up us use view
-    startseite menü suche anmelden abmelden kontakt impressum datenschutz zurück weiter nach oben zum inhalt drucken
-    seite teilen hilfe über uns springen
-    accueil recherche connexion retour suivant précédent imprimer partager aide haut plan du site mentions légales
-    inicio buscar contacto volver siguiente anterior imprimir compartir ayuda
-    首页 联系我们 搜索 登录 返回 返回顶部 打印 下一页 上一页""".split()
-)
-_STAMP = re.compile(
-    r"\W{0,9}(?:printed|print date|date of print|last (?:updated|modified|reviewed|changed|edited)|updated|retrieved"
-    r"|accessed|downloaded|exported|generated|crawled|archived|gedruckt|druckdatum|ausdruck vom|stand"
-    r"|abgerufen|zuletzt (?:aktualisiert|geändert)|letzte änderung|imprimé|consulté"
-    r"|dernière (?:mise à jour|modification)"
-    r"|impreso|consultado|última (?:actualización|modificación)|stampato|ultimo aggiornamento|afgedrukt"
-    r"|打印(?:日期|时间)?|更新(?:日期|时间)?|印刷日?)(?!\w)\W*"
-    r"(?:(?:on|at|am|vom|le|el|il|op)\W+)?(.*)"
-)
-_COPYRIGHT = re.compile(
-    r"\W{0,9}(?:copyright|©|\(c\))(?:\W|copyright|\(c\)){0,9}(?:19|20)\d\d\b\D{0,90}(?:(?:19|20)\d\d\b\D{0,90})?"
-)
-# A date (its month may be a word), and perhaps a time and a name: not "2023: 110 crowns".
-_YEAR, _MONTH = r"(?:19|20)\d\d", r"[^\W\d]{3,12}\.?"
-_DATE = re.compile(
-    rf"(?:{_MONTH},? )?(?:{_YEAR}(?:[./-]\d\d?[./-]\d\d?)?|\d\d?[./-]\d\d?[./-](?:\d\d){{1,2}}|\d\d?/{_YEAR}"
-    rf"|\d\d?(?:st|nd|rd|th|\.)?(?: de)? {_MONTH},?(?: de)? {_YEAR}|{_MONTH} \d\d?,? {_YEAR}|{_YEAR}年\d\d?月\d\d?日)"
-    r"(?:[t, ]{1,2}(?:at |um |à )?\d\d?:\d\d(?::\d\d)?(?: ?[ap]m)?(?: ?(?:uhr|utc|gmt|z))?)?"
-    r"(?: (?:by|von|par|por) [^\d:]{0,60})?\W{0,9}",
-    re.IGNORECASE,
-)
-_PAGE_NUMBER = re.compile(r"\W*(?:page|seite|página|pagina|p\.)\s*\d+(?:\s*(?:of|von|de|sur|di|/)\s*\d+)?\W*")
-_SENTENCE_END = ".!?。！？؟।"
-_AFTER_SENTENCE = "\"'”»)*_ \t\r"
-_PROSE = re.compile(r":|[.!?]$")
-_BETWEEN_ITEMS = re.compile(r"\s[|·•]\s|\]\([^()]*\)")
 _COPY_NAMES = frozenset({"copy", "mirror", "kopie", "copie", "copia"})  # an untitled text goes by its file name
 
 
@@ -171,16 +125,16 @@ class Said:
 
 def said_in(passage: Passage) -> Said:
     label = [word for part in (passage.title, *passage.headings) for word in said_words(part)]
-    lines = [(line, words) for line in _comparable(passage.text).split("\n") if (words := _words(line))]
-    around = _around(lines)
+    lines = said_lines(passage.text)
+    around = lines_around(lines)
     text = [" ".join(words) for number, (_, words) in enumerate(lines) if number not in around]
-    menus = [frozenset(lines[number][1]) for number in around if len(_BETWEEN_ITEMS.findall(lines[number][0])) > 1]
+    menus = [frozenset(lines[number][1]) for number in around if len(BETWEEN_ITEMS.findall(lines[number][0])) > 1]
     all_words = {word for _, words in lines for word in words}.union(
         label, said_words(passage.source.replace("/", " "))
     )
     return Said(
         [word for word in label if word not in _COPY_NAMES],
-        _INSIDE_HAN.sub("", " ".join(text)),
+        run_of(text),
         "\n".join(["", *text, ""]),
         menus,
         frozenset(all_words),
@@ -194,73 +148,6 @@ def repeats(later: Said, earlier: Said, asked: frozenset[str]) -> bool:
     if (later.words & asked) - earlier.words:
         return False
     return not any(_are_versions(menu, other) for menu in later.menus for other in earlier.menus)
-
-
-def said_words(text: str) -> list[str]:
-    """A text's words, as in `Said`."""
-    return [word for line in _comparable(text).split("\n") for word in _words(line)]
-
-
-def _comparable(text: str) -> str:
-    if not text.isascii():
-        text = visible(unicodedata.normalize("NFKC", text.translate(_RAISED))).translate(_SAME_SIGNS)
-    return "".join(part if number % 2 else part.casefold() for number, part in enumerate(_CASED.split(text)))
-
-
-def _words(line: str) -> list[str]:
-    """A line's words, with signs that change a word: -5, <5, c++, [ ]."""
-    if "](" in line:
-        line = _LINK.sub(_linked, line)
-    if line.lstrip().startswith("|"):
-        line = _EMPTY_CELL.sub("| ∅ ", line)  # an x in another column
-    line = line[_LINE_START.match(line).end() :].replace("[ ]", "☐").replace("|", " ")  # type: ignore[union-attr]
-    written = line.split()
-    pieces = [piece if _LENGTH.fullmatch(piece) else piece.lstrip(_AROUND).rstrip(_AFTER) for piece in written]
-    return [piece for piece in pieces if piece] if not all(map(_RULE.fullmatch, written)) else []
-
-
-def _linked(link: re.Match[str]) -> str:
-    """A link's text, the end of its target, and path segments with a number: a year, a version."""
-    *path, end = link[2].split("/")
-    return " ".join([link[1], *(part for part in path if any(map(str.isdigit, part))), end])
-
-
-def _around(lines: Sequence[tuple[str, list[str]]]) -> Collection[int]:
-    """Line numbers around the text: from both ends, also below a first heading.
-
-    After a line that does not end a sentence, apparent navigation may be a list in the text: "The guest may: view,
-    print".
-    """
-    found: set[int] = set()
-    for numbers in (range(len(lines)), range(len(lines) - 1, -1, -1)):
-        menus: set[int] = set()
-        for number in numbers:
-            line, words = lines[number]
-            if _is_stamp(line):
-                found.add(number)
-            elif _is_navigation(line, words):
-                menus.add(number)
-            elif not line.startswith("# "):
-                if numbers.step < 0 and line.rstrip(_AFTER_SENTENCE)[-1:] not in _SENTENCE_END:
-                    menus.clear()
-                break
-        found |= menus
-    return found if len(found) < len(lines) else ()
-
-
-def _is_stamp(line: str) -> bool:
-    """Whether a line is a page number, a print date or a copyright."""
-    stamp = _STAMP.fullmatch(line)
-    return bool((stamp and _DATE.fullmatch(stamp[1])) or _PAGE_NUMBER.fullmatch(line) or _COPYRIGHT.fullmatch(line))
-
-
-def _is_navigation(line: str, words: Sequence[str]) -> bool:
-    """Whether a line has only navigation words or items."""
-    if _NAVIGATION.issuperset(words):
-        return True
-    items = _LINK.sub(r"\1", line)
-    is_menu = len(_BETWEEN_ITEMS.findall(line)) > 1 and not line.lstrip().startswith("|") and not _PROSE.search(items)
-    return is_menu and not any(any(map(str.isdigit, word)) for word in words)
 
 
 def _are_versions(menu: frozenset[str], other: frozenset[str]) -> bool:

@@ -344,11 +344,13 @@ def explain(
 ) -> Trace:
     """The trace of one search.
 
-    requested: candidates whose passages were requested; hits: those that still exist; fates: of hits after packing;
-    context: after expansion.
+    requested: candidates whose passages were requested; hits: those that still exist and repeat no other;
+    fates: after packing; context: after expansion.
     """
     used, existing = {candidate.id for candidate in relevant.candidates}, {hit.id for hit in hits}
-    final: dict[str, Fate] = {candidate.id: "gone" for candidate in requested if candidate.id not in existing}
+    final: dict[str, Fate] = {
+        candidate.id: fates.get(candidate.id, "gone") for candidate in requested if candidate.id not in existing
+    }
     final.update(_final_fates(hits, fates, context))
     ids = [candidate.id for candidate in relevant.all]
     ranks, scores = [candidate.ranks for candidate in relevant.all], [candidate.scores for candidate in relevant.all]

@@ -38,6 +38,7 @@ from retrieval.search.ranking import (
     score_scale,
 )
 from retrieval.search.recency import recent_first
+from retrieval.search.repeats import Repeats
 from retrieval.search.rerank import TOO_LATE, Reranker, rerank
 from retrieval.search.rewrite import (
     SURE_RELEVANCE,
@@ -327,7 +328,11 @@ class Retriever:
         """Read, reorder and pack the first candidates; read more only while the context has room."""
         options = self._options
         lead = max(k, options.rerank_candidates if self._reranker else 0)
-        hits, rest = await self._read_current(candidates[:lead], reader), candidates[lead:]
+        repeats = Repeats(self._catalog, query.text)
+        hits, rest = await repeats.without(await self._read_current(candidates[:lead], reader)), candidates[lead:]
+        while repeats.fates and rest and len(hits) < lead:
+            hits += await repeats.without(await self._read_current(rest[:lead], reader))
+            rest = rest[lead:]
         clock.lap("search")
         hits, notes = await self._reorder(query, hits, clock)
         while True:
@@ -336,12 +341,13 @@ class Retriever:
             )
             clock.lap("pack")
             if not rest or len(context.passages) >= k or context.tokens >= budget_tokens:
-                context = replace(context, dropped=context.dropped + len(rest))
+                context = replace(context, dropped=context.dropped + len(repeats.fates) + len(rest))
+                fates = {**repeats.fates, **fates}
                 if copies := list(fates.values()).count("duplicate"):
                     notes = [*notes, f"{copies} {'copy' if copies == 1 else 'copies'} left out"]
                 return _Packed(hits, context, notes, fates, candidates[: len(candidates) - len(rest)])
             # Some hits were copies, or too long for the budget.
-            hits += await self._read_current(rest[:k], reader)
+            hits += await repeats.without(await self._read_current(rest[:k], reader))
             rest = rest[k:]
             clock.lap("search")
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -25,7 +26,7 @@ WORDS = "pump valve gasket rotor bearing flange seal shaft nozzle filter".split(
 def edit(folder: Path, chosen: random.Random) -> None:
     """Add, change, move or remove one file; its time may stay, as with a copy that keeps times."""
     files = sorted(folder.rglob("*.md"))
-    action = chosen.choice(["add", "add", "change", "change", "move", "remove"]) if len(files) > 3 else "add"
+    action = chosen.choice(["add", "add", "change", "change", "copy", "move", "remove"]) if len(files) > 3 else "add"
     place = folder / chosen.choice(["", "a", "a/b", "c"]) / f"{chosen.randrange(60)}.md"
     if action in ("add", "change"):
         file = place if action == "add" else chosen.choice(files)
@@ -35,19 +36,20 @@ def edit(folder: Path, chosen: random.Random) -> None:
         if chosen.random() < 0.5:
             old_s = time.time() - chosen.randrange(10, 10_000)
             os.utime(file, (old_s, old_s))
-    elif action == "move" and not place.exists():
+    elif action in ("copy", "move") and not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
-        chosen.choice(files).rename(place)
+        (shutil.copy2 if action == "copy" else shutil.move)(chosen.choice(files), place)
     elif action == "remove":
         chosen.choice(files).unlink()
 
 
 async def content(index: Index) -> dict[str, tuple[str, str, int]]:
-    """Source -> title, text and number of chunks."""
+    """Source -> title, text and number of chunks; and how many say the same as another."""
     rows = await index.library.documents("docs", after="", limit=10_000, groups=None)
     faults = await index.library.audit("docs")
     assert (faults.searchable, faults.orphaned) == (True, ())
-    return {row.source: (row.title, (await index.library.document(row.id, None)).text, row.chunks) for row in rows}
+    found = {row.source: (row.title, (await index.library.document(row.id, None)).text, row.chunks) for row in rows}
+    return found | {"": ("", "", index._catalog.repeated("docs"))}
 
 
 async def from_scratch(data: Path, spec: SourceSpec) -> dict[str, tuple[str, str, int]]:
@@ -113,7 +115,7 @@ def test_a_sync_that_was_killed_goes_on_with_the_next(tmp_path: Path) -> None:
     (folder / "0.md").unlink()
     killed, scratch = asyncio.run(_both(tmp_path, spec))
     assert killed == scratch
-    assert len(killed) == 399
+    assert len(killed) == 399 + 1
 
 
 async def _both(tmp_path: Path, spec: SourceSpec) -> Sequence[dict[str, tuple[str, str, int]]]:

@@ -138,7 +138,7 @@ RECORDS: dict[Any, Any] = {
     list[str]: ["a"], dict[str, str]: {"a": "b"},
     IngestReport: IngestReport(
         "docs", 1, 2, 3, 4, 5, {"binary": 2}, [Failure("/a", "empty")], ["a -> b"], ["a.pdf"], 6,
-        [DocumentChange("added", "a.md", "content")], [Note("/b", "read as latin-1")],
+        [DocumentChange("added", "a.md", "content")], [Note("/b", "read as latin-1")], 8,
     ),
     SourceSpec: (spec := SourceSpec("n", "folder", ("/hb",), ("*.csv",), ("/other",))),
     Sequence[SourceSpec]: [spec],

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrieval.lexical.said import fingerprint
 from retrieval.records.documents import Passage
 from retrieval.records.search import Hit
 from retrieval.search.pack import pack, pack_with_fates
@@ -73,6 +74,11 @@ def test_every_member_of_a_family_is_shown(family: str) -> None:
     members = [passage(text, source=f"{number}.md") for number, text in enumerate(FAMILIES[family])]
     assert shown(*members) == members
     assert shown(*reversed(members)) == members[::-1]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_member_of_a_family_is_a_document_of_its_own(family: str) -> None:
+    assert len({fingerprint("", text) for text in FAMILIES[family]}) == len(FAMILIES[family])
 
 
 @given(

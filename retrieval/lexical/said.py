@@ -1,0 +1,167 @@
+"""What a text says, in words that can be compared: without markup, punctuation around words, and lines around the text.
+
+Signs that change a word stay: -5, <5, c++, [ ].
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from hashlib import blake2b
+from itertools import pairwise
+
+from retrieval.lexical.terms import HAN, KANA, visible
+
+# Link text, and path. Possessive: an address without an end takes linear time.
+_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?:[a-z]{1,9}+:)?+(?://[^()\s/]*+)?+([^()\s]*+)[^()\n]*+\)")
+_LINE_START = re.compile(r"\s*(?:(?:[-*•·]|>(?!\s*\d)|#{1,6})(?:\s+|$))*")  # "+" and "> 5" say something
+_RULE = re.compile(r"[-:=_*~+]{2,}")
+_EMPTY_CELL = re.compile(r"\|(?=\s*\|)")
+_LENGTH = re.compile(r"[\d.,/]+['\"]")  # feet and inches
+_CASED = re.compile(r"((?<=\d)\s?[a-zA-Zµμ]{1,2}\b|(?<=[\s`]-)[a-zA-Z]\b)")  # mW is not MW, and -f is not -F
+_RAISED = str.maketrans({raised: f"^{digit}" for digit, raised in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})  # 10⁵ is not 105
+_SAME_SIGNS = str.maketrans("‐‑‒–—−’‘ʼ|", "------''' ")
+_AROUND = "([{\"'`*_“”„«»·•"  # signs before a word that say nothing: not "-5", ".5", "<5", "~5"
+_AFTER = _AROUND + ")]}.,;:!?。、،؛؟।"
+# What one text has as Markdown and not as PDF or Word file: languages of code, targets of links without a number,
+# markup within words, and hyphens at line ends.
+_FENCE = re.compile(r"^[ \t]*(?:```+|~~~+).*$", re.MULTILINE)
+_TARGET = re.compile(r"(\[[^\[\]\n]*\])\([^()\d\n]*\)")
+_MARKUP = str.maketrans("", "", "`*\\")
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
+_INSIDE_HAN = re.compile(rf"(?<=[{HAN}{KANA}])\s+(?=[{HAN}{KANA}])")
+
+# Words around a page's text, in the most common languages.
+_NAVIGATION = frozenset(
+    """about back contact content cookie cookies docs documentation edit faq footer header help home imprint index legal
+    log login logout in main menu navigation next of on out page policy previous print privacy register search share
+    sign sitemap skip start table terms the this to toggle top up us use view
+    startseite menü suche anmelden abmelden kontakt impressum datenschutz zurück weiter nach oben zum inhalt drucken
+    seite teilen hilfe über uns springen
+    accueil recherche connexion retour suivant précédent imprimer partager aide haut plan du site mentions légales
+    inicio buscar contacto volver siguiente anterior imprimir compartir ayuda
+    首页 联系我们 搜索 登录 返回 返回顶部 打印 下一页 上一页""".split()
+)
+_STAMP = re.compile(
+    r"\W{0,9}(?:printed|print date|date of print|last (?:updated|modified|reviewed|changed|edited)|updated|retrieved"
+    r"|accessed|downloaded|exported|generated|crawled|archived|gedruckt|druckdatum|ausdruck vom|stand"
+    r"|abgerufen|zuletzt (?:aktualisiert|geändert)|letzte änderung|imprimé|consulté"
+    r"|dernière (?:mise à jour|modification)"
+    r"|impreso|consultado|última (?:actualización|modificación)|stampato|ultimo aggiornamento|afgedrukt"
+    r"|打印(?:日期|时间)?|更新(?:日期|时间)?|印刷日?)(?!\w)\W*"
+    r"(?:(?:on|at|am|vom|le|el|il|op)\W+)?(.*)"
+)
+_COPYRIGHT = re.compile(
+    r"\W{0,9}(?:copyright|©|\(c\))(?:\W|copyright|\(c\)){0,9}(?:19|20)\d\d\b\D{0,90}(?:(?:19|20)\d\d\b\D{0,90})?"
+)
+# A date (its month may be a word), and perhaps a time and a name: not "2023: 110 crowns".
+_YEAR, _MONTH = r"(?:19|20)\d\d", r"[^\W\d]{3,12}\.?"
+_DATE = re.compile(
+    rf"(?:{_MONTH},? )?(?:{_YEAR}(?:[./-]\d\d?[./-]\d\d?)?|\d\d?[./-]\d\d?[./-](?:\d\d){{1,2}}|\d\d?/{_YEAR}"
+    rf"|\d\d?(?:st|nd|rd|th|\.)?(?: de)? {_MONTH},?(?: de)? {_YEAR}|{_MONTH} \d\d?,? {_YEAR}|{_YEAR}年\d\d?月\d\d?日)"
+    r"(?:[t, ]{1,2}(?:at |um |à )?\d\d?:\d\d(?::\d\d)?(?: ?[ap]m)?(?: ?(?:uhr|utc|gmt|z))?)?"
+    r"(?: (?:by|von|par|por) [^\d:]{0,60})?\W{0,9}",
+    re.IGNORECASE,
+)
+_PAGE_NUMBER = re.compile(r"\W*(?:page|seite|página|pagina|p\.)\s*\d+(?:\s*(?:of|von|de|sur|di|/)\s*\d+)?\W*")
+_SENTENCE_END = ".!?。！？؟।"
+_AFTER_SENTENCE = "\"'”»)*_ \t\r"
+_PROSE = re.compile(r":|[.!?]$")
+BETWEEN_ITEMS = re.compile(r"\s[|·•]\s|\]\([^()]*\)")
+
+
+Lines = Sequence[tuple[str, list[str]]]  # each line with its words
+
+
+def said_words(text: str) -> list[str]:
+    """A text's comparable words."""
+    return [word for _, words in said_lines(text) for word in words]
+
+
+def said_lines(text: str) -> Lines:
+    """A text's lines that have words, in lower case, each with its comparable words."""
+    return [(line, words) for line in _comparable(text).split("\n") if (words := _words(line))]
+
+
+def run_of(words: Iterable[str]) -> str:
+    """These words as one line; a line end within Chinese or Japanese text separates no words."""
+    return _INSIDE_HAN.sub("", " ".join(words))
+
+
+def fingerprint(title: str, text: str) -> int:
+    """A hash (63 bits) of all pairs of adjacent words: equal for documents that say the same.
+
+    Markup, hyphens, targets of links and the order of blocks may differ, as in a PDF and a Word file of one text. Any
+    other word, number or sign makes another text.
+
+    title: "" if it is but the file's name.
+    """
+    lines = said_lines(_FENCE.sub("", _TARGET.sub(r"\1", text)))
+    around = lines_around(lines)
+    kept = (word for number, (_, words) in enumerate(lines) if number not in around for word in words)
+    plain = (_HYPHEN.sub("", word.translate(_MARKUP)) for word in run_of(kept).split())
+    words = [word for word in plain if word]
+    pairs = {f"{first} {second}" for first, second in pairwise(["", *words, ""])}
+    pairs.update({f"{word} in title" for word in said_words(title)} - {f"{word} in title" for word in words})
+    return int.from_bytes(blake2b("\n".join(sorted(pairs)).encode(), digest_size=8).digest()) >> 1
+
+
+def _comparable(text: str) -> str:
+    if not text.isascii():
+        text = visible(unicodedata.normalize("NFKC", text.translate(_RAISED))).translate(_SAME_SIGNS)
+    return "".join(part if number % 2 else part.casefold() for number, part in enumerate(_CASED.split(text)))
+
+
+def _words(line: str) -> list[str]:
+    """A line's words, with signs that change a word: -5, <5, c++, [ ]."""
+    if "](" in line:
+        line = _LINK.sub(_linked, line)
+    if line.lstrip().startswith("|"):
+        line = _EMPTY_CELL.sub("| ∅ ", line)  # an x in another column
+    line = line[_LINE_START.match(line).end() :].replace("[ ]", "☐").replace("|", " ")  # type: ignore[union-attr]
+    written = line.split()
+    pieces = [piece if _LENGTH.fullmatch(piece) else piece.lstrip(_AROUND).rstrip(_AFTER) for piece in written]
+    return [piece for piece in pieces if piece] if not all(map(_RULE.fullmatch, written)) else []
+
+
+def _linked(link: re.Match[str]) -> str:
+    """A link's text, the end of its target, and path segments with a number: a year, a version."""
+    *path, end = link[2].split("/")
+    return " ".join([link[1], *(part for part in path if any(map(str.isdigit, part))), end])
+
+
+def lines_around(lines: Lines) -> Collection[int]:
+    """Line numbers around the text: from both ends, also below a first heading.
+
+    After a line that does not end a sentence, apparent navigation may be a list in the text: "The guest may: view,
+    print".
+    """
+    found: set[int] = set()
+    for numbers in (range(len(lines)), range(len(lines) - 1, -1, -1)):
+        menus: set[int] = set()
+        for number in numbers:
+            line, words = lines[number]
+            if _is_stamp(line):
+                found.add(number)
+            elif _is_navigation(line, words):
+                menus.add(number)
+            elif not line.startswith("# "):
+                if numbers.step < 0 and line.rstrip(_AFTER_SENTENCE)[-1:] not in _SENTENCE_END:
+                    menus.clear()
+                break
+        found |= menus
+    return found if len(found) < len(lines) else ()
+
+
+def _is_stamp(line: str) -> bool:
+    """Whether a line is a page number, a print date or a copyright."""
+    stamp = _STAMP.fullmatch(line)
+    return bool((stamp and _DATE.fullmatch(stamp[1])) or _PAGE_NUMBER.fullmatch(line) or _COPYRIGHT.fullmatch(line))
+
+
+def _is_navigation(line: str, words: Sequence[str]) -> bool:
+    """Whether a line has only navigation words or items."""
+    if _NAVIGATION.issuperset(words):
+        return True
+    items = _LINK.sub(r"\1", line)
+    is_menu = len(BETWEEN_ITEMS.findall(line)) > 1 and not line.lstrip().startswith("|") and not _PROSE.search(items)
+    return is_menu and not any(any(map(str.isdigit, word)) for word in words)

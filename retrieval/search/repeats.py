@@ -1,0 +1,75 @@
+"""Documents that say the same, such as a mirror, or one text as PDF and as Word file: their passages are shown once.
+
+The catalog has a fingerprint of what each document says, so that passages of two documents may begin and end at other
+places. Only hits are compared: whoever may read one of two documents only gets that one.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
+
+from retrieval.catalog.catalog import Catalog
+from retrieval.lexical.said import said_words
+from retrieval.records.documents import Passage
+from retrieval.records.search import Hit
+from retrieval.records.traces import Fate
+from retrieval.search.pack import share_words
+
+_SHOWN = 0.5  # of a passage's pairs of words: with more, the rest stands beside the passages that are shown
+
+
+class Repeats:
+    """The distinct hits of one question, and the fates of those left out."""
+
+    def __init__(self, catalog: Catalog, question: str) -> None:
+        self.fates: dict[str, Fate] = {}
+        self._catalog = catalog
+        self._asked = frozenset(said_words(question))
+        self._shown: list[Passage] = []
+        self._fingerprints: dict[str, int | None] = {}
+
+    async def without(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Return further hits (best first) without those whose text other hits show."""
+        await self._read_fingerprints([hit.passage for hit in hits])
+        distinct = []
+        for hit in hits:
+            if self._is_shown(hit.passage):
+                self.fates[hit.id] = "duplicate"
+            else:
+                distinct.append(hit)
+                self._shown.append(hit.passage)
+        return distinct
+
+    async def _read_fingerprints(self, passages: Sequence[Passage]) -> None:
+        """Read fingerprints of documents that share words; most questions find none."""
+        alike = set[str]()
+        for number, passage in enumerate(passages):
+            for other in (*self._shown, *passages[:number]):
+                if passage.document != other.document and share_words(passage.text, other.text):
+                    alike |= {passage.document, other.document}
+        if unread := sorted(alike - self._fingerprints.keys()):
+            read = await asyncio.to_thread(self._catalog.fingerprints, unread)
+            self._fingerprints.update((document, read.get(document)) for document in unread)
+
+    def _is_shown(self, passage: Passage) -> bool:
+        fingerprint = self._fingerprints.get(passage.document)
+        if fingerprint is None:
+            return False
+        same = [
+            other
+            for other in self._shown
+            if other.document != passage.document and self._fingerprints.get(other.document) == fingerprint
+        ]
+        words = said_words(passage.text)
+        pairs, shown = set(pairwise(["", *words, ""])), set[tuple[str, str]]()
+        for other in same:
+            shown.update(pairwise(["", *said_words(other.text), ""]))
+        if len(pairs & shown) <= _SHOWN * len(pairs):
+            return False
+        return not (self._asked & _words(passage, words)) - frozenset().union(*map(_words, same))
+
+
+def _words(passage: Passage, words: Sequence[str] | None = None) -> frozenset[str]:
+    """A passage's words, with those of its title and source."""
+    told = " ".join([passage.title, *passage.headings, passage.source.replace("/", " ")])
+    return frozenset([*(said_words(passage.text) if words is None else words), *said_words(told)])
