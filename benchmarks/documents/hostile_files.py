@@ -159,6 +159,25 @@ def _texts(file: bytes, url: bytes, secret: Path) -> Iterator[tuple[str, bytes]]
     yield "pickle.md", b"---\na: !!python/object/apply:os.system [id]\n---\n\ntext\n"
     yield "wide.csv", b",".join([b"a"] * 300_000) + b"\n" + b",".join([b"b"] * 300_000)
     yield "deep.json", b'[{"question": "a", "answer": ' + b"[" * 200_000 + b"]" * 200_000 + b"}]"
+    declared = {
+        "entity-file.xml": b'<!ENTITY x SYSTEM "%s">' % file,
+        "entity-net.dita": b'<!ENTITY x SYSTEM "%s">' % url,
+        "entity-outside.xml": b'<!ENTITY %% p SYSTEM "%s"> %%p;' % url,
+        "laughs.xml": _laughs(),
+        "laughs.rss": _laughs(),
+    }
+    for name, entities in declared.items():
+        yield name, _declared(entities, b'<?xml version="1.0"?><doc><p>text word</p></doc>', b"word")
+    yield "deep.xml", b"<a>" * 200_000 + b"text" + b"</a>" * 200_000
+    yield "include.xml", b'<doc xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="%s"/>text</doc>' % file
+    yield "wide.xml", b"<doc>" + b"".join(b'<r a%d="some text"/>' % n for n in range(50_000)) + b"</doc>"
+    yield "deep.yaml", b"[" * 500_000
+    yield (
+        "laughs.yaml",
+        b"a0: &a0 [ha]\n"
+        + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 12)),
+    )
+    yield "object.yaml", b"a: !!python/object/apply:os.system [id]\nb: text\n"
     yield "times.vtt", b"WEBVTT\n\n" + b"00:01.000 --> 00:02.000\n" * 100_000
 
 

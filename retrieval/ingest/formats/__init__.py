@@ -4,9 +4,10 @@ registry      suffix -> parser
 decode        bytes -> text                       front_matter  a document's attributes and readers
 markdown      Markdown -> first lines of blocks   rst           reStructuredText -> first lines of blocks
 pdf/          PDF -> Markdown with pages          pictures      text in pictures, by OCR
-office        Office files and e-books -> Markdown   word_code     code in Word files
+office        Office files and e-books -> Markdown
 webpage       HTML -> Markdown                    page_tree      which parts of a page are its text
 mail          messages and mailboxes -> Markdown and attachments (outlook: those of Outlook)
 notebook      Jupyter notebooks -> Markdown
 openapi       OpenAPI documents -> Markdown
+xml_tree      XML -> Markdown                     yaml_tree     YAML -> Markdown
 """

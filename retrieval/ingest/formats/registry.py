@@ -7,11 +7,12 @@ on first use.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePath, PurePosixPath
 
 from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
-from retrieval.ingest.formats import front_matter, markdown, office, openapi, pictures, rst
+from retrieval.ingest.formats import front_matter, markdown, office, openapi, pictures, rst, xml_tree, yaml_tree
 from retrieval.ingest.formats.decode import Decoded, decode
 from retrieval.records.documents import Attribute, Format, Places
 
@@ -121,6 +122,19 @@ def _openapi(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     return _made(text, rights, title, note=decoded.note, prose=False)
 
 
+def _yaml(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
+    if openapi.looks_like_openapi(data[:PEEK_BYTES]):
+        return _openapi(data, source, rights)
+    decoded = decode(data, html=False)
+    title, text = yaml_tree.to_markdown(_LINE_ENDS.sub("\n", decoded.text), rights=rights)
+    return _made(text, rights, title, note=decoded.note, prose=False)
+
+
+def _xml(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
+    title, text = xml_tree.to_markdown(data, rights=rights)
+    return _made(text, rights, title, prose=False)
+
+
 def _notebook(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
     from retrieval.ingest.formats import notebook
 
@@ -175,7 +189,8 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".txt", ".text"), ("text", _text)),
     **dict.fromkeys((".csv", ".tsv"), ("csv", _csv)),
     **dict.fromkeys((".json", ".jsonl"), ("text", _questions)),
-    **dict.fromkeys((".yaml", ".yml"), ("markdown", _openapi)),
+    **dict.fromkeys((".yaml", ".yml"), ("markdown", _yaml)),
+    **dict.fromkeys((".xml", ".docbook", ".dbk", ".dita", ".rss", ".atom"), ("markdown", _xml)),
     ".eml": ("markdown", _mail),
     ".msg": ("markdown", _outlook),
     ".ipynb": ("markdown", _notebook),
@@ -183,7 +198,7 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys(office.TYPES, ("markdown", _office)),
     **dict.fromkeys(office.MARKUP, ("markdown", _markup)),
 }
-_BINARY = frozenset({_office, _outlook, _pdf, _picture, _openapi})  # parsers of what no client can send as any text
+_BINARY = frozenset({_office, _outlook, _pdf, _picture, _xml, _yaml})  # parsers of what no client can send as any text
 _TO_MARKDOWN = _BINARY | {_markup, _mail, _notebook}
 # Files with members, see `containers`; a mail is a document, too.
 CONTAINERS = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".mbox", ".eml", ".msg")
@@ -196,15 +211,16 @@ def why_unused(path: PurePath, beginning: Callable[[int], bytes]) -> str:
 
     beginning: returns at most as many of its first bytes.
     """
-    ending = path.suffix.lower()
+    ending, first = path.suffix.lower(), partial(beginning, PEEK_BYTES)
     if ending == ".msg":  # also texts of Tcl and ROS
-        return "" if beginning(PEEK_BYTES).startswith(office.OLE) else "MSG that is not of Outlook"
-    if ending not in (".json", ".jsonl", ".yaml", ".yml"):
+        return "" if first().startswith(office.OLE) else "MSG that is not of Outlook"
+    if ending == ".xml":
+        return "" if xml_tree.looks_like_text(first()) else "XML without text"
+    if ending in (".yaml", ".yml"):
+        return "YAML of a package manager" if yaml_tree.is_lock_file(path.name) else ""
+    if ending not in (".json", ".jsonl") or openapi.looks_like_openapi(first()) or questions.looks_like_pairs(first()):
         return ""
-    first = beginning(PEEK_BYTES)
-    if openapi.looks_like_openapi(first) or (ending.startswith(".json") and questions.looks_like_pairs(first)):
-        return ""
-    return "JSON without questions and answers" if ending.startswith(".json") else "YAML that is not OpenAPI"
+    return "JSON without questions and answers"
 
 
 def is_container(path: PurePath) -> bool:
