@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 _LARGEST = sys.float_info.max  # no infinity
@@ -231,12 +232,40 @@ class EmbedderSettings:
     retries: OptionalCount
 
 
+_AttributeName = Annotated[
+    str, Meta(pattern=r"^(?!(?i:source|title|format|modified_at|groups)\Z)[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
+]
+
+
+class RecordFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which fields of JSON records are what, by name or path ("fields.summary"). "": none."""
+
+    text: tuple[str, ...]
+    title: str = ""
+    id: str = ""  # with it, each record is a document of its own
+    url: str = ""
+    date: str = ""
+    attributes: tuple[str, ...] = ()
+    records: str = ""  # path of the list of records; "": the whole file, or each line
+
+
+class IngestRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is so of files by name or end of path, as in `exclude`."""
+
+    path: str
+    attributes: Mapping[_AttributeName, str | int | float | bool | tuple[str, ...]] = msgspec.field(
+        default_factory=dict
+    )
+    fields: RecordFields | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
     chunking: Literal["auto", "structure", "recursive", "fixed"]
     chunk_tokens: Count
     overlap_tokens: OptionalCount
     neighbour_weight: Share
+    rules: tuple[IngestRule, ...]
     max_file_mb: Count
     max_unpacked_mb: Count
     max_read_s: Seconds

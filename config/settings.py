@@ -392,6 +392,8 @@ def _expected(hint: Any, value: Any) -> str:
     if kind is Literal:
         return f"be one of {', '.join(parts)}; got {value!r}"
     if kind is tuple:
+        if isinstance(parts[0], type) and issubclass(parts[0], msgspec.Struct):
+            return f"be a list of objects with {', '.join(parts[0].__struct_fields__)}; got {value!r}"
         listed = typing.get_args(parts[0])
         return f"be a list of {', '.join(listed)}; got {value!r}" if listed else f"be a list of texts, got {value!r}"
     if kind is None:

@@ -168,6 +168,9 @@ def _texts(file: bytes, url: bytes, secret: Path) -> Iterator[tuple[str, bytes]]
     }
     for name, entities in declared.items():
         yield name, _declared(entities, b'<?xml version="1.0"?><doc><p>text word</p></doc>', b"word")
+    yield "deep.jsonl", b'{"text": "one two three four five", "a": ' + b"[" * 200_000
+    yield "wide.json", b'[{"a": "one two three four five"}' + b', {"%d": "x"}' * 2_000 % (*range(2_000),) + b"]"
+    yield "number.json", b'{"text": "one two three four five", "n": ' + b"9" * 100_000 + b"}"
     yield "deep.xml", b"<a>" * 200_000 + b"text" + b"</a>" * 200_000
     yield "include.xml", b'<doc xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="%s"/>text</doc>' % file
     yield "wide.xml", b"<doc>" + b"".join(b'<r a%d="some text"/>' % n for n in range(50_000)) + b"</doc>"

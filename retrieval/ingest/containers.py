@@ -22,10 +22,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePosixPath
 
+from config.sections import RecordFields
 from retrieval.errors import Unreadable
-from retrieval.ingest.formats import mail
+from retrieval.ingest.formats import mail, records
+from retrieval.ingest.formats.decode import decode
 from retrieval.ingest.formats.registry import FORMATS, is_container
 from retrieval.ingest.load import MOST_UNREAD, is_hidden, passed_over, too_large
+from retrieval.ingest.rules import RECORD_FILES
 from retrieval.records.ingest import Failure
 
 _MOST_MEMBERS = 20_000
@@ -50,6 +53,7 @@ class Packed:
     modified_s: float
     member_bytes: int  # at most of one member
     total_bytes: int  # at most of all members
+    fields: RecordFields | None = None  # of the records of a JSON file
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,8 @@ def member_source(container: str, name: str) -> str:
 def container_of(key: str) -> str:
     """The file's own key: the outermost container's for a member's key, else the same key."""
     for match in re.finditer(_MARK, key):
-        if is_container(PurePosixPath(key[: match.start()])):
+        path = PurePosixPath(key[: match.start()])
+        if is_container(path) or path.suffix.lower() in RECORD_FILES:
             return key[: match.start()]
     return key
 
@@ -133,9 +138,10 @@ class _Unpacking:
 
     def _open(self, path: PurePosixPath, data: bytes, modified_s: float, name: str, depth: int) -> None:
         """Read a container's members. name: as a member, "" for the outermost. Raises Unreadable, _Full."""
-        if path.suffix.lower() in FORMATS:  # a mail
+        fields = self.packed.fields if depth == 1 else None
+        if path.suffix.lower() in FORMATS and fields is None:  # a mail
             self.members[name] = Member(name, data, modified_s)
-        for entry in _entries(path, data, self.left_bytes):
+        for entry in _entries(path, data, self.left_bytes) if fields is None else _records(data, fields):
             self._take(entry, name + _MARK if name else "", modified_s, depth)
 
     def _take(self, entry: _Entry, prefix: str, modified_s: float, depth: int) -> None:
@@ -196,6 +202,11 @@ def _clean(name: str) -> str:
     """A member's name without what leads out of its container."""
     text = name.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\0", "\ufffd")
     return "/".join(part for part in re.split(r"[/\\]", text) if part not in ("", ".", ".."))
+
+
+def _records(data: bytes, fields: RecordFields) -> Iterator[_Entry]:
+    for name, modified_s, content in records.members(decode(data, html=False).text, fields):
+        yield _Entry(name, modified_s, lambda most, content=content: content[:most])  # type: ignore[misc]
 
 
 def _entries(path: PurePosixPath, data: bytes, most_bytes: int) -> Iterator[_Entry]:

@@ -65,12 +65,13 @@ class FileOpening:
             raise Unchanged
         file = await self._source.read(candidate, mark)
         version = self._source.version(file)
-        if is_container(candidate.path):
+        if is_container(candidate.path) or self._preparation.has_record_documents(candidate.source):
             return await self._open(candidate, file, version)
         if known is not None and (known.content_hash, known.recipe) == (version, self._recipe):
             self._marks[key] = (file.mark, version)
             raise Unchanged
-        return Opened([ChangedDocument(candidate, file, version)])
+        records = [inside for inside in self._inside.get(key, []) if inside != key]  # a rule split the file before
+        return Opened([ChangedDocument(candidate, file, version)], gone=records)
 
     async def read(self, key: str, source: str) -> SourceFile:
         """Return the document of this key and source. Raises Unreadable, LeftOut."""

@@ -10,19 +10,20 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from pathlib import Path, PurePath, PurePosixPath
 
+from config.sections import RecordFields
 from retrieval.errors import Unreadable
 from retrieval.ingest.encoded import without_encoded_bytes
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats import pictures
-from retrieval.ingest.formats.registry import FORMATS, READABLE, format_of, is_container, why_unused
-from retrieval.records.documents import Document, Format, Places
+from retrieval.ingest.formats.registry import FORMATS, READABLE, format_of, is_container, read_records, why_unused
+from retrieval.records.documents import Attribute, Document, Format, Places
 from retrieval.records.ingest import Failure
 from runtime.logs import printable
 
@@ -172,7 +173,7 @@ def content_hash(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def parse(
+def parse(  # noqa: PLR0913 - each is what a caller may know
     data: bytes,
     path: Path,
     source: str,
@@ -181,11 +182,14 @@ def parse(
     named: str = "",
     kind: Format | None = None,
     groups: tuple[str, ...] | None = None,
+    fields: RecordFields | None = None,
+    ruled: Mapping[str, Attribute] | None = None,
 ) -> Document:
     """Return the document in `data`, the content of `path`. Raises Unreadable.
 
     named, kind, groups: title, format and readers as given by the caller; otherwise content and file extension decide.
         Raises UnreadableRights if the content does not clearly state who may read it.
+    fields: of the records of a JSON file. ruled: attributes, which come before those of the file's properties.
     """
     shown_as = PurePosixPath(source)
     found = format_of(shown_as, path, kind)
@@ -194,7 +198,8 @@ def parse(
     if not data.strip():
         raise Unreadable(_EMPTY)
     kind, parser = found
-    parsed = parser(data, shown_as, groups is None)
+    rights = groups is None
+    parsed = parser(data, shown_as, rights) if fields is None else read_records(data, fields, rights)
     front, text = parsed.front, parsed.text
     text = _SURROGATES.sub("\ufffd", text)  # of JSON; no tokenizer and no database takes half a character
     text, places = _without_encoded_bytes(text, parsed.places)
@@ -203,7 +208,8 @@ def parse(
     title = printable(named or parsed.title) or title_of(shown_as)
     readers = front.groups if groups is None else groups
     kind = parsed.format or kind
-    return Document(source, title, text, kind, modified_s, front.attributes, readers, places, parsed.note)
+    attributes = {**parsed.properties, **(ruled or {}), **front.attributes}
+    return Document(source, title, text, kind, modified_s, attributes, readers, places, parsed.note)
 
 
 def _without_encoded_bytes(text: str, places: Places) -> tuple[str, Places]:

@@ -16,6 +16,7 @@ from retrieval.embedding.precision import BulkEmbedder
 from retrieval.embedding.vector_cache import CachedEmbedder
 from retrieval.errors import RetrievalError, Unreadable
 from retrieval.ingest.containers import Packed, Unpacked, unpack
+from retrieval.ingest.rules import fields_of
 from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument, Splitter
 from retrieval.lexical.terms import DEFAULT, document_vector
 from retrieval.records.documents import Document
@@ -100,7 +101,7 @@ class Preparation:
 
     def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, *, serving: bool) -> None:
         """serving: questions come first, so a child process embeds."""
-        self._max_s = recipe.ingest.max_read_s
+        self._max_s, self._rules = recipe.ingest.max_read_s, recipe.ingest.rules
         self._reading = sandbox(recipe, embedder_limits, nice=_NICE if serving else 0)
         self._here = None if serving else Embedding(recipe)
         self._limits = recipe.ingest.max_file_mb * 2**20, recipe.ingest.max_unpacked_mb * 2**20
@@ -122,7 +123,13 @@ class Preparation:
     async def unpack(self, file: SourceFile) -> Unpacked:
         """Return a container's members. Raises Unreadable."""
         name = PurePosixPath(file.source).name
-        return await self._unpacking.run(Packed(name, file.data, file.modified_s, *self._limits))
+        fields = fields_of(self._rules, file.source)
+        return await self._unpacking.run(Packed(name, file.data, file.modified_s, *self._limits, fields))
+
+    def has_record_documents(self, source: str) -> bool:
+        """Whether each record of this file is a document of its own."""
+        fields = fields_of(self._rules, source)
+        return fields is not None and fields.id != ""
 
     async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:
         """remaining: about how many texts follow without a pause. owner: as in `split`.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,6 +15,7 @@ from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.context import Contexts, enrich, prompt_id
 from retrieval.ingest.load import parse, title_of
+from retrieval.ingest.rules import attributes_of, fields_of
 from retrieval.knowledge import EmbedderOptions, Enrichment
 from retrieval.lexical.said import fingerprint
 from retrieval.lexical.terms import VERSION
@@ -75,6 +77,8 @@ class Recipe:
         parts += [f"terms {VERSION}", "attributes 4"]
         if ingest.neighbour_weight:
             parts.append(f"neighbours {ingest.neighbour_weight}")
+        if ingest.rules:
+            parts.append(f"rules {sha256(repr(ingest.rules).encode()).hexdigest()[:16]}")
         if self.enrichments:
             parts.append(f"room for {ingest.context_tokens} tokens of")
             parts += [
@@ -109,7 +113,7 @@ class Splitter:
 
     def split(self, item: SourceFile | Document) -> SplitDocument:
         """Raises Unreadable."""
-        document = _parsed(item) if isinstance(item, SourceFile) else item
+        document = self._parsed(item) if isinstance(item, SourceFile) else item
         recipe, ingest = self._recipe, self._recipe.ingest
         budget = min(ingest.chunk_tokens, self._room - (ingest.context_tokens if recipe.enrichments else 0))
         chunks = chunk(
@@ -134,9 +138,18 @@ class Splitter:
         enriched = enrich(document, chunks, enrichments, self._contexts, tokens=self._tokens, limit_tokens=limit)
         return SplitDocument(document, enriched.chunks, counts, says, enriched.missing)
 
-
-def _parsed(file: SourceFile) -> Document:
-    path, source, groups = file.path, file.source, file.groups
-    document = parse(file.data, path, source, file.modified_s, named=file.title, kind=file.format, groups=groups)
-    attributes = document.attributes if file.attributes is None else file.attributes
-    return replace(document, attributes={**file.described, **attributes})
+    def _parsed(self, file: SourceFile) -> Document:
+        path, source, rules = file.path, file.source, self._recipe.ingest.rules
+        document = parse(
+            file.data,
+            path,
+            source,
+            file.modified_s,
+            named=file.title,
+            kind=file.format,
+            groups=file.groups,
+            fields=fields_of(rules, source),
+            ruled=attributes_of(rules, source),
+        )
+        attributes = document.attributes if file.attributes is None else file.attributes
+        return replace(document, attributes={**file.described, **attributes})

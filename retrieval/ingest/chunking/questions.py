@@ -83,14 +83,14 @@ def pairs_from_json(text: str, *, rights: bool = True) -> str:
     rights: False if the caller decides who may read it. Raises Unreadable for invalid JSON, or if no object has both
         keys (`question` or `q`, `answer` or `a` …); UnreadableRights if an object names groups.
     """
-    answered = (pair for value in _values(text) for pair in _pairs_in(value, rights))
+    answered = (pair for value in values(text) for pair in _pairs_in(value, rights))
     result = [f"Q: {question}\nA: {answer}\n" for question, answer in answered]
     if not result:
         raise Unreadable("JSON without questions and answers: expected objects with the keys question and answer")
     return "\n".join(result)
 
 
-def _values(text: str) -> Iterator[object]:
+def values(text: str) -> Iterator[object]:
     """Yield a JSON document, or each line's. Raises Unreadable, which says where."""
     try:
         yield json.loads(text)
@@ -127,7 +127,7 @@ def _pairs_in(value: object, rights: bool) -> Iterator[tuple[str, str]]:
         if isinstance(current, list):
             pending += reversed(current)
         elif isinstance(current, dict):
-            if rights and any(folded_name(name) == "groups" and _are_names(item) for name, item in current.items()):
+            if rights and any(folded_name(name) == "groups" and are_names(item) for name, item in current.items()):
                 raise UnreadableRights(
                     "the JSON names groups, but ragway reads groups only from Markdown: "
                     "use a Markdown file, or remove the groups"
@@ -140,7 +140,7 @@ def _pairs_in(value: object, rights: bool) -> Iterator[tuple[str, str]]:
                 pending += reversed(current.values())
 
 
-def _are_names(item: object) -> bool:
+def are_names(item: object) -> bool:
     """Whether an item may name groups: it holds no objects, unlike the groups of a question list."""
     return not isinstance(item, dict) and not (isinstance(item, list) and any(isinstance(one, dict) for one in item))
 

@@ -9,5 +9,6 @@ webpage       HTML -> Markdown                    page_tree      which parts of 
 mail          messages and mailboxes -> Markdown and attachments (outlook: those of Outlook)
 notebook      Jupyter notebooks -> Markdown
 openapi       OpenAPI documents -> Markdown
+records       JSON and JSON lines -> Markdown
 xml_tree      XML -> Markdown                     yaml_tree     YAML -> Markdown
 """

@@ -10,9 +10,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath, PurePosixPath
 
+from config.sections import RecordFields
 from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
-from retrieval.ingest.formats import front_matter, markdown, office, openapi, pictures, rst, xml_tree, yaml_tree
+from retrieval.ingest.formats import (
+    front_matter,
+    markdown,
+    office,
+    openapi,
+    pictures,
+    records,
+    rst,
+    xml_tree,
+    yaml_tree,
+)
 from retrieval.ingest.formats.decode import Decoded, decode
 from retrieval.records.documents import Attribute, Format, Places
 
@@ -32,6 +43,7 @@ class ParsedFile:
     places: Places = ()
     note: str = ""  # what a person should know about how it was read
     format: Format | None = None  # if not that of its row
+    properties: Mapping[str, Attribute] = field(default_factory=dict)  # attributes, below those of front matter
 
 
 # Content, source, and whether the content may name readers. Raises Unreadable; UnreadableRights if it does not clearly
@@ -84,14 +96,23 @@ def _code(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
     return ParsedFile(decoded.text, "/".join(source.parts[-2:]), note=decoded.note)
 
 
-def _questions(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
-    """JSON with questions and answers, or an OpenAPI document; a text in JSON may contain any line end."""
+def _json(data: bytes, source: PurePosixPath, rights: bool) -> ParsedFile:
+    """An OpenAPI document, questions and answers, or other records; a text in JSON may contain any line end."""
     if openapi.looks_like_openapi(data[:PEEK_BYTES]):
         return _openapi(data, source, rights)
+    if not questions.looks_like_pairs(data[:PEEK_BYTES]):
+        return read_records(data, None, rights)
     decoded = decode(data, html=False)
     if rights:
         front_matter.check_unread(decoded.text, prose=False)
     return ParsedFile(questions.pairs_from_json(decoded.text, rights=rights), note=decoded.note)
+
+
+def read_records(data: bytes, fields: RecordFields | None, rights: bool) -> ParsedFile:
+    """JSON whose records have these fields. Raises as a parser."""
+    decoded = decode(data, html=False)
+    text = records.to_markdown(decoded.text, fields, rights=rights)
+    return _made(text, rights, note=decoded.note, prose=False)
 
 
 def _made(
@@ -111,9 +132,9 @@ def _made(
     text = _LINE_ENDS.sub("\n", text)
     if rights:
         front_matter.check_unread(text, prose=prose)
-    front = front_matter.Front(attributes=front_matter.valid_attributes(properties or {}))
     title = title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS])
-    return ParsedFile(text, title, front, places, note, "markdown")
+    described = front_matter.valid_attributes(properties or {})
+    return ParsedFile(text, title, places=places, note=note, format="markdown", properties=described)
 
 
 def _openapi(data: bytes, _source: PurePosixPath, rights: bool) -> ParsedFile:
@@ -188,7 +209,7 @@ FORMATS: dict[str, tuple[Format, Parser]] = {
     **dict.fromkeys((".html", ".htm"), ("html", _html)),
     **dict.fromkeys((".txt", ".text"), ("text", _text)),
     **dict.fromkeys((".csv", ".tsv"), ("csv", _csv)),
-    **dict.fromkeys((".json", ".jsonl"), ("text", _questions)),
+    **dict.fromkeys((".json", ".jsonl"), ("text", _json)),
     **dict.fromkeys((".yaml", ".yml"), ("markdown", _yaml)),
     **dict.fromkeys((".xml", ".docbook", ".dbk", ".dita", ".rss", ".atom"), ("markdown", _xml)),
     ".eml": ("markdown", _mail),
@@ -218,9 +239,9 @@ def why_unused(path: PurePath, beginning: Callable[[int], bytes]) -> str:
         return "" if xml_tree.looks_like_text(first()) else "XML without text"
     if ending in (".yaml", ".yml"):
         return "YAML of a package manager" if yaml_tree.is_lock_file(path.name) else ""
-    if ending not in (".json", ".jsonl") or openapi.looks_like_openapi(first()) or questions.looks_like_pairs(first()):
+    if ending not in (".json", ".jsonl") or openapi.looks_like_openapi(first()) or records.looks_like_text(first()):
         return ""
-    return "JSON without questions and answers"
+    return "" if questions.looks_like_pairs(first()) else "JSON without text"
 
 
 def is_container(path: PurePath) -> bool:

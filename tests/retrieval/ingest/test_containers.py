@@ -102,7 +102,7 @@ def test_hidden_files_and_other_peoples_code_are_left_out_and_other_types_counte
     files = {".git/a.md": b"a", "__MACOSX/b.md": b"b", "node_modules/c.md": b"c", "d.mp4": b"d", "e.json": b"{}"}
     unpacked = opened(zipped(files))
     assert unpacked.members == ()
-    assert unpacked.skipped == {"unsupported type .mp4": 1, "JSON without questions and answers": 1}
+    assert unpacked.skipped == {"unsupported type .mp4": 1, "JSON without text": 1}
     assert unpacked.unread == ("d.mp4", "e.json")
 
 

@@ -107,7 +107,7 @@ def test_json_is_taken_where_it_holds_questions_and_answers(tmp_path: Path) -> N
     (tmp_path / "package.json").write_text('{"name": "x"}\n', "utf-8")
     found = find([tmp_path], max_bytes=MEGABYTE)
     assert [candidate.path.name for candidate in found.candidates] == ["faq.jsonl"]
-    assert found.skipped == {"JSON without questions and answers": 1}
+    assert found.skipped == {"JSON without text": 1}
 
 
 def test_code_is_titled_by_its_folder_and_name(tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ SOME = (
         "include.org",
         "include.adoc",
         "header.doc",
+        "deep.jsonl",
+        "number.json",
         "header.msg",
     ),
     *("bomb.pdf", "page.pdf", "loop.pdf", "deep.html", "frames.html", "anchors.md", "pickle.md", "noise.xls"),

@@ -56,7 +56,7 @@ def test_an_operation_is_a_section_with_what_it_takes(name: str) -> None:
 
 
 def test_other_json_and_yaml_is_passed_over() -> None:
-    assert why_unused(Path("a.json"), lambda _: b'{"name": "x"}') == "JSON without questions and answers"
+    assert why_unused(Path("a.json"), lambda _: b'{"name": "x"}') == "JSON without text"
     assert why_unused(Path("a.yml"), lambda _: b"# Tugs\nopenapi: '3.0.0'\n") == ""
     assert why_unused(Path("a.json"), lambda _: b'{"openapi":"3.1.0","info":{}}') == ""
 
