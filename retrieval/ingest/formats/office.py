@@ -74,6 +74,10 @@ _SHEET = re.compile(r"^## (?=\S)", re.MULTILINE)
 _HEADING = re.compile(r"#{1,6} (.*)")
 _RULE = re.compile(r"^-----$", re.MULTILINE)  # begins each slide
 
+_TABLE_END = re.compile(r"^\[TABLE_ROW\]$\n*", re.MULTILINE)  # xberg's own, below tables of RTF
+_RTF_HEADING = re.compile(rb"\{\\s(\d+)(?!\d)[^{}]*[\s ]heading ([1-9]);\}", re.IGNORECASE)  # a style
+_RTF_STYLED = re.compile(rb"\\pard\\plain ?(?:\\(?:ltr|rtl)par)?\\s(\d+)(?!\d)")  # begins a paragraph
+
 _SLIDE_FILE = re.compile(r"ppt/slides/slide(\d+)\.xml")
 _RELATIONS = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 _RELATION_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
@@ -106,8 +110,10 @@ def subtitles(text: str) -> str:
 
 
 def _read(data: bytes, ending: str) -> tuple["ExtractedDocument", str]:
-    if ending == ".rtf" and not data.startswith(b"{\\rtf"):  # xberg reads any bytes as such a file
-        raise ValueError("it does not begin with {\\rtf")
+    if ending == ".rtf":
+        if not data.startswith(b"{\\rtf"):  # xberg reads any bytes as such a file
+            raise ValueError("it does not begin with {\\rtf")
+        data = _with_levels(data)
     if ending == ".docx":
         rest, code = without_code(data)
         document = _extracted(rest, ending)
@@ -122,9 +128,19 @@ def _read(data: bytes, ending: str) -> tuple["ExtractedDocument", str]:
             return document, _SHEET.sub("## Sheet ", document.content)
         case ".org" | ".tex":
             return document, _COMMANDS.sub("", document.content)
+        case ".rtf":
+            return document, _TABLE_END.sub("", document.content)
         case ".epub":
             return document, _ANCHOR.sub("", document.content)
     return document, document.content
+
+
+def _with_levels(data: bytes) -> bytes:
+    """Return a text in RTF whose headings have their level; LibreOffice tells it by the name of their style alone."""
+    levels = {style[1]: int(style[2]) - 1 for style in _RTF_HEADING.finditer(data)}
+    return _RTF_STYLED.sub(
+        lambda begun: begun[0] + (b"\\outlinelevel%d" % levels[begun[1]] if begun[1] in levels else b""), data
+    )
 
 
 def _extracted(data: bytes, ending: str) -> "ExtractedDocument":

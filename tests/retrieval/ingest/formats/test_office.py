@@ -133,6 +133,19 @@ def test_slides_stand_in_their_order_with_their_own_notes() -> None:
     assert "Notes: Say" in read.text.partition("## Slide 2")[0]
 
 
+def test_headings_of_rich_text_are_those_of_its_styles() -> None:
+    """As LibreOffice writes them."""
+    styles = rb"{\stylesheet{\s0 Default;}{\s2\sbasedon0\fs32\b\dbch Heading 1;}{\s12\fs28\b Heading 2;}}"
+    cells = rb"\trowd\cellx1000\cellx2000\intbl red\cell 120\cell\row"
+    text = (
+        rb"{\rtf1\ansi%s\pard\plain \s2{\loch Pumps}\par \pard\plain \s0 Oil them.\par \pard\plain \s12 Prices\par %s}"
+    )
+    read = parse(text % (styles, cells), Path("a.rtf"), "a.rtf", 0.0)
+    assert headings(read.text) == ["# Pumps", "## Prices"]
+    assert tables(read.text) == [["red", "120"]]
+    assert "TABLE" not in read.text
+
+
 def test_old_word_files_keep_their_words() -> None:
     read = document("handbook.doc")
     assert read.title == "Pump handbook"
