@@ -23,7 +23,7 @@ from retrieval.ingest.formats.pdf.layout import (
     rows_of,
 )
 from retrieval.ingest.formats.pdf.page import SOFT_HYPHEN, Page, Word, read_page
-from retrieval.ingest.formats.pdf.tables import aligned, ruled, tagged_tables
+from retrieval.ingest.formats.pdf.tables import aligned, between_rules, ruled, tagged_tables
 from retrieval.records.documents import Places
 
 _LARGER = 1.12  # times the size of the text: a heading
@@ -166,7 +166,10 @@ def _arranged(page: Page, running: "_Running") -> list[Item]:
     tables, words = tagged_tables(page.words, page.tags)
     grids, words = ruled(words, page.rules)
     pieces = [piece for piece in pieces_of(words) if not running.has(piece, page)]
-    found = [item for region in regions([*tables, *grids, *pieces]) for item in aligned(rows_of(region), page.rules)]
+    booked, pieces = between_rules(pieces, page.rules)
+    found = [
+        item for region in regions([*tables, *grids, *booked, *pieces]) for item in aligned(rows_of(region), page.rules)
+    ]
     for turned in page.turned:
         found += [item for region in regions(pieces_of(turned)) for item in aligned(rows_of(region), ())]
     return found

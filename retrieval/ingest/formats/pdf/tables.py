@@ -3,6 +3,7 @@
 Where neither is sure, the rows stay lines with their gaps: words of two rows are never mixed.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -11,6 +12,9 @@ from retrieval.ingest.formats.pdf.layout import GAP, Item, Line, PageTable, join
 from retrieval.ingest.formats.pdf.page import Rule, Tags, Word
 
 _SNAP = 3.0  # points: lines nearer than this are one
+_VALUE = re.compile(r"[-+]?[\d.,]+ ?%?")
+_LEAST_WIDTH = 40.0  # points: of a table between lines
+_MOST_HEAD = 60.0  # points: height of its head
 _MOST_LINES = 400  # of a grid in one direction
 _MOST_CELL_WORDS = 400  # a tagged cell with more is a layout's
 
@@ -171,6 +175,31 @@ def _rows(words: Sequence[Word]) -> list[list[Line]]:
     return [[piece for piece in row if isinstance(piece, Line)] for row in rows_of(pieces)]
 
 
+def between_rules(pieces: Sequence[Line], rules: Sequence[Rule]) -> tuple[list[Item], list[Line]]:
+    """Return what lies between the lines of tables as in books, and the pieces outside them.
+
+    Such a table has lines of one length above and below its head and at its end, and none between its columns.
+    """
+    of_length: dict[tuple[int, int], list[Rule]] = {}
+    for rule in sorted(set(rules), key=lambda rule: rule.y0):
+        if rule.y1 - rule.y0 < 2 and rule.x1 - rule.x0 > _LEAST_WIDTH:
+            of_length.setdefault((round(rule.x0 / 2), round(rule.x1 / 2)), []).append(rule)
+    found, left = list[Item](), list(pieces)
+    for lines in of_length.values():
+        at = 0
+        while at + 2 < len(lines):
+            top, head, end = lines[at : at + 3]
+            if head.y0 - top.y0 > _MOST_HEAD:
+                at += 1
+                continue
+            at += 3
+            inside = [one for one in left if top.y0 < (one.y0 + one.y1) / 2 < end.y0 and top.x0 - 9 < one.x0 < top.x1]
+            taken = set(map(id, inside))
+            left = [one for one in left if id(one) not in taken]
+            found += aligned(rows_of(sorted(inside, key=lambda one: (one.base, one.x0))), rules)
+    return found, left
+
+
 def aligned(rows: Sequence[Sequence[Item]], rules: Sequence[Rule]) -> Iterator[Item]:
     """Yield a region's lines, with rows that make a table as one `PageTable`."""
     edges = min((row[0].x0 for row in rows), default=0.0), max((row[-1].x1 for row in rows), default=0.0)
@@ -194,7 +223,11 @@ def _near(row: Sequence[Item]) -> Sequence[Item]:
     joined_up: list[Item] = []
     for item in row:
         last = joined_up[-1] if joined_up else None
-        if isinstance(last, Line) and isinstance(item, Line) and item.x0 - last.x1 < GAP * min(item.size, last.size):
+        if not isinstance(last, Line) or not isinstance(item, Line):
+            joined_up.append(item)
+            continue
+        before, word = last.words[-1], item.words[0]
+        if before.mono != word.mono and word.x0 - before.x1 < GAP * min(before.size, word.size):
             joined_up[-1] = line_of([*last.words, *item.words])
         else:
             joined_up.append(item)
@@ -284,8 +317,7 @@ def _aligned_table(rows: Sequence[Sequence[Item]], columns: Sequence[_Span], rul
             cells.append([[] for _ in columns])
         for item in row:
             if isinstance(item, Line):
-                column = max(0, bisect_right([x0 for x0, _ in columns], (item.x0 + item.x1) / 2) - 1)
-                cells[-1][column] += item.words
+                cells[-1][_column(item, columns)] += item.words
     table = [[cell_text(words) if words else "" for words in row] for row in cells]
     if len(table) < 2:
         return None
@@ -295,11 +327,51 @@ def _aligned_table(rows: Sequence[Sequence[Item]], columns: Sequence[_Span], rul
 
 def _continued(rows: Sequence[Sequence[Item]], n: int, columns: Sequence[_Span], lines: Sequence[float]) -> bool:
     """Whether row n goes on with cells of the row above: text that did not fit on one line."""
-    row, above = rows[n], rows[n - 1]
-    if any(above[0].base - 1 < y < row[0].base - 0.3 * (row[0].y1 - row[0].y0) for y in lines):
+    if _ruled_off(rows, n, lines):
         return False
-    pitches = [two[0].base - one[0].base for one, two in pairwise(rows)]
-    pitch, least = pitches[n - 1], min(pitches)
-    if max(pitches) > 1.25 * least:
-        return pitch < 1.12 * least
-    return row[0].x0 > columns[0][1]  # nothing in the first column
+    # The gap below the head says nothing of the gaps between rows.
+    pitches = [
+        rows[m][0].base - rows[m - 1][0].base
+        for m in range(1 if len(rows) < 4 else 2, len(rows))
+        if not _ruled_off(rows, m, lines)
+    ]
+    steps = [(after / before, before) for before, after in pairwise(sorted(pitches)) if before > 0]
+    widening, within = max(steps, default=(0.0, 0.0))
+    if widening > 1.2:  # lines of a cell are nearer to each other than rows
+        return rows[n][0].base - rows[n - 1][0].base <= within
+    row = rows[n]
+    if row[0].x0 > columns[0][1]:  # nothing in the first column; if all others have text, its cell stands for more rows
+        return len(columns) < 3 or len(row) < len(columns) - 1
+    return len(row) < len(columns) and _had_no_room(row, rows[n - 1], columns)
+
+
+def _had_no_room(row: Sequence[Item], above: Sequence[Item], columns: Sequence[_Span]) -> bool:
+    """Whether the first word of each cell had no room at the end of the cell above."""
+    over = {_column(item, columns): item for item in above if isinstance(item, Line)}
+    gap = min(after[0] - before[1] for before, after in pairwise(columns))
+    for item in row:
+        at = _column(item, columns)
+        before = over.get(at)
+        if (
+            before is None
+            or not isinstance(item, Line)
+            or (_VALUE.fullmatch(item.text) and _VALUE.fullmatch(before.text))
+        ):
+            return False
+        end = columns[at + 1][0] - gap if at + 1 < len(columns) else columns[at][1]
+        if end - columns[at][0] < 5 * item.size:  # a column of short words
+            return False
+        first = item.words[0]
+        if before.x1 + 0.25 * item.size + first.x1 - first.x0 < end:
+            return False
+    return True
+
+
+def _column(item: Item, columns: Sequence[_Span]) -> int:
+    return max(0, bisect_right([x0 for x0, _ in columns], (item.x0 + item.x1) / 2) - 1)
+
+
+def _ruled_off(rows: Sequence[Sequence[Item]], n: int, lines: Sequence[float]) -> bool:
+    """Whether a line lies between row n and the one above."""
+    first = rows[n][0]
+    return any(rows[n - 1][0].base - 1 < y < first.base - 0.3 * (first.y1 - first.y0) for y in lines)

@@ -183,6 +183,49 @@ def test_a_table_without_rules_is_found_by_its_columns() -> None:
     )
 
 
+def across(x0: float, x1: float, *ys: float) -> str:
+    return "".join(f"{x0} {y} m {x1} {y} l S\n" for y in ys)
+
+
+def test_rows_of_a_table_with_lines_at_its_head_and_end_are_rows() -> None:
+    """As LaTeX sets them: more space at the lines than between rows."""
+    page = across(50, 400, 700, 683, 630)
+    for y, row in ((688, TABLE[0]), (671, TABLE[1]), (659, TABLE[2]), (647, ("East", "9", "no dogs"))):
+        page += "".join(said(x, y, cell) for x, cell in zip((54, 154, 254), row, strict=True) if cell)
+    assert markdown(page) == (
+        "| Route | Price | Notes |\n| --- | --- | --- |\n| North | 12 | cars too |\n| South |  | on foot |\n"
+        "| East | 9 | no dogs |\n"
+    )
+
+
+def test_a_table_of_long_cells_between_lines_is_no_page_in_columns() -> None:
+    page = across(50, 500, 700, 683, 600)
+    for n in range(7):
+        said_by = ("it helps in all of the cases", "and (0.3, 1.2) of a hundred runs")
+        page += "".join(said(x, 688 - n * 12 - 5 * (n > 0), cell) for x, cell in zip((54, 300), said_by, strict=True))
+    assert markdown(page).count("| it helps in all of the cases | and (0.3, 1.2) of a hundred runs |") == 7
+
+
+def test_a_first_cell_over_several_rows_leaves_them_apart() -> None:
+    page = across(50, 400, 700, 683, 640)
+    for y, row in ((688, TABLE[0]), (671, TABLE[1]), (659, ("", "9", "no dogs")), (647, ("East", "8", "none"))):
+        page += "".join(said(x, y, cell) for x, cell in zip((54, 154, 254), row, strict=True) if cell)
+    assert "| North | 12 | cars too |\n|  | 9 | no dogs |\n| East | 8 | none |" in markdown(page)
+
+
+def test_cells_that_wrap_in_rows_of_one_pitch_are_whole() -> None:
+    rows = [("Route", "Price", "Notes"), ("North", "12", "cars of up to two"), ("", "", "tonnes")]
+    rows += [("South ferry of", "7", "no cars at night,"), ("the old town", "", "dogs all day"), ("East", "9", "dogs")]
+    page = ""
+    for n, row in enumerate(rows):
+        cells = zip((50, 122, 180), row, strict=True)
+        page += "".join(said(x, 700 - 14 * n, cell) for x, cell in cells if cell)
+    assert markdown(page).endswith(
+        "| North | 12 | cars of up to two tonnes |\n"
+        "| South ferry of the old town | 7 | no cars at night, dogs all day |\n| East | 9 | dogs |\n"
+    )
+
+
 def test_a_table_goes_on_over_a_page_without_its_repeated_head() -> None:
     xs = (50, 150, 250)
     pages = [
