@@ -134,6 +134,8 @@ class DeclaredSource:
     git: str | None = None
     web: tuple[str, ...] | None = None
     sitemap: str | None = None
+    bucket: str | None = None
+    options: Mapping[str, str | bool] | None = None
     pages: Count = 1_000
     per_second: PositiveNumber = 1.0
     branch: str | None = None

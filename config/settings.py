@@ -288,7 +288,11 @@ _SOURCE_OPTIONS = {  # kind -> its own options
     "git": ("branch", "paths", "networks", "user_env", "secret_env"),
     "web": ("networks",),
     "sitemap": ("networks",),
+    "bucket": ("options",),
 }
+
+
+_SECRET_OPTION = re.compile(r"(^|_)(key|secret|token|password|passphrase)$|connection_string")
 
 
 def _declared(row: DeclaredSource, where: str, folder: Path) -> DeclaredSource:
@@ -309,6 +313,9 @@ def _declared(row: DeclaredSource, where: str, folder: Path) -> DeclaredSource:
             raise SettingsError(f"{where}.web names no page")
         return dataclasses.replace(row, name=row.name or addresses[0])
     place: str = getattr(row, kind)
+    if row.bucket is not None:
+        _check_bucket(row.bucket, row.options or {}, where)
+        return dataclasses.replace(row, name=row.name or place)
     if kind == "git" and place.startswith(("http://", "https://")):
         check_address(place, f"{where}.git")
     elif kind == "git" and ("://" in place.removeprefix("file://") or re.match(r"[\w.-]+@[\w.-]+:", place)):
@@ -320,6 +327,19 @@ def _declared(row: DeclaredSource, where: str, folder: Path) -> DeclaredSource:
         place = str((folder / Path(place.removeprefix("file://")).expanduser()).absolute())
     changed: dict[str, Any] = {kind: place, "name": row.name or place}
     return dataclasses.replace(row, **changed)
+
+
+def _check_bucket(place: str, options: Mapping[str, str | bool], where: str) -> None:
+    if not re.match(r"[a-z][a-z0-9+.-]*://.", place) or place.startswith(("http://", "https://")):
+        raise SettingsError(f"{where}.bucket must be an address such as s3://bucket/folder; for web pages, use `web`")
+    secret = next(
+        (name for name in options if _SECRET_OPTION.search(name)), "" if "@" not in place.split("/")[2] else "a user"
+    )
+    if secret:
+        raise SettingsError(
+            f"{where} must not hold credentials ({secret}): the library finds them in the environment or in its own "
+            "files, such as AWS_ACCESS_KEY_ID or ~/.aws"
+        )
 
 
 def _check_networks(networks: tuple[str, ...] | None, where: str) -> None:

@@ -44,6 +44,8 @@ def _spec(row: DeclaredSource, others: list[DeclaredSource], environ: Mapping[st
     if row.folder is not None:
         folders = tuple(other.folder for other in others if other.folder is not None)
         return SourceSpec(name, "folder", (row.folder,), exclude, folders)
+    if row.bucket is not None:
+        return SourceSpec(name, "bucket", (row.bucket,), exclude, options=row.options or {})
     if row.git is None:
         places = (row.sitemap or "",) if row.web is None else row.web
         return SourceSpec(

@@ -190,7 +190,7 @@ class _Unpacking:
         if self.left_bytes < 0:
             raise _Full
         if len(data) > most:
-            raise Unreadable(too_large(len(data), most))
+            raise Unreadable(too_large(len(data), most, PurePosixPath(entry.name)))
         return data
 
 

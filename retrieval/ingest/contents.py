@@ -59,14 +59,17 @@ class FileOpening:
         """Raises Unchanged if the catalog has the document; LeftOut, Unreadable."""
         key, known = candidate.key, self._known.get(candidate.key)
         mark, version = self._marks.get(key, ("", ""))
+        if is_container(candidate.path) or self._preparation.has_record_documents(candidate.source):
+            if mark and candidate.mark == mark and (members := self._whole(key, version)):
+                return Opened(unchanged=members)
+            file = await self._source.read(candidate)
+            return await self._open(candidate, file, self._source.version(file))
         if known is None or (known.content_hash, known.recipe) != (version, self._recipe):
             mark = ""
         if mark and candidate.mark == mark:
             raise Unchanged
         file = await self._source.read(candidate, mark)
         version = self._source.version(file)
-        if is_container(candidate.path) or self._preparation.has_record_documents(candidate.source):
-            return await self._open(candidate, file, version)
         if known is not None and (known.content_hash, known.recipe) == (version, self._recipe):
             self._marks[key] = (file.mark, version)
             raise Unchanged
@@ -88,15 +91,11 @@ class FileOpening:
 
     async def _open(self, candidate: FileCandidate, file: SourceFile, version: str) -> Opened:
         container = candidate.key
-        keys = self._inside.get(container, [])
-        records = [self._known[key] for key in keys]
-        # with another format, members may be documents
-        tag = sha256(f"{version} {READABLE}".encode()).hexdigest()[:16]
-        mark = f"@{tag}/{len(keys)}"
-        if records and all(one.content_hash.endswith(mark) and one.recipe == self._recipe for one in records):
-            return Opened(unchanged=len(keys))
+        self._marks[container] = (file.mark, version)
+        if members := self._whole(container, version):
+            return Opened(unchanged=members)
         unpacked = await self._preparation.unpack(file)
-        mark = f"@{tag}/{len(unpacked.members) + len(unpacked.failures)}"
+        mark = _tag(version, len(unpacked.members) + len(unpacked.failures))
         opened, there = Opened(skipped=unpacked.skipped), set[str]()
         for member in unpacked.members:
             key = member_key(container, member.name)
@@ -113,10 +112,23 @@ class FileOpening:
                 document = SourceFile(path, source, member.data, member.modified_s, described=file.described)
                 opened.changed.append(ChangedDocument(FileCandidate(path, source, key), document, own + mark))
         failed = tuple(member_key(container, failure.path) for failure in unpacked.failures)
-        opened.gone = [key for key in keys if key not in there and not _is_within(key, failed)]
+        opened.gone = [
+            key for key in self._inside.get(container, []) if key not in there and not _is_within(key, failed)
+        ]
         opened.failures = [Failure(key, of.reason) for key, of in zip(failed, unpacked.failures, strict=True)]
         opened.unread = [member_source(candidate.source, name) for name in unpacked.unread]
         return opened
+
+    def _whole(self, container: str, version: str) -> int:
+        """Return how many members a container has, if the catalog has all of this version; else 0."""
+        records = [self._known[key] for key in self._inside.get(container, [])]
+        tag = _tag(version, len(records))
+        return len(records) * all(one.content_hash.endswith(tag) and one.recipe == self._recipe for one in records)
+
+
+def _tag(version: str, members: int) -> str:
+    """What the content hash of each member ends with. With another format, members may be documents."""
+    return f"@{sha256(f'{version} {READABLE}'.encode()).hexdigest()[:16]}/{members}"
 
 
 def _is_within(key: str, failed: Sequence[str]) -> bool:

@@ -21,6 +21,7 @@ from retrieval.catalog.revisions import RevisionRecord, catalog_key
 from retrieval.errors import Unreadable
 from retrieval.ingest.formats.registry import FORMATS, holds_text, is_container
 from retrieval.ingest.ingester import Ingester, Pending, Row
+from retrieval.ingest.load import too_large
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.splitting import Recipe, SourceFile
 from retrieval.records.documents import Groups
@@ -137,8 +138,7 @@ class DocumentWriter:
 
     def _source_file(self, document: DocumentInput) -> SourceFile:
         if len(document.content) > self._max_bytes:
-            size = f"{len(document.content):,} bytes, the limit is {self._max_bytes:,}"
-            raise Unreadable(f"too large: {size}; split the document or raise the limit (ingest.max_file_mb)")
+            raise Unreadable(too_large(len(document.content), self._max_bytes))
         modified_s = time.time() if document.modified_s is None else document.modified_s
         path = Path(PurePosixPath(document.source).name)
         if is_container(path) and path.suffix.lower() not in FORMATS:

@@ -164,7 +164,7 @@ def read(path: Path, *, max_bytes: int) -> tuple[bytes, float]:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise Unreadable(_os_reason(error)) from error
     if len(data) > max_bytes:
-        raise Unreadable(too_large(max(status.st_size, len(data)), max_bytes))
+        raise Unreadable(too_large(max(status.st_size, len(data)), max_bytes, path))
     return data, status.st_mtime
 
 
@@ -320,7 +320,7 @@ def _unreadable_reason(file: Path, max_bytes: int) -> str:
         size_bytes = file.stat().st_size
     except (OSError, ValueError) as error:
         return _os_reason(error)
-    return too_large(size_bytes, max_bytes) if size_bytes > max_bytes and not _unsupported_reason(file) else ""
+    return too_large(size_bytes, max_bytes, file) if size_bytes > max_bytes and not _unsupported_reason(file) else ""
 
 
 def _is_folder(path: Path) -> bool:
@@ -340,8 +340,11 @@ def _expected(file: Path) -> str:
     return f"{way}expected one of {READABLE}"
 
 
-def too_large(size_bytes: int, max_bytes: int) -> str:
-    return f"too large: {size_bytes:,} bytes, the limit is {max_bytes:,}; split the file or raise the limit"
+def too_large(size_bytes: int, max_bytes: int, path: PurePath | None = None) -> str:
+    """Why a file of this size is not read. path: if known; its ending tells an archive."""
+    archive = path is not None and is_container(path) and path.suffix.lower() not in FORMATS
+    remedy = "unpack it and read its files, or" if archive else "split the file or"
+    return f"too large: {size_bytes:,} bytes, the limit is {max_bytes:,}; {remedy} raise the limit (ingest.max_file_mb)"
 
 
 def _os_reason(error: OSError | ValueError) -> str:

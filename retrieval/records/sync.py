@@ -6,7 +6,7 @@ from typing import Literal
 
 from retrieval.records.ingest import Failure
 
-SourceKind = Literal["folder", "git", "web", "sitemap"]
+SourceKind = Literal["folder", "git", "web", "sitemap", "bucket"]
 SyncOutcome = Literal["synced", "empty", "unreachable", "not due", "undeclared"]
 
 
@@ -25,6 +25,7 @@ class SourceSpec:
     credentials: tuple[str, str] | None = None  # user and secret
     pages: int = 1_000  # read at most, of the web
     per_second: float = 1.0  # requests to a host of the web
+    options: Mapping[str, str | bool] = field(default_factory=dict)  # of a bucket, for the library that opens it
 
 
 @dataclass(frozen=True, slots=True)

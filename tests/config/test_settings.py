@@ -580,6 +580,10 @@ def test_a_folder_of_a_source_is_counted_from_the_file_that_declares_it(tmp_path
         ("{docs: [{git: 'ssh://example.com/b.git'}]}", "ssh and git:// are not called"),
         ("{docs: [{git: 'https://me:secret@example.com/b.git'}]}", "must not hold a user or a password"),
         ("{docs: [{git: 'https://a.example/b.git', networks: [10.0.0.0/33]}]}", "sources.docs[0].networks: "),
+        ("{docs: [{bucket: handbook}]}", "sources.docs[0].bucket must be an address such as s3://bucket/folder"),
+        ("{docs: [{bucket: 'https://a.example/b'}]}", "for web pages, use `web`"),
+        ("{docs: [{bucket: 's3://a', options: {secret: x}}]}", "must not hold credentials (secret)"),
+        ("{docs: [{bucket: 'ftp://me:x@a.example/b'}]}", "must not hold credentials (a user)"),
         (
             "{docs: [{folder: /a}, {folder: /a}]}",
             "sources.docs has two sources '/a': give one of the two another `name`",

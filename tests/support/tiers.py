@@ -23,6 +23,7 @@ TIERS = {
     # OCR, processes that are killed, and bombs: libraries that seldom change, read by each office and PDF test, too.
     "properties/test_sync.py": "system",
     "retrieval/ingest/formats/test_hostile.py": "system",
+    "retrieval/ingest/sources/test_bucket.py": "system",  # each source has a process, which imports a large library
     "retrieval/ingest/formats/test_pictures.py": "system",
     # torch, with sentence-transformers: seconds to import, and half a minute to prepare the default embedder.
     "cli/test_packaged_model.py": "system",

@@ -21,7 +21,7 @@ from retrieval.errors import RetrievalError, Unreachable, Unreadable
 from retrieval.ingest.containers import container_of, file_path
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats.registry import why_unused
-from retrieval.ingest.load import FileCandidate, FoundFiles, why_left_out
+from retrieval.ingest.load import FileCandidate, FoundFiles, too_large, why_left_out
 from retrieval.ingest.sources.source import Known, LeftOut
 from retrieval.ingest.splitting import SourceFile
 from retrieval.records.documents import Attribute
@@ -280,5 +280,5 @@ def _content(repo: "Repo", blob: str, max_bytes: int) -> bytes:
     if data.startswith(_LFS) and len(data) < 1024:
         raise Unreadable("a Git LFS pointer: the file itself is not in the repository")
     if len(data) > max_bytes:
-        raise Unreadable(f"too large: {len(data):,} bytes, the limit is {max_bytes:,} (ingest.max_file_mb)")
+        raise Unreadable(too_large(len(data), max_bytes))
     return data

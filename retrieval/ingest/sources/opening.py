@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from retrieval.errors import Unreachable
+from retrieval.ingest.sources.bucket import BucketSource, bucket_prefix
 from retrieval.ingest.sources.folder import Folder, below
 from retrieval.ingest.sources.git import GitSource, key_prefix
 from retrieval.ingest.sources.source import Source
@@ -27,6 +28,10 @@ async def opened(spec: SourceSpec, plan: Plan) -> AsyncIterator[Source]:
         async with contextlib.aclosing(WebSource(spec, max_bytes=plan.max_file_bytes)) as pages:
             yield pages
         return
+    if spec.kind == "bucket":
+        async with contextlib.aclosing(BucketSource(spec, max_bytes=plan.max_file_bytes)) as bucket:
+            yield bucket
+        return
     if missing := await asyncio.to_thread(_missing, spec.places):
         raise Unreachable(f"there is no {printable(missing)}")
     yield Folder(
@@ -45,7 +50,7 @@ def _missing(places: Sequence[str]) -> str:
 def owner(kind: SourceKind, name: str, places: Sequence[str]) -> Callable[[str], bool]:
     """A function that says whether a catalog key is of this source."""
     if kind != "folder":
-        prefix = key_prefix(name) if kind == "git" else web_prefix(name)
+        prefix = {"git": key_prefix, "bucket": bucket_prefix}.get(kind, web_prefix)(name)
         return lambda key: key.startswith(prefix)
     roots = [os.path.realpath(place) for place in places]
     return lambda key: any(below(key, root) for root in roots)

@@ -213,7 +213,7 @@ class WebSource:
                 while piece := await response.read():
                     body += piece if unpack is None else unpack.decompress(piece, max_bytes + 1 - len(body))
                     if len(body) > max_bytes:
-                        raise Unreachable(f"larger than {max_bytes:,} bytes (ingest.max_file_mb)")
+                        raise Unreachable(f"too large: more than {max_bytes:,} bytes, the limit (ingest.max_file_mb)")
             finally:
                 response.close()
         except (UpstreamError, ForbiddenAddress, ValueError, zlib.error) as error:

@@ -246,8 +246,15 @@ def test_a_file_over_the_limit_is_a_failure(folder: Path) -> None:
     (folder / "b.md").write_text("x" * 11)
     found = find([folder], max_bytes=10)
     assert [Path(failure.path).name for failure in found.failures] == ["b.md"]
-    assert found.failures[0].reason == "too large: 11 bytes, the limit is 10; split the file or raise the limit"
+    reason = "too large: 11 bytes, the limit is 10; split the file or raise the limit (ingest.max_file_mb)"
+    assert found.failures[0].reason == reason
     assert len(found.candidates) == 3
+
+
+def test_an_archive_over_the_limit_says_to_unpack_it(tmp_path: Path) -> None:
+    (tmp_path / "box.tar.gz").write_bytes(b"x" * 11)
+    (failure,) = find([tmp_path], max_bytes=10).failures
+    assert "; unpack it and read its files, or raise the limit (ingest.max_file_mb)" in failure.reason
 
 
 def test_a_broken_link_is_a_failure(folder: Path) -> None:

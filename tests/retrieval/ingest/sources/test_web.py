@@ -175,9 +175,9 @@ async def test_redirects_and_canonical_addresses_name_one_page(site: Site) -> No
 
 async def test_only_readable_types_within_the_limit_become_documents(site: Site) -> None:
     site.page("/a", "x" * 200_000)
-    assert "larger than 100,000 bytes" in str(await failure(site))
+    assert "more than 100,000 bytes" in str(await failure(site))
     site.pages["/a"] = 200, HTML | {"content-encoding": "gzip"}, gzip.compress(b"x" * 50_000_000)
-    assert "larger than 100,000 bytes" in str(await failure(site))
+    assert "more than 100,000 bytes" in str(await failure(site))
     site.page("/a", "", content_type="video/mp4")
     assert "unsupported type video/mp4" in str(await failure(site))
     site.page("/a", "", status=500)
