@@ -5,6 +5,7 @@ removal          deletes documents and collections
 load             files and folders -> candidates -> Document
 exclude          files left out by name
 containers       archives, mailboxes, mails with attachments -> members
+exports          readable names and pages of wikis' exports
 contents         a source's file -> documents to write, compared with the catalog
 formats/         bytes of each file format -> text and structure
 encoded          cuts encoded bytes (pictures, certificates) out of a text

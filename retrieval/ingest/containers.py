@@ -18,12 +18,13 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
 
 from config.sections import RecordFields
 from retrieval.errors import Unreadable
+from retrieval.ingest.exports import tidied
 from retrieval.ingest.formats import mail, records
 from retrieval.ingest.formats.decode import decode
 from retrieval.ingest.formats.registry import FORMATS, is_container
@@ -63,6 +64,7 @@ class Member:
     name: str
     data: bytes
     modified_s: float
+    shown: str = ""  # name for people, if not the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +135,11 @@ class _Unpacking:
             self._open(PurePosixPath(packed.name), packed.data, packed.modified_s, "", 1)
         except _Full:
             self.failures[""] = _FULL
+        pages, left_out = tidied({name: member.data for name, member in self.members.items()})
+        members = tuple(replace(self.members[name], data=page.data, shown=page.shown) for name, page in pages.items())
+        self.skipped.update(left_out)
         failures = tuple(Failure(name, reason) for name, reason in self.failures.items())
-        return Unpacked(tuple(self.members.values()), dict(self.skipped), failures, tuple(self.unread[:MOST_UNREAD]))
+        return Unpacked(members, dict(self.skipped), failures, tuple(self.unread[:MOST_UNREAD]))
 
     def _open(self, path: PurePosixPath, data: bytes, modified_s: float, name: str, depth: int) -> None:
         """Read a container's members. name: as a member, "" for the outermost. Raises Unreadable, _Full."""

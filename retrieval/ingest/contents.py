@@ -102,13 +102,13 @@ class FileOpening:
             if self._source.leaves_out(key):
                 continue
             there.add(key)
-            own, known = content_hash(member.data), self._known.get(key)
+            own, known = content_hash(member.data + member.shown.encode()), self._known.get(key)
             if known is not None and (known.content_hash.partition("@")[0], known.recipe) == (own, self._recipe):
                 opened.unchanged += 1
                 opened.renamed.append((known, own + mark))
             else:
                 path = Path(member.name or candidate.path)
-                source = printable_path(member_source(candidate.source, member.name))
+                source = printable_path(member_source(candidate.source, member.shown or member.name))
                 document = SourceFile(path, source, member.data, member.modified_s, described=file.described)
                 opened.changed.append(ChangedDocument(FileCandidate(path, source, key), document, own + mark))
         failed = tuple(member_key(container, failure.path) for failure in unpacked.failures)

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from bs4 import BeautifulSoup, Tag
 from bs4.element import NavigableString
@@ -176,6 +176,8 @@ class Converter(MarkdownConverter):
         if href.startswith(("mailto:", "tel:")):
             address = unquote(href.partition(":")[2].partition("?")[0])
             return text if _plain_address(address) in _plain_address(text) else f"{text} ({address})"
+        if href.startswith("https://www.google.com/url?"):  # around each link of a Google document
+            href = parse_qs(urlsplit(href).query).get("q", [href])[0]
         if not href.startswith(("http://", "https://")) or "_noformat" in parent_tags or not text.strip():
             return text
         return f"[{text.strip()}]({href})"
