@@ -197,25 +197,7 @@ def progress_bar(what: str, unit: str = "documents") -> "ShowProgress":
 
     Call it from the work's event loop.
     """
-    if not sys.stderr.isatty():
-        return ProgressLines(what, unit)
-    from tqdm import tqdm
-
-    make = functools.partial(tqdm, desc=what, unit=f" {unit}", leave=False)
-    bar: Any = None
-
-    def progress(done: int, total: int, chunks: int, source: str = "") -> None:
-        nonlocal bar
-        if bar is None:
-            bar = make(total=total)
-        if chunks or source:
-            bar.set_postfix_str(", ".join(filter(None, [f"{chunks} chunks" if chunks else "", source])), refresh=False)
-        bar.update(done - bar.n)
-        bar.refresh()
-        if done >= total:
-            bar.close()
-
-    return progress
+    return ProgressBar(what, unit) if sys.stderr.isatty() else ProgressLines(what, unit)
 
 
 class ShowProgress(Protocol):
@@ -223,13 +205,50 @@ class ShowProgress(Protocol):
 
     def __call__(self, done: int, total: int, chunks: int, source: str = "") -> None: ...
 
+    def close(self) -> None:
+        """Show nothing more, also if the work was not done."""
+        ...
+
+
+class ProgressBar:
+    """A progress callback that draws a bar, with rate and remaining time."""
+
+    def __init__(self, what: str, unit: str) -> None:
+        from tqdm import tqdm
+
+        self._make = functools.partial(tqdm, desc=what, unit=f" {unit}", leave=False)
+        self._bar: Any = None
+
+    def __call__(self, done: int, total: int, chunks: int, source: str = "") -> None:
+        if self._bar is None:
+            self._bar = self._make(total=total)
+        shown = ", ".join(filter(None, [f"{chunks} chunks" if chunks else "", source]))
+        if shown:
+            self._bar.set_postfix_str(shown, refresh=False)
+        self._bar.total = total  # archives turn out to hold more
+        self._bar.update(done - self._bar.n)
+        self._bar.refresh()
+        if done >= total:
+            self._bar.close()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
 
 class ProgressLines:
     """A progress callback that prints a line at a fixed interval, until work or event loop end."""
 
-    def __init__(self, what: str, unit: str, every_s: float = _LINE_S) -> None:
-        self._what, self._unit, self._every_s = what, unit, every_s
+    def __init__(
+        self,
+        what: str,
+        unit: str,
+        every_s: float = _LINE_S,
+        say: Callable[[str], None] = functools.partial(echo, err=True),  # noqa: B008  # a constant
+    ) -> None:
+        self._what, self._unit, self._every_s, self._print = what, unit, every_s, say
         self._done, self._total, self._chunks, self._source = 0, 0, 0, ""
+        self._told, self._told_s = 0, asyncio.get_running_loop().time()
         self._wait()
 
     def __call__(self, done: int, total: int, chunks: int, source: str = "") -> None:
@@ -239,6 +258,9 @@ class ProgressLines:
         elif self._next.cancelled():  # only part of the work was done
             self._wait()
 
+    def close(self) -> None:
+        self._next.cancel()
+
     def _wait(self) -> None:
         self._next = asyncio.get_running_loop().call_later(self._every_s, self._say)
 
@@ -246,5 +268,19 @@ class ProgressLines:
         far = f"{self._done:,} of {self._total:,} {self._unit}" if self._total else "started"
         written = f", {self._chunks:,} chunks" if self._chunks else ""
         present = f"; now {self._source}" if self._source else ""
-        echo(f"{self._what}: {far}{written}{present}", err=True)
+        self._print(f"{self._what}: {far}{written}{self._pace()}{present}")
         self._wait()
+
+    def _pace(self) -> str:
+        """The rate since the last line, and how long the rest takes at this rate; "" if nothing was done."""
+        done, now_s = self._done - self._told, asyncio.get_running_loop().time()
+        taken_s = now_s - self._told_s
+        self._told, self._told_s = self._done, now_s
+        if done <= 0:
+            return ""
+        left_s = (self._total - self._done) * taken_s / done
+        return f", {60 * done / taken_s:,.0f} a minute, about {_span_text(left_s)} left"
+
+
+def _span_text(seconds: float) -> str:
+    return f"{max(1, round(seconds / 60))} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"

@@ -1,20 +1,23 @@
 """Syncs of declared sources while the gateway serves: when they are due, and when a watched folder changes."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from cli.assembly.sources import Schedule, schedules
+from cli.common import ProgressLines
 from cli.syncs.sync import log_line, problems
 from config.sections import Settings
-from retrieval.errors import RetrievalError
+from retrieval.errors import Busy, RetrievalError
 from retrieval.rpc.client import IndexClient
 from runtime import logs
 
 log = logging.getLogger("ragway")
 _LOOK_S = 30.0  # at most, between two looks whether a source is due: another gateway may have synced it
 _RETRY_S = 5.0  # after a fault, such as an index that starts again
+_LINE_S = 60.0  # between lines of progress
 _QUIET_MS = 300  # without a change, before a changed folder is synced
 
 
@@ -69,13 +72,17 @@ class ScheduledSyncs:
 
     async def _sync(self, one: Schedule, due_after_s: float | None = None) -> bool:
         """Sync a source; returns whether it ended, with or without failures."""
+        lines = ProgressLines(f"sync {one.collection}, {one.source.name}", "documents", _LINE_S, _log)
         try:
-            report = await self._index.writing.sync(one.collection, one.source, _silent, due_after_s=due_after_s)
-        except RetrievalError as error:  # the index is starting, or another gateway is writing
+            with contextlib.closing(lines):
+                report = await self._index.writing.sync(one.collection, one.source, lines, due_after_s=due_after_s)
+        except Busy:  # another gateway syncs it: this one looks again
+            return False
+        except RetrievalError as error:  # the index is starting
             self._tell(one, [str(error)])
             return False
         if line := log_line(one.collection, report):
-            log.info("%s", logs.printable(line))
+            _log(line)
         if report.outcome != "not due":
             self._tell(one, problems(report))
         return True
@@ -88,5 +95,5 @@ class ScheduledSyncs:
         self._told[key] = found
 
 
-def _silent(_done: int, _total: int, _chunks: int, _source: str = "") -> None:
-    """Progress that nobody sees."""
+def _log(line: str) -> None:
+    log.info("%s", logs.printable(line))

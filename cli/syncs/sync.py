@@ -1,5 +1,6 @@
 """ragway sync: collections made equal to the sources that the settings declare."""
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 
@@ -44,13 +45,10 @@ async def _sync(
         for collection, sources in declared.items():
             reports[collection] = []
             for source in sources:
-                report = await documents.writing.sync(
-                    collection,
-                    source,
-                    progress_bar(f"sync {collection}, {source.name}"),
-                    dry_run=dry_run,
-                    allow_empty=allow_empty,
-                )
+                with contextlib.closing(progress_bar(f"sync {collection}, {source.name}")) as progress:
+                    report = await documents.writing.sync(
+                        collection, source, progress, dry_run=dry_run, allow_empty=allow_empty
+                    )
                 _tell(collection, report, named=dry_run, as_json=as_json)
                 reports[collection].append(report)
             for report in await documents.writing.remove_undeclared(collection, sources, dry_run=dry_run):

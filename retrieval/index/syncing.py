@@ -62,7 +62,9 @@ class Syncing:
                             source, collection, progress, marks=marks, allow_empty=allow_empty
                         )
                         return _named(spec, planned)
-                    done = await ingester.ingest(source, collection, progress, marks=marks, allow_empty=allow_empty)
+                    done = await ingester.ingest(
+                        source, collection, progress, marks=marks, allow_empty=allow_empty, named=True
+                    )
                 report = _named(spec, done)
                 state = replace(state, synced_s=time(), documents=_documents(report))
             except Unreachable as error:

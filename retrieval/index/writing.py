@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,8 +51,7 @@ class IndexWriting:
         source = self._folder(paths, exclude)
         self._check(collection)
         with self._changing(collection):
-            report = await self._spaces.of(collection).ingester.ingest(source, collection, progress)
-        return replace(report, changes=())  # each name of a large collection: too much for one message
+            return await self._spaces.of(collection).ingester.ingest(source, collection, progress)
 
     async def sync(
         self,

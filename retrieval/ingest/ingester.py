@@ -64,6 +64,7 @@ class Tally:
 
     total: int
     progress: Progress
+    named: bool = False  # whether `changes` are wanted
     done: int = 0
     added: int = 0
     changed: int = 0
@@ -84,7 +85,8 @@ class Tally:
     def count(self, what: Literal["added", "changed", "removed"], source: str, content: str) -> None:
         """Count a document that was written or removed."""
         setattr(self, what, getattr(self, what) + 1)
-        self.changes.append(DocumentChange(what, source, content))
+        if self.named:
+            self.changes.append(DocumentChange(what, source, content))
 
     def pass_over(self, candidate: FileCandidate, reason: Unchanged | LeftOut | Unreadable) -> None:
         """Count a document that is not written."""
@@ -167,7 +169,14 @@ class Ingester:
         self._exclusive, self._turn = writers.exclusive, writers.turn
 
     async def ingest(
-        self, source: Source, name: str, progress: Progress, *, marks: Marks | None = None, allow_empty: bool = True
+        self,
+        source: Source,
+        name: str,
+        progress: Progress,
+        *,
+        marks: Marks | None = None,
+        allow_empty: bool = True,
+        named: bool = False,
     ) -> IngestReport:
         """Bring a collection up to date with a source.
 
@@ -176,13 +185,14 @@ class Ingester:
 
         marks: of what is known; changed with each document, so that an interrupted ingest leaves the marks so far.
         allow_empty: False: a source without any readable document removes nothing.
+        named: whether the report names each change; of a large collection, that is too much for one message.
 
         Raises WrongEmbedder if it was built with another embedder; Unreachable.
         """
         marks = {} if marks is None else marks
         async with self._turn("ingest", name):
             files, known = await source.list(), self._catalog.current_revisions(name)
-            removed, tally = self._begun(source, files, known, progress)
+            removed, tally = self._begun(source, files, known, progress, named=named)
             if not files.candidates and not known:
                 return _report(name, tally, files)
             language = await self._main_language(name, [] if self._language_known(name) else files.candidates, source)
@@ -209,7 +219,7 @@ class Ingester:
     ) -> IngestReport:
         """Return what `ingest` would do. Nothing is parsed: what cannot be parsed counts as added or changed."""
         files, known, marks = await source.list(), self._catalog.current_revisions(name), dict(marks)
-        removed, tally = self._begun(source, files, known, progress)
+        removed, tally = self._begun(source, files, known, progress, named=True)
         staying = {key: record for key, record in known.items() if key not in removed}
         opening = self._opening(source, staying, marks)
         for candidate in files.candidates:
@@ -227,10 +237,12 @@ class Ingester:
             tally.count("removed", self._source_of(known[key]), known[key].content_hash)
         return _report(name, tally, files)
 
-    def _begun(self, source: Source, files: FoundFiles, known: Known, progress: Progress) -> tuple[Set[str], Tally]:
+    def _begun(
+        self, source: Source, files: FoundFiles, known: Known, progress: Progress, *, named: bool
+    ) -> tuple[Set[str], Tally]:
         """Return keys of documents that the source no longer lists, and a tally of what listing it has shown."""
         removed = source.gone(known, files, self._source_of)
-        tally = Tally(len(files.candidates), progress)
+        tally = Tally(len(files.candidates), progress, named)
         tally.failures = [f for f in files.failures if f.path not in removed]
         tally.skipped.update(files.skipped)
         tally.unread += files.unread
