@@ -23,8 +23,8 @@ from retrieval.records.sync import SourceState
 async def command(name: str | None, as_json: bool, settings: Settings) -> int:
     """List the collections with the number of documents and chunks, language, embedder and time of the last change.
 
-    With a name, also how many documents say the same as another, and the sources that `ragway sync` brought in:
-    documents, time of the last sync, and failures.
+    With a name, also how many documents say the same as another, and its sources (see `ragway sync`): documents, time
+    of the last sync, and failures.
     """
     must_exist(settings)
     rows = await _rows(settings)
@@ -32,7 +32,9 @@ async def command(name: str | None, as_json: bool, settings: Settings) -> int:
     repeated = 0
     if name is not None:
         if name not in {row.name for row in rows}:
-            raise click.ClickException(f"there is no collection {name!r}; there are: {', '.join(r.name for r in rows)}")
+            todo = f": `ragway sync {name}` makes it" if name in settings.sources else ""
+            there = f"; there are: {', '.join(row.name for row in rows)}" if rows and not todo else ""
+            raise click.ClickException(f"there is no collection {name!r}{there}{todo}")
         rows = [row for row in rows if row.name == name]
         with closing(SourceStates(Path(settings.data), settings.catalog.url)) as states:
             sources = states.of(name)
@@ -49,14 +51,25 @@ async def command(name: str | None, as_json: bool, settings: Settings) -> int:
         echo(f"{row.name}  {size}  {row.language}  {row.embedder}  {minute_text(row.updated_s)}{mark}")
     if repeated:
         echo(f"  {repeated} of them say the same as another, and are shown once")
+    if name is not None:
+        _tell_sources(name, sources, [row.name or "" for row in settings.sources.get(name, ())])
+    return 0
+
+
+def _tell_sources(collection: str, sources: list[SourceState], declared: list[str]) -> None:
     for source in sources:
         when = f"synced {minute_text(source.synced_s)}" if source.synced_s else "never synced"
         if source.tried_s > source.synced_s:
             when += f", last tried {minute_text(source.tried_s)}"
+        if source.name not in declared:
+            when += ", no longer declared"
         echo(f"  {source.name}  {source.documents} documents, {source.failed} failed, {when}")
         for failure in source.failures:
             echo(f"    {failure.path}: {failure.reason}")
-    return 0
+        if source.failed > len(source.failures):
+            echo(f"    and {source.failed - len(source.failures)} more: `ragway sync --json {collection}` names all")
+    for missing in [one for one in declared if one not in {source.name for source in sources}]:
+        echo(f"  {missing}  never synced")
 
 
 def _repeated(settings: Settings, collection: str) -> int:

@@ -59,6 +59,16 @@ def test_what_cannot_be_read_is_named_and_kept_for_the_list_of_sources(folder: P
     assert (row["sources"][0]["documents"], row["sources"][0]["failed"]) == (1, 1)
 
 
+def test_the_list_has_sources_that_are_not_synced_yet_or_no_longer_declared(folder: Path) -> None:
+    ragway("sync", folder=folder)
+    (folder / "ragway.yaml").write_text(SETTINGS.replace("folder: hb", "folder: other") + "  later: [{folder: hb}]\n")
+    assert "no collection 'later': `ragway sync later` makes it" in ragway("collections", "later", folder=folder).stderr
+    _, before, after = ragway("collections", "handbook", folder=folder).stdout.splitlines()
+    assert before.startswith(f"  {folder / 'hb'}  1 documents")
+    assert before.endswith(", no longer declared")
+    assert after == f"  {folder / 'other'}  never synced"
+
+
 def test_an_empty_or_missing_source_removes_nothing(folder: Path) -> None:
     ragway("sync", folder=folder)
     (folder / "hb" / "travel.md").unlink()
