@@ -113,7 +113,7 @@ def printed(files: list[Path], way: str, folder: Path) -> list[Path]:
     if way == "office":
         return _by_office(files, folder)
     css, body, tagged = WAYS[way]
-    made = [folder / f"{way}-{_number(file)}-{file.stem}.pdf" for file in files]
+    made = printed_names(files, way, folder)
     missing = [(file, target) for file, target in zip(files, made, strict=True) if not target.exists()]
     for file, target in missing:
         text = file.read_text("utf-8")
@@ -126,9 +126,10 @@ def printed(files: list[Path], way: str, folder: Path) -> list[Path]:
     return made
 
 
-def _number(file: Path) -> str:
-    """Return a number for the file's path: two folders may have files of one name."""
-    return sha256(str(file).encode()).hexdigest()[:6]
+def printed_names(files: list[Path], way: str, folder: Path, suffix: str = ".pdf") -> list[Path]:
+    """Return a name for each file, with a number for its path: two folders may have files of one name."""
+    numbers = (sha256(str(file).encode()).hexdigest()[:6] for file in files)
+    return [folder / f"{way}-{number}-{file.stem}{suffix}" for file, number in zip(files, numbers, strict=True)]
 
 
 def _by_chromium(targets: list[Path], *, tagged: bool) -> None:
@@ -175,7 +176,7 @@ def _answer(socket: Connection, id: int, method: str, **arguments: object) -> An
 
 
 def _by_office(files: list[Path], folder: Path) -> list[Path]:
-    made = [folder / f"office-{_number(file)}-{file.stem}.pdf" for file in files]
+    made = printed_names(files, "office", folder)
     missing = [
         (file, target.with_suffix(".docx")) for file, target in zip(files, made, strict=True) if not target.exists()
     ]

@@ -1,21 +1,17 @@
-"""The comparison of a judged set's forms: which documents it draws, and what its table says."""
+"""The comparison of a judged set's forms: what it asks for, and what its table says."""
 
 from pathlib import Path
 
 import pytest
 
-from benchmarks.documents.judged import asked_headings, drawn, report
+from benchmarks.documents.judged import asked_headings, relevant, report
 
 
-def test_all_relevant_documents_are_drawn_and_others_at_random(tmp_path: Path) -> None:
-    for number in range(30):
-        (tmp_path / "docs" / "java").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "docs" / "java" / f"{number}.md").write_text("text")
-    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tjava/7\t1\nq2\tjava/29\t1\n")
-    names = [file.name for file in drawn(tmp_path, 10)]
-    assert names[:2] == ["29.md", "7.md"]
-    assert len(set(names)) == 10
-    assert len(drawn(tmp_path, None)) == 30
+def test_what_the_questions_ask_for_is_relevant(tmp_path: Path) -> None:
+    (tmp_path / "docs" / "java").mkdir(parents=True)
+    files = [tmp_path / "docs" / "java" / f"{number}.md" for number in range(9)]
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tjava/7\t1\n")
+    assert relevant(tmp_path, files) == [files[7]]
 
 
 def test_the_table_names_the_loss_and_the_questions_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,4 +30,4 @@ def test_headings_of_one_page_are_asked_and_comments_in_code_are_not(tmp_path: P
     for name, text in (("a", "# A\n\n## Overview\n\n## Sort\n"), ("b", "## Overview\n\n```\n## Comment\n```\n")):
         (tmp_path / "java").mkdir(exist_ok=True)
         (tmp_path / "java" / f"{name}.md").write_text(text)
-    assert asked_headings(tmp_path, sorted(tmp_path.rglob("*.md")), 9) == {"Sort java": "java/a"}
+    assert asked_headings(tmp_path, sorted(tmp_path.rglob("*.md")), 9) == {"Sort": "java/a"}
