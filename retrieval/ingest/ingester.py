@@ -6,8 +6,9 @@ one continues. One bad file never stops an ingest.
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence, Set
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -22,7 +23,7 @@ from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, po
 from retrieval.catalog.writers import Writers
 from retrieval.embedding.embed import Matrix, check_same_model
 from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable, UnreadableRights
-from retrieval.ingest.contents import FileOpening, Opened
+from retrieval.ingest.contents import ChangedDocument, FileOpening, Opened
 from retrieval.ingest.load import MOST_UNREAD, FileCandidate, FoundFiles, printable_path
 from retrieval.ingest.prepare import ChunkTexts, Preparation
 from retrieval.ingest.removal import Removal
@@ -47,6 +48,7 @@ from retrieval.stores.schema import DENSE
 
 # Chunks embedded together: enough to batch texts of similar length, few enough to show progress.
 _SLICE = 96
+_SPLIT_AT_ONCE = 2  # documents: the processes that a sandbox keeps
 _SAMPLE_DOCUMENTS = 20  # documents that vote on a collection's language
 _SAMPLE_MEMBERS = 3  # of a container among these
 
@@ -205,9 +207,10 @@ class Ingester:
             small_first = sorted(files.candidates, key=lambda candidate: candidate.size_bytes)
             staying = {key: record for key, record in known.items() if key not in removed}
             changed = self._changed(source, small_first, name, staying, tally, marks)
-            async for batch in _batches(changed, long_alone=True):
-                await self._write(collection, batch, tally)
-                marks.update((pending.key, (pending.mark, pending.content_hash)) for pending in batch)
+            async with aclosing(_ahead(_batches(changed, long_alone=True))) as batches:
+                async for batch in batches:
+                    await self._write(collection, batch, tally)
+                    marks.update((pending.key, (pending.mark, pending.content_hash)) for pending in batch)
             for key in sorted(self._removable(removed, known, tally, allow_empty)):
                 await self._remove(name, known[key], tally)
                 marks.pop(key, None)
@@ -335,15 +338,16 @@ class Ingester:
             collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
             tally = Tally(len(documents), progress)
 
-            async def split() -> AsyncIterator[Pending]:
+            async def split() -> AsyncGenerator[Pending]:
                 for document in documents:
                     yield Pending(document.source, digest(document), await self._preparation.split(document), False)
 
-            async for batch in _batches(split()):
-                for staged in await self._store_all(collection, collection.generation, batch, tally):
-                    self._catalog.publish(staged)
-                    tally.added += 1
-                    tally.tick()
+            async with aclosing(_ahead(_batches(split()))) as batches:
+                async for batch in batches:
+                    for staged in await self._store_all(collection, collection.generation, batch, tally):
+                        self._catalog.publish(staged)
+                        tally.added += 1
+                        tally.tick()
             return _report(name, tally)
 
     async def pending_documents(self, source: Source | None, name: str) -> tuple[PendingDocument, ...]:
@@ -426,9 +430,10 @@ class Ingester:
             )
         remaining = {key: entry for key, entry in known.items() if key not in ready or key in stale}
         tally.tick(len(known) - len(remaining))
-        async for batch in _batches(self._split_again(remaining)):
-            self._builds.ready(await self._store_all(collection, generation, batch, tally))
-            tally.tick(len(batch))
+        async with aclosing(_ahead(_batches(self._split_again(remaining)))) as batches:
+            async for batch in batches:
+                self._builds.ready(await self._store_all(collection, generation, batch, tally))
+                tally.tick(len(batch))
         self._catalog.switch(collection, generation, embedder=self._embedder, probes=self._probes)
         switched()
         if self._catalog.shared:  # other processes search the previous generation until they learn of this
@@ -437,7 +442,7 @@ class Ingester:
         await self._removal.recover(collection.name)
         return self._catalog.chunks(collection.name)
 
-    async def _split_again(self, known: Mapping[str, RevisionRecord]) -> AsyncIterator[Pending]:
+    async def _split_again(self, known: Mapping[str, RevisionRecord]) -> AsyncGenerator[Pending]:
         """Yield catalog documents, split."""
         for key, record in known.items():
             document = self._catalog.document(record.document, record.revision)
@@ -454,8 +459,32 @@ class Ingester:
         known: dict[str, RevisionRecord],
         tally: Tally,
         marks: Marks,
-    ) -> AsyncIterator[Pending]:
-        """Yield documents with new content, split."""
+    ) -> AsyncGenerator[Pending]:
+        """Yield documents with new content, split; the next ones are being split meanwhile."""
+        splitting: deque[tuple[ChangedDocument, asyncio.Task[SplitDocument]]] = deque()
+        try:
+            async for one in self._opened(source, candidates, known, tally, marks):
+                splitting.append((one, asyncio.create_task(self._preparation.split(one.file))))
+                if len(splitting) < _SPLIT_AT_ONCE:
+                    continue
+                if pending := await self._split(*splitting.popleft(), name, known, tally):
+                    yield pending
+            while splitting:
+                if pending := await self._split(*splitting.popleft(), name, known, tally):
+                    yield pending
+        finally:
+            for _, task in splitting:
+                task.cancel()
+
+    async def _opened(
+        self,
+        source: Source,
+        candidates: Sequence[FileCandidate],
+        known: dict[str, RevisionRecord],
+        tally: Tally,
+        marks: Marks,
+    ) -> AsyncIterator[ChangedDocument]:
+        """Yield files with new content."""
         opening = self._opening(source, known, marks)
         for candidate in candidates:
             tally.work_on(candidate.source)
@@ -467,19 +496,30 @@ class Ingester:
             self._catalog.rename_content(opened.renamed)
             tally.add(opened)
             for one in opened.changed:
-                key = one.candidate.key
-                tally.work_on(one.candidate.source)
-                try:
-                    split = await self._preparation.split(one.file)
-                except Unreadable as error:
-                    # what is unreadable may be a change of rights
-                    if isinstance(error, UnreadableRights) and key in known:
-                        await self._remove(name, known[key], tally)
-                    tally.pass_over(one.candidate, error)
-                    continue
-                if split.document.note:
-                    tally.notes.append(Note(one.candidate.source, split.document.note))
-                yield Pending(key, one.content_hash, split, key in known, one.file.mark)
+                yield one
+
+    async def _split(
+        self,
+        one: ChangedDocument,
+        splitting: asyncio.Task[SplitDocument],
+        name: str,
+        known: dict[str, RevisionRecord],
+        tally: Tally,
+    ) -> Pending | None:
+        """Return a split document; None, with its reason in the tally, if it cannot be read."""
+        key = one.candidate.key
+        tally.work_on(one.candidate.source)
+        try:
+            split = await splitting
+        except Unreadable as error:
+            # what is unreadable may be a change of rights
+            if isinstance(error, UnreadableRights) and key in known:
+                await self._remove(name, known[key], tally)
+            tally.pass_over(one.candidate, error)
+            return None
+        if split.document.note:
+            tally.notes.append(Note(one.candidate.source, split.document.note))
+        return Pending(key, one.content_hash, split, key in known, one.file.mark)
 
     def _opening(self, source: Source, known: Known | None = None, marks: Marks | None = None) -> FileOpening:
         return FileOpening(source, self._preparation, known or {}, {} if marks is None else marks, self._recipe)
@@ -546,19 +586,37 @@ class Ingester:
         )
 
 
-async def _batches(documents: AsyncIterator[Pending], *, long_alone: bool = False) -> AsyncIterator[list[Pending]]:
+async def _batches(documents: AsyncGenerator[Pending], *, long_alone: bool = False) -> AsyncGenerator[list[Pending]]:
     """Yield batches for the embedder. long_alone: earlier documents do not wait for a long one."""
     batch: list[Pending] = []
-    async for pending in documents:
-        if long_alone and batch and len(pending.split.chunks) >= _SLICE:
-            yield batch
-            batch = []
-        batch.append(pending)
-        if sum(len(one.split.chunks) for one in batch) >= _SLICE:
-            yield batch
-            batch = []
+    async with aclosing(documents):
+        async for pending in documents:
+            if long_alone and batch and len(pending.split.chunks) >= _SLICE:
+                yield batch
+                batch = []
+            batch.append(pending)
+            if sum(len(one.split.chunks) for one in batch) >= _SLICE:
+                yield batch
+                batch = []
     if batch:
         yield batch
+
+
+async def _ahead(items: AsyncGenerator[_T]) -> AsyncGenerator[_T]:
+    """Yield items, each while the next one is being made: documents are read while others are embedded."""
+    following = asyncio.ensure_future(anext(items))
+    try:
+        while True:
+            try:
+                item = await following
+            except StopAsyncIteration:
+                return
+            following = asyncio.ensure_future(anext(items))
+            yield item
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await items.aclose()
 
 
 def _sample(items: Sequence[_T]) -> Sequence[_T]:

@@ -6,11 +6,14 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from retrieval.errors import DataInUse, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.index.index import Index
+from retrieval.ingest.prepare import ChunkVectors, Preparation
+from retrieval.ingest.splitting import SourceFile, SplitDocument
 from retrieval.knowledge import Plan, SearchRequest
 from retrieval.records.documents import Document
 from retrieval.records.ingest import IngestReport
@@ -229,6 +232,32 @@ async def test_progress_names_the_document_that_is_read(data: Path, corpus: Path
         await index.writing.ingest([corpus], "docs", lambda _done, _total, _chunks, source: named.append(source))
         files = {row.source for row in await index.library.documents("docs", after="", limit=100)}
     assert files <= set(named)
+
+
+async def test_documents_are_read_while_others_are_embedded(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.md").write_text(f"# Page {number}\n\n" + "The north ferry sails at noon today. " * 2_500)
+    split, vectors, others_read = Preparation.split, Preparation.vectors, asyncio.Event()
+    read = list[str]()
+
+    async def noted(self: Preparation, item: SourceFile | Document, **options: Any) -> SplitDocument:
+        found = await split(self, item, **options)
+        read.append(found.document.source)
+        if len(set(read)) == 3:
+            others_read.set()
+        return found
+
+    async def waiting(self: Preparation, *given: Any, **options: Any) -> ChunkVectors:
+        await asyncio.wait_for(others_read.wait(), 60)
+        return await vectors(self, *given, **options)
+
+    monkeypatch.setattr(Preparation, "split", noted)
+    monkeypatch.setattr(Preparation, "vectors", waiting)
+    async with opened(plan_for(data, {"ingest.language": "en"})) as index:
+        report = await index.writing.ingest([tmp_path], "docs", silent)
+    assert (report.added, report.failures) == (3, ())
 
 
 async def test_an_interrupted_ingest_leaves_whole_documents_and_goes_on(data: Path, corpus: Path) -> None:
