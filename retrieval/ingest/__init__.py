@@ -6,6 +6,7 @@ load             files and folders -> candidates -> Document
 exclude          files left out by name
 containers       archives, mailboxes, mails with attachments -> members
 exports          readable names and pages of wikis' exports
+joined           an uploaded container -> one document
 contents         a source's file -> documents to write, compared with the catalog
 formats/         bytes of each file format -> text and structure
 encoded          cuts encoded bytes (pictures, certificates) out of a text

@@ -22,14 +22,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
 
-from config.sections import RecordFields
+from config.sections import IngestSettings, RecordFields
 from retrieval.errors import Unreadable
 from retrieval.ingest.exports import tidied
 from retrieval.ingest.formats import mail, records
 from retrieval.ingest.formats.decode import decode
 from retrieval.ingest.formats.registry import FORMATS, is_container
 from retrieval.ingest.load import MOST_UNREAD, is_hidden, passed_over, too_large
-from retrieval.ingest.rules import RECORD_FILES
+from retrieval.ingest.rules import RECORD_FILES, fields_of
 from retrieval.records.ingest import Failure
 
 _MOST_MEMBERS = 20_000
@@ -55,6 +55,11 @@ class Packed:
     member_bytes: int  # at most of one member
     total_bytes: int  # at most of all members
     fields: RecordFields | None = None  # of the records of a JSON file
+
+    @classmethod
+    def of(cls, source: str, data: bytes, modified_s: float, ingest: IngestSettings) -> "Packed":
+        name, fields = PurePosixPath(source).name, fields_of(ingest.rules, source)
+        return cls(name, data, modified_s, ingest.max_file_mb * 2**20, ingest.max_unpacked_mb * 2**20, fields)
 
 
 @dataclass(frozen=True, slots=True)

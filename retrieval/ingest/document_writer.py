@@ -19,7 +19,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.descriptions import readable_documents
 from retrieval.catalog.revisions import RevisionRecord, catalog_key
 from retrieval.errors import Unreadable
-from retrieval.ingest.formats.registry import FORMATS, holds_text, is_container
+from retrieval.ingest.formats.registry import holds_text, is_container
 from retrieval.ingest.ingester import Ingester, Pending, Row
 from retrieval.ingest.load import too_large
 from retrieval.ingest.prepare import Preparation
@@ -114,6 +114,7 @@ class DocumentWriter:
         states: dict[str, Literal["created", "replaced"]] = {
             item.key: "replaced" if item.known else "created" for item in read.pending
         }
+        notes = {item.key: item.split.document.note for item in read.pending}
         stored = self._catalog.current_revisions(read.collection, keys)
         results = []
         for key, document in zip(keys, read.documents, strict=True):
@@ -122,7 +123,8 @@ class DocumentWriter:
             elif key in read.refused:
                 results.append(WriteResult(document.key, "refused", reason=read.refused[key]))
             else:
-                results.append(WriteResult(document.key, states.get(key, "unchanged"), stored[key].document))
+                state, note = states.get(key, "unchanged"), notes.get(key, "")
+                results.append(WriteResult(document.key, state, stored[key].document, note))
         return results
 
     def _refusals(
@@ -141,11 +143,10 @@ class DocumentWriter:
             raise Unreadable(too_large(len(document.content), self._max_bytes))
         modified_s = time.time() if document.modified_s is None else document.modified_s
         path = Path(PurePosixPath(document.source).name)
-        if is_container(path) and path.suffix.lower() not in FORMATS:
-            raise Unreadable("an archive: unpack it and upload its files; `ragway ingest` reads archives in folders")
         kind = document.format or (None if holds_text(path) else document.otherwise)  # the text of a slide is no slide
         fields = (document.title, kind, document.attributes, document.groups)
-        return SourceFile(path, document.source, document.content, modified_s, *fields)
+        joined = kind is None and is_container(path)
+        return SourceFile(path, document.source, document.content, modified_s, *fields, joined=joined)
 
 
 def _unreadable(groups: Sequence[str], reader: Groups) -> bool:

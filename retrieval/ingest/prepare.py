@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import PurePosixPath
 
 from retrieval.embedding.embed import Embedder, Matrix, cores
 from retrieval.embedding.precision import BulkEmbedder
@@ -101,10 +100,10 @@ class Preparation:
 
     def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, *, serving: bool) -> None:
         """serving: questions come first, so a child process embeds."""
-        self._max_s, self._rules = recipe.ingest.max_read_s, recipe.ingest.rules
+        self._max_s = recipe.ingest.max_read_s
         self._reading = sandbox(recipe, embedder_limits, nice=_NICE if serving else 0)
         self._here = None if serving else Embedding(recipe)
-        self._limits = recipe.ingest.max_file_mb * 2**20, recipe.ingest.max_unpacked_mb * 2**20
+        self._ingest = recipe.ingest
         self._unpacking = _unpacking(recipe, nice=_NICE if serving else 0)
         died = "the embedding process died, perhaps out of memory: try again"
         job = SandboxJob(partial(_embedding, recipe), RetrievalError, "", died, attempts=1, nice=_NICE)
@@ -122,13 +121,11 @@ class Preparation:
 
     async def unpack(self, file: SourceFile) -> Unpacked:
         """Return a container's members. Raises Unreadable."""
-        name = PurePosixPath(file.source).name
-        fields = fields_of(self._rules, file.source)
-        return await self._unpacking.run(Packed(name, file.data, file.modified_s, *self._limits, fields))
+        return await self._unpacking.run(Packed.of(file.source, file.data, file.modified_s, self._ingest))
 
     def has_record_documents(self, source: str) -> bool:
         """Whether each record of this file is a document of its own."""
-        fields = fields_of(self._rules, source)
+        fields = fields_of(self._ingest.rules, source)
         return fields is not None and fields.id != ""
 
     async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0, *, owner: str = "") -> ChunkVectors:

@@ -12,8 +12,10 @@ from retrieval.embedding.export import open_embedder
 from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.chunk import chunk
+from retrieval.ingest.containers import Member, Packed, member_source
 from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.context import Contexts, enrich, prompt_id
+from retrieval.ingest.joined import join, parts_of
 from retrieval.ingest.load import parse, title_of
 from retrieval.ingest.rules import attributes_of, fields_of
 from retrieval.knowledge import EmbedderOptions, Enrichment
@@ -35,6 +37,7 @@ class SourceFile:
     attributes: Mapping[str, Attribute] | None = None
     groups: tuple[str, ...] | None = None
     mark: str = ""  # of this content, as in `FileCandidate`
+    joined: bool = False  # a container's members are parts of this document
     described: Mapping[str, Attribute] = field(default_factory=dict)  # by the source; the document's own come first
 
 
@@ -113,16 +116,12 @@ class Splitter:
 
     def split(self, item: SourceFile | Document) -> SplitDocument:
         """Raises Unreadable."""
-        document = self._parsed(item) if isinstance(item, SourceFile) else item
         recipe, ingest = self._recipe, self._recipe.ingest
-        budget = min(ingest.chunk_tokens, self._room - (ingest.context_tokens if recipe.enrichments else 0))
-        chunks = chunk(
-            document,
-            tokens=self._tokens,
-            chunk_tokens=budget,
-            chunking=ingest.chunking,
-            overlap_tokens=min(ingest.overlap_tokens, budget // 2),
-        )
+        if isinstance(item, SourceFile) and item.joined:
+            document, chunks = self._joined(item)
+        else:
+            document = self._parsed(item) if isinstance(item, SourceFile) else item
+            chunks = self._chunks(document)
         if len(chunks) > ingest.max_chunks:
             raise Unreadable(
                 f"makes {len(chunks):,} chunks, the limit is {ingest.max_chunks:,}: split the document, or raise "
@@ -153,3 +152,23 @@ class Splitter:
         )
         attributes = document.attributes if file.attributes is None else file.attributes
         return replace(document, attributes={**file.described, **attributes})
+
+    def _chunks(self, document: Document) -> list[Chunk]:
+        recipe, ingest = self._recipe, self._recipe.ingest
+        budget = min(ingest.chunk_tokens, self._room - (ingest.context_tokens if recipe.enrichments else 0))
+        return chunk(
+            document,
+            tokens=self._tokens,
+            chunk_tokens=budget,
+            chunking=ingest.chunking,
+            overlap_tokens=min(ingest.overlap_tokens, budget // 2),
+        )
+
+    def _joined(self, file: SourceFile) -> tuple[Document, list[Chunk]]:
+        def parsed(member: Member) -> Document:
+            path, source = Path(member.name or file.path), member_source(file.source, member.name)
+            return self._parsed(replace(file, path=path, source=source, data=member.data, title=""))
+
+        parts, note = parts_of(Packed.of(file.source, file.data, file.modified_s, self._recipe.ingest), parsed)
+        document, chunks = join(file.source, file.title, parts, self._chunks)
+        return replace(document, attributes=file.attributes or document.attributes, note=note), chunks

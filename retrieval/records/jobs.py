@@ -31,7 +31,7 @@ class WriteResult:
     key: str
     state: Literal["waiting", "created", "replaced", "unchanged", "refused", "failed", "cancelled"]
     id: str = ""  # of the document; "" without one
-    reason: str = ""  # of a failure or a refusal
+    reason: str = ""  # of a failure or a refusal; what a person should know of another, such as its encoding
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """Files uploaded over the wire, and the jobs that they become."""
 
+import io
 import json
 import resource
 import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,9 +58,15 @@ def test_office_files_are_uploaded_and_a_text_with_such_a_name_is_put(shelves: S
     name = made(shelves, "red-office")
     folder = Path(__file__).parents[1] / "retrieval" / "ingest" / "formats" / "office"
     files = [(one, (folder / one).read_bytes()) for one in ("handbook.docx", "prices.xlsx", "talk.pptx")]
+    box = io.BytesIO()
+    with zipfile.ZipFile(box, "w") as archive:
+        archive.writestr("notes/pumps.md", "The yellow pump is called Ottokar.")
+    files.append(("box.zip", box.getvalue()))
     rows = upload(shelves, name, *files, ("broken.docx", b"PK")).json()["data"]
-    assert [row["status"] for row in rows] == ["created", "created", "created", "failed"], rows
-    assert rows[3]["reason"].startswith("damaged, or not a .docx file")
+    assert [row["status"] for row in rows] == ["created", "created", "created", "created", "failed"], rows
+    assert rows[4]["reason"].startswith("damaged, or not a .docx file")
+    (hit, *_) = shelves.search("What is the yellow pump called?", name)
+    assert (hit["source"], hit["place"]) == ("box.zip", "notes/pumps.md")
     (hit, *_) = shelves.search("How much is the blue pump?", name)
     assert hit["source"] in ("handbook.docx", "prices.xlsx", "talk.pptx")
     text = {"text": "# Own\n\nThe green pump is called Wanda.", "source": "own.docx"}
