@@ -91,7 +91,7 @@ def main() -> int:
         say(f"{len(sources)} texts, {sum(map(len, files.values()))} files")
         rows, sizes = [], []
         for name in given.only:
-            python = _environment(work / "environments" / name, CANDIDATES[name].requirement)
+            python = environment(work / "environments" / name, CANDIDATES[name].requirement)
             sizes.append([name, *_size(python)])
             for column, made in files.items():
                 rows.append([name, column, *_measured(python, CANDIDATES[name].read, column, made, sources)])
@@ -133,13 +133,13 @@ def _is_row(line: str) -> bool:
     return line.startswith("[")
 
 
-def _environment(folder: Path, requirement: str) -> Path:
-    """The Python of an environment with this requirement."""
+def environment(folder: Path, *requirements: str) -> Path:
+    """The Python of an environment with these requirements."""
     python = folder / "bin" / "python"
     if not (folder / ".done").exists():
-        say(f"installing {requirement}")
+        say(f"installing {', '.join(requirements)}")
         venv.create(folder, clear=True, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", requirement], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *requirements], check=True)
         (folder / ".done").touch()
     return python
 

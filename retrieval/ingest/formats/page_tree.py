@@ -19,6 +19,12 @@ _MAX_REPEATED_CHARS = 200  # of such a cell; longer text is not repeated
 _HEADING = re.compile(r"h([1-6])")
 _CONTENT = frozenset({"main", "article", "section", "blockquote", "figure"})
 _BY_PLACE = frozenset({"header", "footer", "aside"})
+# Ids and classes of documentation's makers, for what other pages mark as <nav>, <header> and <footer>.
+_FRAMES = frozenset(
+    "breadcrumb breadcrumbs footer gtoc header menu nav nav-path navbar navigation navpath page-header path quickview "
+    "related side-nav sidebar sphinxsidebar toc".split()
+)
+_DOCBOOK = frozenset({"navheader", "navfooter"})  # with the page's title beside few links
 # Elements with their own lines that the converter takes for parts of a line.
 _BLOCKS = frozenset(
     "address center details dialog fieldset figure form hgroup label legend main menu optgroup output search".split()
@@ -64,6 +70,8 @@ def _choose(page: Tag) -> None:
             mostly_links = linked[id(element)] * 2 > letters[id(element)]
             kept = (inside and not mostly_links) or (name == "header" and id(element) in with_h1)
             element.name = DROPPED if not kept else "blockquote" if name == "aside" else "div"
+        elif not inside and letters[id(element)] * 2 < letters[id(page)] and _is_frame(element, linked, letters):
+            element.name = DROPPED
         elif name == "math":
             _show_formula(element)
         elif name == "sup" and _RAISED.match(element.get_text()):
@@ -79,6 +87,15 @@ def _choose(page: Tag) -> None:
             element.insert_after(" ")
         else:
             element.name = _known_name(element, in_heading=in_heading, level=level)
+
+
+def _is_frame(element: Tag, linked: dict[int, int], letters: dict[int, int]) -> bool:
+    """Whether a part outside the text is navigation by its id or class, and holds mostly links."""
+    if element.name not in ("div", "ul", "table"):
+        return False
+    names = {element.get("id"), *element.get_attribute_list("class")}
+    mostly_links = linked[id(element)] * 2 > letters[id(element)]
+    return not _DOCBOOK.isdisjoint(names) or (mostly_links and not _FRAMES.isdisjoint(names))
 
 
 def _box(element: Tag) -> str:

@@ -136,3 +136,17 @@ def test_spans_of_any_kind_lose_no_cell(spans: list[list[tuple[int, int]]]) -> N
     ]
     text = main("<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>")
     assert all(f"c{i}x{j}" in text for i, row in enumerate(spans) for j in range(len(row)))
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        ("<div class='navheader'><table><tr><td><a href='/b'>Next</a></table></div>", ""),
+        ("<ul id='menu'><li>Soup with bread</ul>", "- Soup with bread\n\n"),  # no links
+        ("<div class='toc'><p><a href='/b'>All the pages of this site</a></p></div>", "All the pages of this site\n\n"),
+    ],
+)
+def test_links_around_the_text_are_left_out(frame: str, text: str) -> None:
+    assert to_markdown(f"<html><body>{frame}<p>A text of some words.</p></body></html>")[1] == (
+        f"{text}A text of some words."
+    )
