@@ -73,10 +73,21 @@ class Postgres:
         import psycopg
 
         schema = f"test_{next(_SCHEMAS)}"
-        base = f"postgresql://postgres:s3cret-database@127.0.0.1:{self.port}/postgres"
-        with psycopg.connect(base, autocommit=True) as sql:
+        with psycopg.connect(self._base, autocommit=True) as sql:
             sql.execute(f"CREATE SCHEMA {schema}".encode())
-        return f"{base}?options=-csearch_path%3D{schema}"
+        return f"{self._base}?options=-csearch_path%3D{schema}"
+
+    def value(self, query: str) -> object:
+        """The one value that a query returns."""
+        import psycopg
+
+        with psycopg.connect(self._base, autocommit=True) as sql:
+            (value,) = sql.execute(query.encode()).fetchone() or (None,)
+        return value
+
+    @property
+    def _base(self) -> str:
+        return f"postgresql://postgres:s3cret-database@127.0.0.1:{self.port}/postgres"
 
 
 @contextlib.contextmanager

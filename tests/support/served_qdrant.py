@@ -37,6 +37,10 @@ class SharedQdrant:
             said: Any = {"title": "qdrant - vector search engine", "version": "1.19.1"}
         else:
             name = path.split("/")[2]
+            if (method, path.count("/")) == ("PUT", 2) and await self._client.collection_exists(name):
+                exists = {"status": {"error": f"Wrong input: Collection `{name}` already exists!"}, "time": 0.0}
+                await wire.send(reply(orjson.dumps(exists), _JSON, status=b"409 Conflict"))
+                return
             if path.count("/") > 2 + path.endswith("/exists") and not await self._client.collection_exists(name):
                 missing = {"status": {"error": f"Not found: Collection `{name}` doesn't exist!"}, "time": 0.0}
                 await wire.send(reply(orjson.dumps(missing), _JSON, status=b"404 Not Found"))
