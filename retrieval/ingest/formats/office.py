@@ -75,6 +75,12 @@ _HEADING = re.compile(r"#{1,6} (.*)")
 _RULE = re.compile(r"^-----$", re.MULTILINE)  # begins each slide
 
 _TABLE_END = re.compile(r"^\[TABLE_ROW\]$\n*", re.MULTILINE)  # xberg's own, below tables of RTF
+_TEX_TABLE = re.compile(rb"\\begin\{(longtable|tabular[x*]?)\}.*?\\end\{\1\}", re.DOTALL)
+_TEX_ALONE = re.compile(
+    rb"\s*\\(?:(?:begin|end)\{(?:longtable|tabular)|(?:top|mid|bottom|c)?rule|hline|cline|end[a-z]+|noalign)"
+)
+_TEX_CODE = re.compile(rb"\\texttt\{(?:[^{}\\]|\\.)*\}", re.DOTALL)
+_TEX_FONT = re.compile(rb"\\(?:texttt|textbf|textit|emph)\{((?:[^{}\\]|\\.)*)\}", re.DOTALL)
 _RTF_HEADING = re.compile(rb"\{\\s(\d+)(?!\d)[^{}]*[\s ]heading ([1-9]);\}", re.IGNORECASE)  # a style
 _RTF_STYLED = re.compile(rb"\\pard\\plain ?(?:\\(?:ltr|rtl)par)?\\s(\d+)(?!\d)")  # begins a paragraph
 
@@ -114,6 +120,10 @@ def _read(data: bytes, ending: str) -> tuple["ExtractedDocument", str]:
         if not data.startswith(b"{\\rtf"):  # xberg reads any bytes as such a file
             raise ValueError("it does not begin with {\\rtf")
         data = _with_levels(data)
+    if ending == ".tex":
+        data = _TEX_TABLE.sub(
+            lambda table: _in_rows(table[0]), _TEX_CODE.sub(lambda code: code[0].replace(b"\\ ", b" "), data)
+        )
     if ending == ".docx":
         rest, code = without_code(data)
         document = _extracted(rest, ending)
@@ -126,8 +136,8 @@ def _read(data: bytes, ending: str) -> tuple["ExtractedDocument", str]:
             return document, _slides((slide, "") for slide in _RULE.split(document.content)[1:])
         case ".xlsx" | ".ods" | ".xls":
             return document, _SHEET.sub("## Sheet ", document.content)
-        case ".org" | ".tex":
-            return document, _COMMANDS.sub("", document.content)
+        case ".org" | ".tex":  # LaTeX writes -\/- for two hyphens in code
+            return document, _COMMANDS.sub("", document.content.replace("-\\/-", "--"))
         case ".rtf":
             return document, _TABLE_END.sub("", document.content)
         case ".epub":
@@ -141,6 +151,18 @@ def _with_levels(data: bytes) -> bytes:
     return _RTF_STYLED.sub(
         lambda begun: begun[0] + (b"\\outlinelevel%d" % levels[begun[1]] if begun[1] in levels else b""), data
     )
+
+
+def _in_rows(table: bytes) -> bytes:
+    """Return a table of LaTeX with a line for each row: xberg takes every line for a row, and commands for text."""
+    lines: list[bytes] = []
+    for line in table.split(b"\n"):
+        ended = not lines or lines[-1].rstrip().endswith(b"\\\\") or _TEX_ALONE.match(lines[-1])
+        if ended or _TEX_ALONE.match(line):
+            lines.append(line)
+        else:
+            lines[-1] += b" " + line.lstrip()
+    return _TEX_FONT.sub(rb"\1", b"\n".join(lines)).replace(b"\\_", b"_").replace(b"\\#", b"#")
 
 
 def _extracted(data: bytes, ending: str) -> "ExtractedDocument":

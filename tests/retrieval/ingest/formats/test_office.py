@@ -146,6 +146,30 @@ def test_headings_of_rich_text_are_those_of_its_styles() -> None:
     assert "TABLE" not in read.text
 
 
+def test_rows_of_latex_may_take_several_lines() -> None:
+    text = r"""\documentclass{article}\begin{document}
+\section{Pumps}
+Run \texttt{pump\ -\/-oil} weekly.
+\begin{longtable}[]{@{}ll@{}}
+\toprule
+pump & meaning \\
+\midrule
+\endhead
+\texttt{red\_one} & the pump in the
+yard, \emph{and} its pipe \\
+blue & none \\
+\bottomrule
+\end{longtable}
+\end{document}"""
+    read = parse(text.encode(), Path("a.tex"), "a.tex", 0.0)
+    assert tables(read.text) == [
+        ["pump", "meaning"],
+        ["red_one", "the pump in the yard, and its pipe"],
+        ["blue", "none"],
+    ]
+    assert "`pump --oil`" in read.text
+
+
 def test_old_word_files_keep_their_words() -> None:
     read = document("handbook.doc")
     assert read.title == "Pump handbook"
