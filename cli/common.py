@@ -5,7 +5,7 @@ import functools
 import inspect
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from config.sections import Settings
 from config.settings import SettingsError, load
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.knowledge import Knowledge
+from retrieval.records.ingest import Secret
 from runtime import logs
 
 if TYPE_CHECKING:
@@ -155,6 +156,31 @@ async def knowledge(settings: Settings, *, make: bool = False) -> AsyncIterator[
         yield opened
     finally:
         await opened.close()
+
+
+SECRETS = click.option(
+    "--secrets",
+    "ingest__secrets",
+    type=click.Choice(["warn", "skip", "mask"]),
+    help="Keys, tokens and passwords in documents: name them, refuse the document, or replace them by their kind "
+    "(default: ingest.secrets).",
+)
+
+
+def check_secrets_option(settings: Settings, documents: Knowledge) -> None:
+    """Raise click.ClickException if --secrets is given, but `ragway serve` reads the documents."""
+    from retrieval.rpc.client import IndexClient
+
+    if settings.origins["ingest.secrets"] == "command line" and isinstance(documents, IndexClient):
+        raise click.ClickException(
+            "--secrets has no effect while `ragway serve` runs, which reads the documents by its own settings: "
+            "set ingest.secrets in ragway.yaml and restart it"
+        )
+
+
+def secret_lines(secrets: Sequence[Secret]) -> list[str]:
+    """Where each secret is."""
+    return [f"secret: {one.document}, line {one.line}: {one.kind}" for one in secrets]
 
 
 async def _connect(settings: Settings) -> Knowledge:

@@ -7,7 +7,18 @@ from pathlib import Path
 
 import click
 
-from cli.common import as_text, echo, echo_json, knowledge, progress_bar, run, with_settings
+from cli.common import (
+    SECRETS,
+    as_text,
+    check_secrets_option,
+    echo,
+    echo_json,
+    knowledge,
+    progress_bar,
+    run,
+    secret_lines,
+    with_settings,
+)
 from cli.contexts import write_contexts
 from cli.jsonl import ingest_lines
 from config.sections import Settings
@@ -35,6 +46,7 @@ _OF_SYNC = ("changes", "kept")  # fields of a report that only `ragway sync` fil
     type=click.Choice(["jsonl"]),
     help="With - in place of paths: read documents from standard input, a JSON object in each line.",
 )
+@SECRETS
 @click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object: counts, notes, failures with reasons.")
 @with_settings
@@ -76,6 +88,7 @@ async def _ingest(
     settings: Settings, paths: Sequence[Path], collection: str, exclude: Sequence[str], *, yes: bool, as_json: bool
 ) -> int:
     async with knowledge(settings, make=True) as documents:
+        check_secrets_option(settings, documents)
         await write_contexts(settings, documents, paths, collection, yes=yes, exclude=exclude)
         report = await documents.writing.ingest(paths, collection, progress_bar(f"ingest {collection}"), exclude)
         spoken = {row.name: row.language for row in await documents.library.collections(None)}.get(collection)
@@ -94,6 +107,8 @@ async def _ingest(
         echo("--exclude matches no file and no folder of the given paths", err=True)
     for link in report.left_out:
         echo(f"left out: {link}: the link leads out of the folder (ingest.follow_links)", err=True)
+    for line in secret_lines(report.secrets):
+        echo(line, err=True)
     for note in report.notes:
         echo(f"note: {note.source}: {note.text}", err=True)
     for failure in report.failures:

@@ -268,6 +268,7 @@ class IngestSettings:
     overlap_tokens: OptionalCount
     neighbour_weight: Share
     rules: tuple[IngestRule, ...]
+    secrets: Literal["warn", "skip", "mask"]
     max_file_mb: Count
     max_unpacked_mb: Count
     max_read_s: Seconds

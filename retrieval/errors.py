@@ -17,6 +17,10 @@ class UnreadableRights(Unreadable):
     """A document whose groups cannot be read with certainty."""
 
 
+class HoldsSecrets(Unreadable):
+    """A document with secrets that nobody may see."""
+
+
 class Invalid(RetrievalError):
     """An argument that no request may use, such as a name or a language."""
 

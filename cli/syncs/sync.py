@@ -7,7 +7,17 @@ from collections.abc import Sequence
 import click
 
 from cli.assembly.sources import declared_sources
-from cli.common import echo, echo_json, knowledge, progress_bar, run, with_settings
+from cli.common import (
+    SECRETS,
+    check_secrets_option,
+    echo,
+    echo_json,
+    knowledge,
+    progress_bar,
+    run,
+    secret_lines,
+    with_settings,
+)
 from config.sections import Settings
 from retrieval.records.sync import SourceReport, SourceSpec
 
@@ -18,6 +28,7 @@ _Reports = dict[str, list[SourceReport]]  # by collection
 @click.argument("collections", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
 @click.option("--allow-empty", is_flag=True, help="A source without any document removes all its documents, too.")
+@SECRETS
 @click.option("--json", "as_json", is_flag=True, help="A JSON object: collection -> a report for each source.")
 @with_settings
 def command(collections: Sequence[str], dry_run: bool, allow_empty: bool, as_json: bool, settings: Settings) -> None:
@@ -42,6 +53,7 @@ async def _sync(
 ) -> int:
     reports: _Reports = {}
     async with knowledge(settings, make=True) as documents:
+        check_secrets_option(settings, documents)
         for collection, sources in declared.items():
             reports[collection] = []
             for source in sources:
@@ -96,6 +108,7 @@ def problems(report: SourceReport) -> list[str]:
     if report.outcome == "unreachable":
         return [f"not synced: {failure.path}: {failure.reason}" for failure in report.failures]
     told = [f"not read: {failure.path}: {failure.reason}" for failure in report.failures]
+    told += secret_lines(report.secrets)
     if report.outcome == "empty":
         told.append(
             f"{report.source} is empty: its {report.kept} documents stay; if it should be empty, "

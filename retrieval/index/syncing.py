@@ -134,4 +134,5 @@ def _named(spec: SourceSpec, report: IngestReport) -> SourceReport:
         report.skipped,
         report.failures,
         report.left_out,
+        report.secrets,
     )

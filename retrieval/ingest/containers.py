@@ -29,7 +29,7 @@ from retrieval.ingest.formats import mail, records
 from retrieval.ingest.formats.decode import decode
 from retrieval.ingest.formats.registry import FORMATS, is_container
 from retrieval.ingest.load import MOST_UNREAD, is_hidden, passed_over, too_large
-from retrieval.ingest.rules import RECORD_FILES, fields_of
+from retrieval.ingest.rules import RECORD_FILES, SIDECAR, fields_of
 from retrieval.records.ingest import Failure
 
 _MOST_MEMBERS = 20_000
@@ -38,6 +38,7 @@ _MOST_RATIO = 200  # times its size that a container may unpack to, beyond _SMAL
 _SMALL_BYTES = 20 * 2**20
 _MOST_NAME_BYTES = 1_000  # with the names of containers around; PostgreSQL's indexes hold keys of 2,700
 _MARK = "!/"  # in keys, between a container and its member
+_UNREADABLE = b"\xff"  # a sidecar that closes its document
 _ENCRYPTED = 1  # a flag of ZIP
 _FULL = (
     f"unpacks to more than {_MOST_MEMBERS:,} files, ingest.max_unpacked_mb or {_MOST_RATIO} times its size, and was "
@@ -70,6 +71,7 @@ class Member:
     data: bytes
     modified_s: float
     shown: str = ""  # name for people, if not the same
+    sidecars: tuple[bytes, ...] = ()  # as in `SourceFile`
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class _Unpacking:
     failures: dict[str, str] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
     unread: list[str] = field(default_factory=list)
+    sidecars: dict[str, bytes] = field(default_factory=dict)  # by the name of what they describe
 
     def result(self) -> Unpacked:
         packed = self.packed
@@ -144,7 +147,8 @@ class _Unpacking:
         members = tuple(replace(self.members[name], data=page.data, shown=page.shown) for name, page in pages.items())
         self.skipped.update(left_out)
         failures = tuple(Failure(name, reason) for name, reason in self.failures.items())
-        return Unpacked(members, dict(self.skipped), failures, tuple(self.unread[:MOST_UNREAD]))
+        described = tuple(map(self._described, members))
+        return Unpacked(described, dict(self.skipped), failures, tuple(self.unread[:MOST_UNREAD]))
 
     def _open(self, path: PurePosixPath, data: bytes, modified_s: float, name: str, depth: int) -> None:
         """Read a container's members. name: as a member, "" for the outermost. Raises Unreadable, _Full."""
@@ -154,12 +158,21 @@ class _Unpacking:
         for entry in _entries(path, data, self.left_bytes) if fields is None else _records(data, fields):
             self._take(entry, name + _MARK if name else "", modified_s, depth)
 
+    def _described(self, member: Member) -> Member:
+        around = [match.start() for match in re.finditer(_MARK, member.name)]
+        names = [*(member.name[:end] for end in around), member.name]
+        return replace(member, sidecars=tuple(self.sidecars[name] for name in names if name in self.sidecars))
+
     def _take(self, entry: _Entry, prefix: str, modified_s: float, depth: int) -> None:
         inner = _clean(entry.name)
         path, name = PurePosixPath(inner), prefix + inner
         if not inner or is_hidden(path):
             return
         try:
+            if inner.endswith(SIDECAR):
+                self.sidecars[name.removesuffix(SIDECAR)] = _UNREADABLE  # unless the next line succeeds
+                self.sidecars[name.removesuffix(SIDECAR)] = _UNREADABLE if entry.skipped else self._read(entry)
+                return
             reason = entry.skipped or passed_over(path, entry.read)
             if reason:
                 self.skipped[reason] += 1

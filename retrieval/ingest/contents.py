@@ -13,7 +13,7 @@ from pathlib import Path
 
 from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import Unreadable
-from retrieval.ingest.containers import container_of, file_path, member_key, member_source
+from retrieval.ingest.containers import Member, container_of, file_path, member_key, member_source
 from retrieval.ingest.formats.registry import READABLE, is_container
 from retrieval.ingest.load import FileCandidate, content_hash, printable_path
 from retrieval.ingest.prepare import Preparation
@@ -86,7 +86,7 @@ class FileOpening:
         for member in (await self._preparation.unpack(file)).members:
             if member_key(container, member.name) == key:
                 path = Path(member.name)
-                return SourceFile(path, source, member.data, member.modified_s, described=file.described)
+                return _member_file(path, source, member, file)
         raise Unreadable("the archive no longer has the file")
 
     async def _open(self, candidate: FileCandidate, file: SourceFile, version: str) -> Opened:
@@ -102,14 +102,15 @@ class FileOpening:
             if self._source.leaves_out(key):
                 continue
             there.add(key)
-            own, known = content_hash(member.data + member.shown.encode()), self._known.get(key)
+            own = content_hash(member.data + member.shown.encode(), file.sidecars + member.sidecars)
+            known = self._known.get(key)
             if known is not None and (known.content_hash.partition("@")[0], known.recipe) == (own, self._recipe):
                 opened.unchanged += 1
                 opened.renamed.append((known, own + mark))
             else:
                 path = Path(member.name or candidate.path)
                 source = printable_path(member_source(candidate.source, member.shown or member.name))
-                document = SourceFile(path, source, member.data, member.modified_s, described=file.described)
+                document = _member_file(path, source, member, file)
                 opened.changed.append(ChangedDocument(FileCandidate(path, source, key), document, own + mark))
         failed = tuple(member_key(container, failure.path) for failure in unpacked.failures)
         opened.gone = [
@@ -129,6 +130,12 @@ class FileOpening:
 def _tag(version: str, members: int) -> str:
     """What the content hash of each member ends with. With another format, members may be documents."""
     return f"@{sha256(f'{version} {READABLE}'.encode()).hexdigest()[:16]}/{members}"
+
+
+def _member_file(path: Path, source: str, member: Member, container: SourceFile) -> SourceFile:
+    sidecars = container.sidecars + member.sidecars
+    data, modified_s = member.data, member.modified_s
+    return SourceFile(path, source, data, modified_s, described=container.described, sidecars=sidecars)
 
 
 def _is_within(key: str, failed: Sequence[str]) -> bool:

@@ -22,7 +22,16 @@ from retrieval.catalog.changes import PROPAGATION_S
 from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, point_id
 from retrieval.catalog.writers import Writers
 from retrieval.embedding.embed import Matrix, check_same_model
-from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable, UnreadableRights
+from retrieval.errors import (
+    CollectionExists,
+    HoldsSecrets,
+    Invalid,
+    RetrievalError,
+    UnknownCollection,
+    Unreadable,
+    UnreadableRights,
+)
+from retrieval.ingest.containers import container_of
 from retrieval.ingest.contents import ChangedDocument, FileOpening, Opened
 from retrieval.ingest.load import MOST_UNREAD, FileCandidate, FoundFiles, printable_path
 from retrieval.ingest.prepare import ChunkTexts, Preparation
@@ -41,6 +50,7 @@ from retrieval.records.ingest import (
     MissingEnrichment,
     Note,
     PendingDocument,
+    Secret,
 )
 from retrieval.records.points import Point, Sparse, Vector
 from retrieval.stores.base import Store
@@ -50,6 +60,7 @@ from retrieval.stores.schema import DENSE
 _SLICE = 96
 _SPLIT_AT_ONCE = 2  # documents: the processes that a sandbox keeps
 _SAMPLE_DOCUMENTS = 20  # documents that vote on a collection's language
+MOST_SECRETS = 1_000  # named in a report
 _SAMPLE_MEMBERS = 3  # of a container among these
 
 _T = TypeVar("_T")
@@ -80,6 +91,7 @@ class Tally:
     skipped: Counter[str] = field(default_factory=Counter)  # by reason
     unread: list[str] = field(default_factory=list)  # sources
     notes: list[Note] = field(default_factory=list)
+    secrets: list[Secret] = field(default_factory=list)
     changes: list[DocumentChange] = field(default_factory=list)
     kept: int = 0
     repeated: int = 0
@@ -463,7 +475,7 @@ class Ingester:
         """Yield documents with new content, split; the next ones are being split meanwhile."""
         splitting: deque[tuple[ChangedDocument, asyncio.Task[SplitDocument]]] = deque()
         try:
-            async for one in self._opened(source, candidates, known, tally, marks):
+            async for one in self._opened(source, candidates, name, known, tally, marks):
                 splitting.append((one, asyncio.create_task(self._preparation.split(one.file))))
                 if len(splitting) < _SPLIT_AT_ONCE:
                     continue
@@ -480,6 +492,7 @@ class Ingester:
         self,
         source: Source,
         candidates: Sequence[FileCandidate],
+        name: str,
         known: dict[str, RevisionRecord],
         tally: Tally,
         marks: Marks,
@@ -491,6 +504,9 @@ class Ingester:
             try:
                 opened = await opening.open(candidate)
             except (Unchanged, LeftOut, Unreadable) as error:
+                if isinstance(error, UnreadableRights):  # a sidecar's
+                    for key in [key for key in known if container_of(key) == candidate.key]:
+                        await self._remove(name, known.pop(key), tally)
                 tally.pass_over(candidate, error)
                 continue
             self._catalog.rename_content(opened.renamed)
@@ -513,10 +529,12 @@ class Ingester:
             split = await splitting
         except Unreadable as error:
             # what is unreadable may be a change of rights
-            if isinstance(error, UnreadableRights) and key in known:
+            if isinstance(error, UnreadableRights | HoldsSecrets) and key in known:
                 await self._remove(name, known[key], tally)
             tally.pass_over(one.candidate, error)
             return None
+        secrets = split.document.secrets
+        tally.secrets += [Secret(one.candidate.source, line, kind) for line, kind in secrets]
         if split.document.note:
             tally.notes.append(Note(one.candidate.source, split.document.note))
         return Pending(key, one.content_hash, split, key in known, one.file.mark)
@@ -689,4 +707,5 @@ def _report(name: str, tally: Tally, files: FoundFiles | None = None) -> IngestR
         tuple(tally.changes),
         tuple(tally.notes),
         tally.repeated,
+        tuple(tally.secrets[:MOST_SECRETS]),
     )

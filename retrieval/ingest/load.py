@@ -5,25 +5,30 @@ are separate so that a caller can compare a file's content with the catalog befo
 an `Unreadable` with one line of text (in `find`: a `Failure`) and never affects the next.
 """
 
+import contextlib
 import os
 import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from pathlib import Path, PurePath, PurePosixPath
+from typing import Literal
 
 from config.sections import RecordFields
-from retrieval.errors import Unreadable
+from retrieval.errors import HoldsSecrets, Unreadable, UnreadableRights
 from retrieval.ingest.encoded import without_encoded_bytes
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats import pictures
+from retrieval.ingest.formats.front_matter import Front
 from retrieval.ingest.formats.registry import FORMATS, READABLE, format_of, is_container, read_records, why_unused
-from retrieval.records.documents import Attribute, Document, Format, Places
+from retrieval.ingest.rules import MOST_SIDECAR_BYTES, SIDECAR, one_of
+from retrieval.ingest.secret_scan import masked, secrets_in
+from retrieval.records.documents import Document, Format, Places
 from retrieval.records.ingest import Failure
 from runtime.logs import printable
 
@@ -31,6 +36,7 @@ from runtime.logs import printable
 _VENDORED = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__", "__MACOSX"})
 _MINIFIED = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
+_MOST_NAMED = 10  # secrets in a message
 MOST_UNREAD = 100  # files named in a report
 _RACY_S = 2.0  # a file may change twice within a tick of the file system's clock: a younger time proves nothing
 _CONVERSIONS = (  # endings, and how to get a file that can be read
@@ -135,8 +141,11 @@ def _candidate(path: Path, source: str) -> FileCandidate:
         status = path.stat()
     except (OSError, ValueError):  # reported by `read`
         return FileCandidate(path, source)
-    settled = time.time() - status.st_mtime > _RACY_S
-    mark = f"{status.st_mtime_ns} {status.st_size} {status.st_ino}" if settled else ""
+    found = [status]
+    with contextlib.suppress(OSError):
+        found.append(Path(f"{path}{SIDECAR}").lstat())
+    settled = all(time.time() - one.st_mtime > _RACY_S for one in found)
+    mark = " ".join(f"{one.st_mtime_ns} {one.st_size} {one.st_ino}" for one in found) if settled else ""
     return FileCandidate(path, source, mark=mark, size_bytes=status.st_size)
 
 
@@ -168,9 +177,23 @@ def read(path: Path, *, max_bytes: int) -> tuple[bytes, float]:
     return data, status.st_mtime
 
 
-def content_hash(data: bytes) -> str:
-    """Return the SHA-256 of a file's bytes, in hexadecimal."""
-    return sha256(data).hexdigest()
+def sidecars_of(path: Path) -> tuple[bytes, ...]:
+    """Return the sidecar beside a file, if there is one. Raises UnreadableRights if it cannot be read."""
+    sidecar = Path(f"{path}{SIDECAR}")
+    if not os.path.lexists(sidecar):
+        return ()
+    try:
+        return (read(sidecar, max_bytes=MOST_SIDECAR_BYTES)[0],)
+    except Unreadable as error:
+        raise UnreadableRights(f"its sidecar cannot be read: {error}") from error
+
+
+def content_hash(data: bytes, sidecars: Sequence[bytes] = ()) -> str:
+    """Return the SHA-256 of a file's bytes, and of its sidecars, in hexadecimal."""
+    hash = sha256(data)
+    for sidecar in sidecars:
+        hash.update(sha256(sidecar).digest())
+    return hash.hexdigest()
 
 
 def parse(  # noqa: PLR0913 - each is what a caller may know
@@ -183,13 +206,15 @@ def parse(  # noqa: PLR0913 - each is what a caller may know
     kind: Format | None = None,
     groups: tuple[str, ...] | None = None,
     fields: RecordFields | None = None,
-    ruled: Mapping[str, Attribute] | None = None,
+    beside: Front | None = None,
+    secrets: Literal["warn", "skip", "mask"] = "warn",
 ) -> Document:
     """Return the document in `data`, the content of `path`. Raises Unreadable.
 
     named, kind, groups: title, format and readers as given by the caller; otherwise content and file extension decide.
         Raises UnreadableRights if the content does not clearly state who may read it.
-    fields: of the records of a JSON file. ruled: attributes, which come before those of the file's properties.
+    fields: of the records of a JSON file. beside: what is known beside the content.
+    secrets: "mask" replaces them by their kind, and "skip" raises HoldsSecrets.
     """
     shown_as = PurePosixPath(source)
     found = format_of(shown_as, path, kind)
@@ -202,20 +227,38 @@ def parse(  # noqa: PLR0913 - each is what a caller may know
     parsed = parser(data, shown_as, rights) if fields is None else read_records(data, fields, rights)
     front, text = parsed.front, parsed.text
     text = _SURROGATES.sub("\ufffd", text)  # of JSON; no tokenizer and no database takes half a character
-    text, places = _without_encoded_bytes(text, parsed.places)
+    held = _secrets(data, text)
+    if held and secrets == "skip":
+        where = ", ".join(f"line {line}: {kind}" for line, kind in held[:_MOST_NAMED])
+        raise HoldsSecrets(f"holds {len(held)} secrets: {where}; remove them (ingest.secrets is skip)")
+    places = parsed.places
+    if held and secrets == "mask":
+        text, places = _changed(text, places, masked)
+    text, places = _changed(text, places, without_encoded_bytes)
     if not text.strip():
         raise Unreadable(_EMPTY)
-    title = printable(named or parsed.title) or title_of(shown_as)
-    readers = front.groups if groups is None else groups
+    beside = beside or Front()
+    title = printable(named or front.title or beside.title or parsed.title) or title_of(shown_as)
+    readers = one_of(front.groups, beside.groups) if groups is None else groups
     kind = parsed.format or kind
-    attributes = {**parsed.properties, **(ruled or {}), **front.attributes}
-    return Document(source, title, text, kind, modified_s, attributes, readers, places, parsed.note)
+    attributes = {**parsed.properties, **beside.attributes, **front.attributes}
+    return Document(source, title, text, kind, modified_s, attributes, readers, places, parsed.note, held)
 
 
-def _without_encoded_bytes(text: str, places: Places) -> tuple[str, Places]:
-    """Return the text without encoded bytes, page by page, and where its pages begin."""
+def _secrets(data: bytes, text: str) -> tuple[tuple[int, str], ...]:
+    """Return line and kind of each secret; the line of the file, if the text is its end, as after front matter."""
+    found = secrets_in(text)
+    if not found:
+        return ()
+    lines = data.replace(b"\r\n", b"\n")
+    before = lines.count(b"\n") - text.count("\n") if lines.endswith(text.encode("utf-8", "replace")) else 0
+    return tuple((before + text.count("\n", 0, one.start) + 1, one.kind) for one in found)
+
+
+def _changed(text: str, places: Places, change: Callable[[str], str]) -> tuple[str, Places]:
+    """Return the text after a change of each page, and where its pages begin."""
     starts = [start for start, _ in places]
-    pieces = [without_encoded_bytes(text[start:end]) for start, end in pairwise([0, *starts, len(text)])]
+    pieces = [change(text[start:end]) for start, end in pairwise([0, *starts, len(text)])]
     moved = accumulate(map(len, pieces[:-1]))
     return "".join(pieces), tuple(zip(moved, (name for _, name in places), strict=True))
 
@@ -284,6 +327,8 @@ def is_hidden(path: PurePath) -> bool:
 def _why_of_type(path: PurePath) -> str:
     if _MINIFIED.search(path.name):
         return "minified code"
+    if path.name.endswith(SIDECAR):
+        return "sidecar"
     return "" if path.suffix.lower() in FORMATS or is_container(path) else _unsupported(path)
 
 

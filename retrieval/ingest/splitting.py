@@ -17,7 +17,7 @@ from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.context import Contexts, enrich, prompt_id
 from retrieval.ingest.joined import join, parts_of
 from retrieval.ingest.load import parse, title_of
-from retrieval.ingest.rules import attributes_of, fields_of
+from retrieval.ingest.rules import beside, fields_of
 from retrieval.knowledge import EmbedderOptions, Enrichment
 from retrieval.lexical.said import fingerprint
 from retrieval.lexical.terms import VERSION
@@ -37,6 +37,7 @@ class SourceFile:
     attributes: Mapping[str, Attribute] | None = None
     groups: tuple[str, ...] | None = None
     mark: str = ""  # of this content, as in `FileCandidate`
+    sidecars: tuple[bytes, ...] = ()  # files with what front matter says; of archives around it first
     joined: bool = False  # a container's members are parts of this document
     described: Mapping[str, Attribute] = field(default_factory=dict)  # by the source; the document's own come first
 
@@ -80,6 +81,8 @@ class Recipe:
         parts += [f"terms {VERSION}", "attributes 4"]
         if ingest.neighbour_weight:
             parts.append(f"neighbours {ingest.neighbour_weight}")
+        if ingest.secrets != "warn":
+            parts.append(f"secrets {ingest.secrets}")
         if ingest.rules:
             parts.append(f"rules {sha256(repr(ingest.rules).encode()).hexdigest()[:16]}")
         if self.enrichments:
@@ -148,7 +151,8 @@ class Splitter:
             kind=file.format,
             groups=file.groups,
             fields=fields_of(rules, source),
-            ruled=attributes_of(rules, source),
+            secrets=self._recipe.ingest.secrets,
+            beside=beside(rules, source, file.sidecars, rights=file.groups is None),
         )
         attributes = document.attributes if file.attributes is None else file.attributes
         return replace(document, attributes={**file.described, **attributes})
@@ -167,7 +171,8 @@ class Splitter:
     def _joined(self, file: SourceFile) -> tuple[Document, list[Chunk]]:
         def parsed(member: Member) -> Document:
             path, source = Path(member.name or file.path), member_source(file.source, member.name)
-            return self._parsed(replace(file, path=path, source=source, data=member.data, title=""))
+            described = member.sidecars
+            return self._parsed(replace(file, path=path, source=source, data=member.data, title="", sidecars=described))
 
         parts, note = parts_of(Packed.of(file.source, file.data, file.modified_s, self._recipe.ingest), parsed)
         document, chunks = join(file.source, file.title, parts, self._chunks)

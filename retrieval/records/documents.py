@@ -31,6 +31,7 @@ class Document:
     groups: tuple[str, ...] = ()  # a reader needs one of these; none: every reader of the collection
     places: Places = ()
     note: str = ""  # what a person should know about how it was read; not stored
+    secrets: tuple[tuple[int, str], ...] = ()  # line and kind of each; not stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,15 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Secret:
+    """Where a document holds a secret, such as a password; never the secret itself."""
+
+    document: str  # its source
+    line: int  # of the file, or of the text that was made of it
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class IngestReport:
     """An ingest's result. `skipped` counts files by reason; `failures` names unreadable files, `notes` others.
 
@@ -54,6 +63,7 @@ class IngestReport:
     changes: Sequence[DocumentChange] = ()
     notes: Sequence[Note] = ()
     repeated: int = 0
+    secrets: Sequence[Secret] = ()  # in documents that were written
 
 
 @dataclass(frozen=True, slots=True)

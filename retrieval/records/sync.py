@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from retrieval.records.ingest import Failure
+from retrieval.records.ingest import Failure, Secret
 
 SourceKind = Literal["folder", "git", "web", "sitemap", "bucket"]
 SyncOutcome = Literal["synced", "empty", "unreachable", "not due", "undeclared"]
@@ -48,7 +48,8 @@ class SourceReport:
     chunks: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     failures: Sequence[Failure] = ()
-    left_out: Sequence[str] = ()  # as in `IngestReport`
+    left_out: Sequence[str] = ()  # as in `IngestReport`, like the next
+    secrets: Sequence[Secret] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,20 @@ def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
     return Front(_title(block), valid_attributes(fields), groups), rest
 
 
+def read_sidecar(data: bytes, *, rights: bool) -> Front:
+    """Return what a file beside a document says of it: YAML with the fields of front matter.
+
+    Raises UnreadableRights if it cannot be read as a whole: it may have named groups.
+    """
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+        fields = _yaml(text.removeprefix("---\n"), 1)
+        groups = _groups(fields, text) if rights else ()
+    except ValueError as error:
+        raise UnreadableRights(f"its sidecar cannot be read: {error}") from error
+    return Front(_title(text), valid_attributes(fields), groups)
+
+
 def check_unread(text: str, *, prose: bool) -> None:
     """Raise UnreadableRights if a document in a format without front matter seems to name groups in some."""
     opening = _OPENING.match(text)

@@ -8,18 +8,19 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from retrieval.catalog.revisions import RevisionRecord
-from retrieval.errors import RetrievalError, Unreachable, Unreadable
+from retrieval.errors import RetrievalError, Unreachable, Unreadable, UnreadableRights
 from retrieval.ingest.containers import container_of, file_path
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats.registry import why_unused
 from retrieval.ingest.load import FileCandidate, FoundFiles, content_hash, too_large, why_left_out
+from retrieval.ingest.rules import SIDECAR
 from retrieval.ingest.sources.source import Known, LeftOut
 from retrieval.ingest.splitting import SourceFile
 from retrieval.records.documents import Attribute
@@ -46,6 +47,7 @@ class _Object:
     size_bytes: int
     modified_s: float  # 0: unknown
     mark: str  # as in `FileCandidate`
+    sidecar: str = ""  # its path
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +98,19 @@ class BucketSource:
             data: bytes = await self._reading.run(one.path)
         except RetrievalError as error:
             raise Unreadable(str(error)) from error
+        try:
+            sidecars = (await self._reading.run(one.sidecar),) if one.sidecar else ()
+        except RetrievalError as error:
+            raise UnreadableRights(f"its sidecar cannot be read: {error}") from error
         if reason := why_unused(candidate.path, lambda most: data[:most]):
             raise LeftOut(reason)
         described: dict[str, Attribute] = {"url": printable(one.url)}
         modified_s = one.modified_s or time.time()
-        return SourceFile(candidate.path, candidate.source, data, modified_s, mark=one.mark, described=described)
+        named, mark = (candidate.path, candidate.source), one.mark
+        return SourceFile(*named, data, modified_s, mark=mark, sidecars=sidecars, described=described)
 
     def version(self, file: SourceFile) -> str:
-        return content_hash(file.data)
+        return content_hash(file.data, file.sidecars)
 
     def gone(self, known: Known, found: FoundFiles, source_of: Callable[[RevisionRecord], str]) -> set[str]:
         there = {candidate.key for candidate in found.candidates} | {failure.path for failure in found.failures}
@@ -176,12 +183,14 @@ def _opened(spec: SourceSpec) -> _Place:
 
 
 def _listing(place: _Place, spec: SourceSpec) -> _Listing:
-    objects, skipped = list[_Object](), Counter[str]()
+    objects, skipped, sidecars = list[_Object](), Counter[str](), dict[str, _Object]()
     store, root = place.store, place.root
     for name, about in _files(store, root) if root == place.folder else [(root, store.info(root))]:
         below = name.removeprefix(place.folder).lstrip("/")
         path = PurePosixPath(below)
-        if about.get("islink") or about.get("type") != "file":
+        if below.endswith(SIDECAR):
+            sidecars[below.removesuffix(SIDECAR)] = _object(below, "", about)
+        elif about.get("islink") or about.get("type") != "file":
             skipped["link or device"] += 1
         elif _is_excluded(path, spec):
             skipped["excluded"] += 1
@@ -189,7 +198,15 @@ def _listing(place: _Place, spec: SourceSpec) -> _Listing:
             skipped[reason] += 1
         else:
             objects.append(_object(below, store.unstrip_protocol(name), about))
-    return _Listing(tuple(sorted(objects, key=lambda one: one.path)), dict(skipped))
+    described = (_with_sidecar(one, sidecars.get(one.path)) for one in objects)
+    return _Listing(tuple(sorted(described, key=lambda one: one.path)), dict(skipped))
+
+
+def _with_sidecar(one: _Object, sidecar: _Object | None) -> _Object:
+    if sidecar is None:
+        return one
+    mark = f"{one.mark} {sidecar.mark}" if one.mark and sidecar.mark else ""
+    return replace(one, mark=mark, sidecar=sidecar.path)
 
 
 def _files(store: "AbstractFileSystem", root: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -9,7 +9,7 @@ from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import Unreadable
 from retrieval.ingest.containers import container_of, file_path
 from retrieval.ingest.exclude import excluded_below
-from retrieval.ingest.load import FileCandidate, FoundFiles, content_hash, find, printable_path, read
+from retrieval.ingest.load import FileCandidate, FoundFiles, content_hash, find, printable_path, read, sidecars_of
 from retrieval.ingest.sources.source import Known
 from retrieval.ingest.splitting import SourceFile
 
@@ -45,10 +45,11 @@ class Folder:
             message = "the file's name or a folder's name is not UTF-8: rename the file or the folder"
             raise Unreadable(message) from error
         data, modified_s = await asyncio.to_thread(read, path, max_bytes=self._max_bytes)
-        return SourceFile(path, candidate.source, data, modified_s, mark=candidate.mark)
+        sidecars = await asyncio.to_thread(sidecars_of, path)
+        return SourceFile(path, candidate.source, data, modified_s, mark=candidate.mark, sidecars=sidecars)
 
     def version(self, file: SourceFile) -> str:
-        return content_hash(file.data)
+        return content_hash(file.data, file.sidecars)
 
     def gone(self, known: Known, found: FoundFiles, source_of: Callable[[RevisionRecord], str]) -> set[str]:
         roots = [os.path.realpath(path) for path in self._paths]

@@ -22,6 +22,7 @@ from retrieval.ingest.containers import container_of, file_path
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats.registry import why_unused
 from retrieval.ingest.load import FileCandidate, FoundFiles, too_large, why_left_out
+from retrieval.ingest.rules import SIDECAR
 from retrieval.ingest.sources.source import Known, LeftOut
 from retrieval.ingest.splitting import SourceFile
 from retrieval.records.documents import Attribute
@@ -49,7 +50,7 @@ class _Tree:
 
     commit: str
     committed_s: float
-    files: tuple[tuple[str, str], ...]  # path and blob, by path
+    files: tuple[tuple[str, str], ...]  # path and blobs, by path: the file's, and its sidecar's
     skipped: dict[str, int]
 
 
@@ -81,7 +82,7 @@ class GitSource:
 
     async def read(self, candidate: FileCandidate, mark: str = "") -> SourceFile:
         try:
-            data: bytes = await self._reading.run(candidate.mark)
+            data, *sidecars = [await self._reading.run(blob) for blob in candidate.mark.split()]
         except RetrievalError as error:
             raise Unreadable(str(error)) from error
         if reason := why_unused(candidate.path, lambda most: data[:most]):
@@ -90,7 +91,16 @@ class GitSource:
         if is_url(self._spec.places[0]):
             described["url"] = self._spec.places[0]
         made_s = self._tree.committed_s
-        return SourceFile(candidate.path, candidate.source, data, made_s, mark=candidate.mark, described=described)
+        described_by = tuple(sidecars)
+        return SourceFile(
+            candidate.path,
+            candidate.source,
+            data,
+            made_s,
+            mark=candidate.mark,
+            described=described,
+            sidecars=described_by,
+        )
 
     def version(self, file: SourceFile) -> str:
         return file.mark
@@ -254,10 +264,13 @@ def _tree(repo: "Repo", commit: "ObjectID", spec: SourceSpec) -> _Tree:
     if not isinstance(made, Commit):
         raise Unreachable(f"{spec.branch!r} is not a commit")
     wanted = [PurePosixPath(path) for path in spec.paths]
-    files, skipped = [], Counter[str]()
+    files, skipped, sidecars = [], Counter[str](), dict[str, str]()
     for entry in iter_tree_contents(repo.object_store, made.tree):
         name = entry.path.decode("utf-8", "replace")
         path = PurePosixPath(name)
+        if name.endswith(SIDECAR) and stat.S_ISREG(entry.mode):
+            sidecars[name.removesuffix(SIDECAR)] = entry.sha.decode()
+            continue
         if wanted and not any(path.is_relative_to(one) for one in wanted):
             continue
         if stat.S_IFMT(entry.mode) == 0o160000:
@@ -270,7 +283,8 @@ def _tree(repo: "Repo", commit: "ObjectID", spec: SourceSpec) -> _Tree:
             skipped[reason] += 1
         else:
             files.append((name, entry.sha.decode()))
-    return _Tree(made.id.decode(), float(made.commit_time), tuple(files), dict(skipped))
+    blobs = tuple((name, f"{blob} {sidecars.get(name, '')}".strip()) for name, blob in files)
+    return _Tree(made.id.decode(), float(made.commit_time), blobs, dict(skipped))
 
 
 def _content(repo: "Repo", blob: str, max_bytes: int) -> bytes:

@@ -33,6 +33,7 @@ from retrieval.records.ingest import (
     MissingEnrichment,
     Note,
     PendingDocument,
+    Secret,
 )
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
 from retrieval.records.points import PointFaults
@@ -139,11 +140,15 @@ RECORDS: dict[Any, Any] = {
     IngestReport: IngestReport(
         "docs", 1, 2, 3, 4, 5, {"binary": 2}, [Failure("/a", "empty")], ["a -> b"], ["a.pdf"], 6,
         [DocumentChange("added", "a.md", "content")], [Note("/b", "read as latin-1")], 8,
+        [Secret("/c", 3, "npm token")],
     ),
     SourceSpec: (spec := SourceSpec("n", "folder", ("/hb",), ("*.csv",), ("/other",))),
     Sequence[SourceSpec]: [spec],
     SourceReport: (
-        synced := SourceReport("n", "synced", ["a"], ["b"], [("c", "d")], ["e"], 5, 6, 7, {"binary": 2}, [], ["a -> b"])
+        synced := SourceReport(
+            "n", "synced", ["a"], ["b"], [("c", "d")], ["e"], 5, 6, 7, {"binary": 2}, [], ["a -> b"],
+            [Secret("/c", 3, "npm token")],
+        )
     ),
     list[SourceReport]: [synced],
     float | None: 1.5,
@@ -242,7 +247,7 @@ def always(frame: bytes) -> Answer:
 
 
 async def test_reports_progress_before_the_result(tmp_path: Path) -> None:
-    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, [], [], [], 0, [], [])
+    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, [], [], [], 0, [], [], 0, [])
     told: list[tuple[int, int, int, str]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

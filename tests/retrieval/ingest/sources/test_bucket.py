@@ -152,3 +152,11 @@ async def test_a_sync_opens_no_object_twice_and_removes_nothing_unreached(
         }  # fmt: skip
     finally:
         await index.close()
+
+
+async def test_a_sidecar_is_read_with_its_object(tmp_path: Path) -> None:
+    write(tmp_path / "store", {"a.md": "The ape.", "a.md.meta.yaml": "groups: [hr]\n"})
+    async with opened(spec(f"file://{tmp_path / 'store'}")) as source:
+        [candidate] = (await source.list()).candidates
+        file = await source.read(candidate)
+    assert (file.data, file.sidecars) == (b"The ape.", (b"groups: [hr]\n",))

@@ -81,7 +81,7 @@ async def test_what_is_no_file_of_the_repository_is_named(repository: Path, data
             await source.read(by_name["lfs.md"])
         with pytest.raises(Unreadable, match="too large: 20,000 bytes"):
             await source.read(by_name["long.md"])
-        with pytest.raises(LeftOut, match="JSON without questions"):
+        with pytest.raises(LeftOut, match="JSON without text"):
             await source.read(by_name["data.json"])
 
 
@@ -161,3 +161,14 @@ async def test_a_sync_follows_commits_and_reads_no_blob_twice(repository: Path, 
         assert len(reports[0].removed) == 3
     finally:
         await index.close()
+
+
+async def test_a_sidecar_is_read_with_its_file(repository: Path, data: Path) -> None:
+    (repository / "guide.md.meta.yaml").write_text("groups: [hr]\n", "utf-8")
+    commit(repository)
+    async with opened(repository, data, paths=("guide.md",)) as source:
+        found = await source.list()
+        [candidate] = found.candidates
+        file = await source.read(candidate)
+        assert file.sidecars == (b"groups: [hr]\n",)
+        assert source.version(file) != candidate.mark.split()[0]
