@@ -37,7 +37,7 @@ from proxy.caller import Rights
 from proxy.dialects.errors import ApiError, method_not_allowed
 from proxy.dialects.messages import COUNT_PATH, MESSAGES
 from proxy.dialects.paths import BY_PATH
-from proxy.exchange import ModelCall, ModelRoute, exchange_of
+from proxy.exchange import EXCHANGE, ModelCall, ModelRoute
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
 from proxy.observe.middleware import Observe
 from proxy.upstream.routes import Routes
@@ -221,7 +221,7 @@ class _MetricsPage:
     missing: Callable[[], str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        rights = exchange_of(scope).rights
+        rights: Rights = scope[EXCHANGE].rights
         if not (rights.admin or rights.metrics):
             message = "This key may not read the gateway's metrics: that takes one made with --metrics or --admin."
             raise ApiError(403, message, code="forbidden", type="permission_error")

@@ -13,7 +13,7 @@ from proxy.asgi import Message, Receive, Scope
 from proxy.dialects.content_encoding import content_encoding, most_unpacked, unpacked
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import LARGE_BYTES, JsonBody, by_size
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 from runtime.fair_slots import FairSlots
 
 _SETTING = "server.max_body_mb"
@@ -38,7 +38,7 @@ async def json_body(scope: Scope, receive: Receive, *, max_bytes: int) -> JsonBo
     try:
         return await by_size(raw, lambda: JsonBody.parse(raw))
     finally:
-        end_grant(exchange_of(scope))
+        end_grant(scope[EXCHANGE])
 
 
 async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
@@ -50,7 +50,7 @@ async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes
     """
     encoding = check_announced(scope, max_bytes=max_bytes)
     raw = await read_body(receive, max_bytes=max_bytes)
-    exchange = exchange_of(scope)
+    exchange: Exchange = scope[EXCHANGE]
     if raw and encoding:
         raw = await _unpacked(raw, encoding, max_bytes, exchange)
         if len(raw) > max_bytes:

@@ -1,9 +1,9 @@
 """Exchange: the record that travels with a request.
 
-Log line, reply headers, `Server-Timing`, metrics, usage rows and receipts read it. It is in the ASGI scope under `KEY`.
-Each middleware and route writes what only it knows, and adds a `Step` for work that takes time. A chat with action sets
-has an `ActionTrace`: its offer, model rounds, and gateway calls. A run over HTTP has a trace of one call, without an
-offer or rounds. Only receipts show `arguments` and `result`.
+Log line, reply headers, `Server-Timing`, metrics, usage rows and receipts read it. It is in the ASGI scope under
+`EXCHANGE`. Each middleware and route writes what only it knows, and adds a `Step` for work that takes time. A chat with
+action sets has an `ActionTrace`: its offer, model rounds, and gateway calls. A run over HTTP has a trace of one call,
+without an offer or rounds. Only receipts show `arguments` and `result`.
 """
 
 import os
@@ -141,17 +141,19 @@ class ActionTrace:
     def searched(self) -> bool:
         return self.offer not in ("not suited", "model refuses tools") or bool(self.rounds)
 
-    def words(self) -> Iterator[str]:
+    def words(self) -> list[str]:
         """Words for the log: how many rounds and calls, and outcomes of calls that brought no result."""
+        words = []
         if self.rounds:
-            yield f"rounds={len(self.rounds)}"
+            words.append(f"rounds={len(self.rounds)}")
         if self.left_out:
-            yield f"left_out={','.join(self.left_out)}"
+            words.append(f"left_out={','.join(self.left_out)}")
         if self.calls:
-            yield f"calls={len(self.calls)}"
+            words.append(f"calls={len(self.calls)}")
         if without := [call.outcome for call in self.calls if call.outcome != "ok"]:
             more = ",…" if len(without) > _MOST_TIMED else ""
-            yield f"without_result={','.join(without[:_MOST_TIMED])}{more}"
+            words.append(f"without_result={','.join(without[:_MOST_TIMED])}{more}")
+        return words
 
     def timings(self, now_ms: float) -> Iterator[str]:
         """Entries for `Server-Timing`; a round or call under way counts up to now.
@@ -169,7 +171,7 @@ def _lasted_ms(step: Step, now_ms: float) -> float:
     return now_ms - step.started_ms if step.duration_ms is None else step.duration_ms
 
 
-KEY = "ragway.exchange"
+EXCHANGE = "ragway.exchange"
 
 _REFUSED = "the upstream answered"
 RagStatus = Literal["", "augmented", "empty", "skipped", "off", "degraded"]
@@ -232,6 +234,13 @@ class Exchange:
     def elapsed_ms(self) -> float:
         """Milliseconds since the request arrived."""
         return (time.perf_counter() - self.started) * 1000
+
+    def server_timing(self) -> str:
+        """Value of `Server-Timing`: the time of each kind of step, then of rounds and calls."""
+        stages = [f"{kind};dur={ms:.1f}" for kind, ms in durations_ms(self.steps).items()]
+        if self.action_trace is not None:
+            stages += self.action_trace.timings(self.elapsed_ms())
+        return ", ".join(stages)
 
     def ended_step(self, kind: str, began: float, detail: str = "", within: Step | None = None) -> None:
         """Add a step that ends now. began: by `time.perf_counter`. within: None: the round under way, if any."""
@@ -302,9 +311,3 @@ def durations_ms(steps: Iterable[Step]) -> dict[str, float]:
     for step in steps:
         durations[step.kind] = durations.get(step.kind, 0.0) + (step.duration_ms or 0.0)
     return durations
-
-
-def exchange_of(scope: Scope) -> Exchange:
-    """Return the request's exchange. Raises KeyError outside `Observe`, which opens it."""
-    exchange: Exchange = scope[KEY]
-    return exchange

@@ -24,7 +24,7 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Target
-from proxy.exchange import KEY, Exchange, ModelCall, one_call
+from proxy.exchange import EXCHANGE, Exchange, ModelCall, one_call
 
 _MOST_BYTES = 256 * 1024  # of an answer
 _MODELS = "/v1/models"
@@ -143,7 +143,7 @@ class ModelCalls:
         scope: of a client's request, for headers and query. Raises ApiError: no reply, or the owner's limits are used
         up (`call.limited`).
         """
-        await self._metering({**scope, KEY: call}, _nothing_more, send)
+        await self._metering({**scope, EXCHANGE: call}, _nothing_more, send)
 
 
 async def list_models(upstream: App, target: Target, *, headers: Headers) -> Sequence[Mapping[str, Any]]:
@@ -216,7 +216,7 @@ def _scope(exchange: Exchange, headers: Headers) -> Scope:
         "raw_path": exchange.path.encode(),
         "query_string": b"",
         "headers": own,
-        KEY: exchange,
+        EXCHANGE: exchange,
     }
 
 

@@ -44,7 +44,7 @@ AT_MOST = {
     "A chat passed through": (18, 90),
     "An augmented chat": (39, 230),
     "A follow-up question": (39, 250),
-    "A chat with an action": (66, 740),
+    "A chat with an action": (66, 600),
     "An ingested document": (31, 160),
 }
 _INTRODUCTION = """# The map: files that a request passes

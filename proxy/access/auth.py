@@ -21,7 +21,7 @@ from proxy.access.keys import Keyring, secret_of
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.caller import EVERYTHING, PREFIX
 from proxy.dialects.errors import ApiError
-from proxy.exchange import exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 
 _OWN_KEY = PREFIX.encode()
 _UNGUARDED = ("/healthz", "/readyz")
@@ -46,7 +46,7 @@ class Guard:
                 self._admit(scope)
             else:
                 self._check(scope)
-                exchange_of(scope).rights = EVERYTHING
+                scope[EXCHANGE].rights = EVERYTHING
         return self._app(scope, receive, send)
 
     def _admit(self, scope: Scope) -> None:
@@ -58,7 +58,7 @@ class Guard:
             former = self._keyring.former(secret)
             log_text = f"invalid_api_key: {former}" if former else ""
             raise ApiError(401, message, code="invalid_api_key", headers=again, log_text=log_text)
-        exchange = exchange_of(scope)
+        exchange: Exchange = scope[EXCHANGE]
         exchange.owner = f"team:{key.team}" if key.team else key.id
         exchange.key, exchange.rights, exchange.limits = key.id, key.rights, key.limits
         exchange.key_name = key.name
@@ -95,7 +95,7 @@ def must_be_no_page(scope: Scope, *, any_type: bool = False) -> None:
     any_type: whether the route takes bodies of other types than JSON, which are then refused from pages alone. Every
     route that acts on a body calls this function: the expected type is known only after the routing.
     """
-    if exchange_of(scope).key or scope["method"] not in ("POST", "PUT", "PATCH"):
+    if scope[EXCHANGE].key or scope["method"] not in ("POST", "PUT", "PATCH"):
         return
     if not any_type and not _UPLOADS.fullmatch(scope["path"]):
         must_be_json(scope)

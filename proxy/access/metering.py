@@ -20,7 +20,7 @@ from proxy.dialects.json_body import LENGTHS, by_size, values_of
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.replies import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.dialects.responses import RESPONSES
-from proxy.exchange import Exchange, ModelRoute, exchange_of
+from proxy.exchange import EXCHANGE, Exchange, ModelRoute
 
 # Gateway routes that call no model and do not count as requests, except searches, operation runs and approvals.
 _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage", "/v1/actions")
@@ -53,7 +53,7 @@ class Metering:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError 429 if a limit is used up, 503 if the accounts cannot be reached."""
-        exchange = exchange_of(scope)
+        exchange: Exchange = scope[EXCHANGE]
         kept = keeps_row(self._record, exchange)
         if (exchange.limits is UNLIMITED and not kept) or not self._counts(scope["method"], scope["path"]):
             if (call := await self._routes(scope, receive, send)) is not None:

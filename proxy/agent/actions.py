@@ -10,11 +10,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal, Protocol
 
 from config.sections import ActionsApi
-from proxy.agent.ask.tool_protocols import ToolProtocols, wants_structured_output
+from proxy.agent.ask.tool_protocols import ToolForm, ToolProtocols
 from proxy.agent.conversation import Conversation, HiddenRounds, has_results
 from proxy.agent.toolbox import ActionLimits, Tool, Toolbox
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
@@ -31,7 +30,6 @@ from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.dialects.errors import ApiError
 from proxy.dialects.quoting import quoted_label
 from proxy.dialects.replies import tool_name
-from proxy.dialects.target import Target
 from proxy.exchange import ActionTrace, Exchange, FoundOperation, FoundOutcome, OperationSearch
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
@@ -136,7 +134,7 @@ class Actions:
         turns: Sequence[Turn],
         sets: Sequence[str],
         exchange: Exchange,
-        target: Target,
+        form: ToolForm,
         own: Sequence[Tool] = (),
         answer: CodeAnswer | EndedElsewhere | None = None,
     ) -> Toolbox | None:
@@ -163,24 +161,29 @@ class Actions:
         apis = await self.apis.of(exchange.key, [known[name] for name in sets if name in known])
 
         def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OperationTool]]:
-            return self._search(turns, apis, exchange.rights, trace, 0.0 if protocol == "native" else _LEAST_RELEVANCE)
+            return self._search(
+                turns, apis, exchange.rights, trace, 0.0 if form.protocol == "native" else _LEAST_RELEVANCE
+            )
 
         taken, others = _names_of(request.fields.get("tools"))
 
-        protocol = self.tool_protocols.of(target, request.fields)
-        structured_output = wants_structured_output(request.fields)
         toolbox = Toolbox(
-            taken, others=others, tool_protocol=protocol, structured_output=structured_output, writes=self.writes
+            taken,
+            others=others,
+            result_store=ResultStore(self.stored, exchange.key),
+            tool_protocol=form.protocol,
+            refused=form.refused,
+            structured_output=form.structured_output,
+            writes=self.writes,
         )
-        toolbox.refuses = partial(self.tool_protocols.refuses, target)
-        toolbox.result_store = ResultStore(self.stored, exchange.key)
         own = [*self.limits.tools, *own]
         find = [FindActions(search, self.limits.search_s)] if sets else []
         if conversation is not None:
             toolbox.conversation = conversation
             by_name = {tool.name: tool for tool in (*find, *own, ReadResult(toolbox.result_store))}
             await self._restore(toolbox, apis, by_name, exchange.rights)
-        toolbox.add(self._always_offered(apis, exchange.rights))
+        if always := self._always_offered(apis, exchange.rights):
+            toolbox.add(always)
         if answer is not None:
             await self._take(answer, toolbox, apis, exchange.rights)
         if sets and not isinstance(answer, CodeAnswer) and self._has_room(toolbox):
@@ -316,8 +319,8 @@ class Actions:
             ]
             first = actions[0] if likely and actions else None
             refused = first is not None and why[_place_of(first)] == "could_change"
-            changing = (first.operation.summary or first.operation.name) if first is not None and refused else ""
-            trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows, quoted_label(changing)))
+            changing = quoted_label(first.operation.summary or first.operation.name) if first and refused else ""
+            trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows, changing))
         return [OperationTool(one.operation, apis[one.set]) for one in usable]
 
     async def _known_sets(self, wanted: Sequence[str] = ()) -> Mapping[str, ActionSet]:
@@ -344,14 +347,15 @@ def _place_of(found: FoundAction) -> tuple[str, str]:
 def _with_producers(found: Sequence[FoundAction], k: int) -> list[FoundAction]:
     """At most k operations, each with the producers that can be called."""
     known = {(one.set, one.operation.name): one for one in found}
-    groups = ([key, *((one.set, name) for name in one.operation.producers)] for key, one in known.items())
-    return [known[key] for key in whole_groups(([key for key in group if key in known] for group in groups), k)]
+    groups = [[key, *((one.set, name) for name in one.operation.producers)] for key, one in known.items()]
+    return [known[key] for key in whole_groups([[key for key in group if key in known] for group in groups], k)]
 
 
 def _found_operation(one: FoundAction, outcome: FoundOutcome) -> FoundOperation:
+    label = "/".join(_place_of(one))
     if one.hit is None:
-        return FoundOperation(one.label, outcome, None, {}, {})
-    return FoundOperation(one.label, outcome, one.hit.score, one.hit.ranks, one.hit.scores)
+        return FoundOperation(label, outcome, None, {}, {})
+    return FoundOperation(label, outcome, one.hit.score, one.hit.ranks, one.hit.scores)
 
 
 def unsuited(request: ChatRequest, messages: Sequence[ConversationMessage]) -> str:

@@ -217,7 +217,7 @@ def _content(role: Any, content: Any) -> Any:
     move provider cache marks from message to message.
     """
     if role == "assistant":
-        return "".join(text_of(content).split())
+        return "".join((content if isinstance(content, str) else text_of(content)).split())
     if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
         return content
     if all(part.get("type") == "text" for part in content):
@@ -268,6 +268,8 @@ def resumed(
 
 def edits_of(request: ModelRequest, hidden: Sequence[HiddenMessages], appended: Sequence[bytes]) -> Sequence[Edit]:
     """Edits that put hidden messages into the body's `messages`. appended: messages after all others."""
+    if not hidden and not appended:
+        return ()
     plain, count = unescaped(request.raw), len(request.fields["messages"])
     opening = value_at(request.raw, request.members["messages"])
     places = list(items(plain, opening)) if hidden else []

@@ -28,7 +28,7 @@ _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 class Event:
     """One stream event: text, a thought, pieces of calls, usage, an end, or several of these."""
 
-    __slots__ = ("body", "changed", "choice", "delta", "is_comment", "is_done", "numbers", "raw")
+    __slots__ = ("body", "changed", "choice", "delta", "is_comment", "is_done", "numbers", "raw", "usage")
 
     def __init__(self, raw: bytes, body: Any = None, *, changed: bool = False) -> None:
         """raw: a frame as the upstream sent it, or a whole reply. body: its JSON. changed: `raw` no longer matches
@@ -37,6 +37,8 @@ class Event:
         self.raw = raw
         self.body: Json | None = body if isinstance(body, dict) else None  # None: such as a comment or [DONE]
         self.changed = changed
+        usage = self.body.get("usage") if self.body is not None else None
+        self.usage: Json | None = usage if isinstance(usage, dict) else None  # as the upstream reports it
         self.choice = first_choice(body)
         delta = self.choice.get("delta")
         self.delta: Json = delta if isinstance(delta, dict) else {}  # a piece of the message
@@ -55,12 +57,6 @@ class Event:
     def finish(self) -> Any:
         """Its finish_reason; None: the reply goes on."""
         return self.choice.get("finish_reason")
-
-    @property
-    def usage(self) -> Json | None:
-        """Usage as the upstream reports it."""
-        usage = self.body.get("usage") if self.body is not None else None
-        return usage if isinstance(usage, dict) else None
 
     def calls(self) -> Iterator[tuple[int, Json]]:
         """Each call's number and piece."""
@@ -116,16 +112,16 @@ class ClientReply:
         self._request = request
         self._id = id
         self._keepalive_s = keepalive_s
+        self.envelope = Envelope(
+            {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
+        )
         media = b"text/event-stream" if request.streamed else b"application/json"
         # Until sent: the head of the model's newest good reply; at first, one for a gateway reply.
         self.start: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]}
         self.started = False
         self.ended = False  # last event was sent
-        self._tokens = _NO_TOKENS  # of all rounds so far
+        self._counted = False  # a round took tokens
         self._usage: Json = {}  # of all rounds so far, with provider members
-        self.envelope = Envelope(
-            {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
-        )
         self._sends = 0
         self._sent: Json | None = None  # envelope that the client has; None: no event was sent
         self._later = False  # in a round after the first sent event
@@ -141,7 +137,7 @@ class ClientReply:
 
     def add_usage(self, tokens: Tokens, reported: Json) -> None:
         """Count a round. reported: upstream usage, which overrides the tokens."""
-        self._tokens = self._tokens.plus(tokens)
+        self._counted = self._counted or tokens != _NO_TOKENS
         self._usage = summed({**usage_of(tokens), **reported}, self._usage)
 
     @property
@@ -202,7 +198,7 @@ class ClientReply:
             changed = True
         if not self._later and changed and not self._role and body.get("choices"):
             event.choice["delta"] = delta = {"role": "assistant", **delta}
-        if (usage := event.usage) is not None and self._tokens != _NO_TOKENS:
+        if (usage := event.usage) is not None and self._counted:
             body["usage"] = summed(usage, self._usage)
             changed = True
         self._role = self._role or "role" in delta
@@ -220,7 +216,7 @@ class ClientReply:
             reply.changed = True
         self._texts = [text]
         body = json_bytes(reply.body or {}) if reply.changed else reply.raw
-        if (usage := reply.usage) is None or self._tokens == _NO_TOKENS:
+        if (usage := reply.usage) is None or not self._counted:
             return body
         plain = unescaped(body)
         start, end = member_span(body, plain, plain.index(b"{"), "usage")

@@ -126,7 +126,8 @@ class Execution:
 
     async def _result(self, one: ToolCall, share: CallShare, at: int) -> str:
         tool = self._toolbox.named(one.name)  # a waiting call may outlive the operation
-        traced = self._trace.begin_call(self._exchange.elapsed_ms())
+        began = time.perf_counter()
+        traced = self._trace.begin_call((began - self._exchange.started) * 1000)
         if tool is not None:
             traced.set, traced.operation = tool.origin[0], tool.label
         try:
@@ -144,11 +145,11 @@ class Execution:
             log.exception("%s: a call of %s failed", self._exchange.id, traced.operation or "an unknown tool")
             traced.outcome, text = "failed", _FAULT
         finally:
-            traced.duration_ms = self._exchange.elapsed_ms() - traced.started_ms
+            traced.duration_ms = (time.perf_counter() - began) * 1000
         refused = traced.outcome in _REFUSALS and traced.operation not in self.chat.incomplete
         if traced.sent or refused or traced.outcome == "ok":
             self._done.add((one.name, _canonical(one.arguments)))
-        traced.arguments, traced.result = self.kept(one.arguments), self.kept(text)
+        traced.arguments, traced.result = self.kept(one.arguments, text)
         return text
 
     async def _called(self, one: ToolCall, tool: Tool | None, traced: ActionCall, share: CallShare) -> ToolResult:
@@ -172,10 +173,10 @@ class Execution:
         checked = tool.checked(arguments)
         return checked if isinstance(checked, Refused) else await tool.call(checked, Calling(self.chat, traced, share))
 
-    def kept(self, text: str) -> str:
-        """The text for a receipt: without the secrets of all offered tools, and cut."""
+    def kept(self, *texts: str) -> list[str]:
+        """The texts for a receipt: without the secrets of all offered tools, and cut."""
         secrets = {one for tool in self._toolbox.tools.values() for one in tool.secrets}
-        return masked_ends(text, secrets, _MOST_KEPT_CHARS)
+        return [masked_ends(text, secrets, _MOST_KEPT_CHARS) for text in texts]
 
     def _writing_operation(self, tool: str) -> str:
         """The operation that a model names, if a search has found that it could change something."""

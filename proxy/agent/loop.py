@@ -51,16 +51,16 @@ class ActionLoop:
         )
         messages = request.messages()
         toolbox.instructions = [message.text for message in messages if message.role in INSTRUCTIONS]
+        replies = [message.text for message in messages[:-1] if message.role == "assistant"]
         self._execution = execution = Execution(
             toolbox,
             limits,
             exchange,
-            [*toolbox.passages, *transcript.known_texts()],
+            [*toolbox.passages, *transcript.known_texts(messages)],
             [one.text for one in messages if one.role == "user"] if toolbox.said is None else toolbox.said,
             transcript.results(),
-            transcript.private_sets(limits.private, trace.sets, forgotten=trace.forgotten),
+            transcript.private_sets(limits.private, trace.sets, messages, forgotten=trace.forgotten),
         )
-        replies = [message.text for message in messages[:-1] if message.role == "assistant"]
         toolbox.go_on = execution.after_question(replies[-1]) if replies and toolbox.tool_protocol != "native" else ""
         self._model = ChatModel(api, toolbox, transcript, exchange, actions.tool_protocols, execution.has_read)
         self._in_vain = False  # the model has called only tools that do not exist, in one round
@@ -68,6 +68,7 @@ class ActionLoop:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat. Raises ApiError if the model's first request fails."""
+        shown = _wants_progress(scope) and not self._toolbox.structured_output
         plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]}
         client = ClientReply(send, self._request, self._exchange.id, self._limits.settings.keepalive_s)
         if self._transcript.waiting and await self._resume(client):
@@ -76,7 +77,6 @@ class ActionLoop:
             return
         if self._toolbox.ended:
             self._transcript.add_calls(*ended(self._toolbox.ended, self._toolbox))
-        shown = _wants_progress(scope) and not self._toolbox.structured_output
         for number in range(self._limits.settings.rounds + 2):
             last = number >= self._limits.settings.rounds or self._execution.chat.over or self._must_answer
             turn = await self._model.ask(plain, receive, client, last=last)

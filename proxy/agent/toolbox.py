@@ -6,7 +6,7 @@ The entries of the body's `tools` follow the client's own tools, so the client's
 
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -139,7 +139,7 @@ class Toolbox:
     others: bool = False  # whether the client has tools without a name, such as a provider's search
     result_store: ResultStore = field(default_factory=ResultStore)
     tool_protocol: ToolProtocol = "native"  # how the model is asked for calls
-    refuses: Callable[[str], bool] = lambda _: False  # whether the model refuses the definition of SET/OPERATION
+    refused: Collection[str] = ()  # SET/OPERATION whose definitions the model is known to refuse
     left_out: set[str] = field(default_factory=set)  # SET/OPERATION that the model has refused in this chat
     passages: Sequence[str] = ()  # the injected texts, without titles and marks
     sure: bool = False  # the search is sure that an operation answers the question
@@ -201,7 +201,7 @@ class Toolbox:
 
     def taking(self, found: Sequence[Tool]) -> list[Tool]:
         """The tools whose definitions the model takes."""
-        return [one for one in found if one.label not in self.left_out and not self.refuses(one.label)]
+        return [one for one in found if one.label not in self.left_out and one.label not in self.refused]
 
     def leave_out(self, name: str) -> str:
         """Offer an operation no longer; returns SET/OPERATION, or "" for another tool."""

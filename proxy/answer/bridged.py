@@ -27,7 +27,7 @@ from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import OWN_ID, RESPONSES, ResponsesRequest, response_of_item
 from proxy.dialects.target import Target
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
 from proxy.upstream.bridges.responses_request import has_custom_tools, with_code_lines
 from retrieval.errors import RetrievalError
@@ -230,7 +230,8 @@ class BridgedChat:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError like the bridge and the upstream."""
-        exchange, target = exchange_of(scope), self._chat.target
+        exchange: Exchange = scope[EXCHANGE]
+        target = self._chat.target
         resolved, exchange.body = exchange.target, self._chat.body
 
         async def begin(message: Message) -> None:
@@ -250,7 +251,7 @@ class BridgedChat:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat completion in `exchange.body`."""
-        body = exchange_of(scope).body or b""
+        body: bytes = scope[EXCHANGE].body or b""
         request = await by_size(body, lambda: ChatRequest.parse(body))
         await self._rounds(self._ask, request)(scope, receive, send)
 

@@ -19,11 +19,11 @@ from proxy.answer.bridged import BridgedChat, ClientChat, client_chat, newest_of
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.gate import HOUSEKEEPING, Chat, turns_of
 from proxy.augment.middleware import Passages
-from proxy.dialects.base import ModelRequest, own_text, own_words
+from proxy.dialects.base import own_text, own_words
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.codes import CodeLine, code_line
 from proxy.dialects.errors import ApiError
-from proxy.dialects.json_body import Edit, by_size
+from proxy.dialects.json_body import by_size
 from proxy.dialects.responses import RESPONSES
 from proxy.exchange import ActionTrace, CallMeter, Exchange, ModelCall
 from proxy.upstream.translated.request import sendable
@@ -71,12 +71,10 @@ class Offers:
         if toolbox is None and not completion.continues:
             return None
 
-        def forwarded(request: ModelRequest, edits: Sequence[Edit], instructions: str = "") -> bytes:
-            return chat.forwarded(request, completion.target, edits, instructions)
-
         if toolbox is not None and chat.found is not None and chat.injected:
             toolbox.passages = [one.text for one in chat.found.context.passages]
         exchange.most_tokens = decision.most_tokens
+        forwarded = functools.partial(chat.forwarded, target=completion.target)
         return app_of(completion, self.upstream, forwarded, toolbox, exchange, actions)
 
     async def _toolbox(
@@ -95,10 +93,10 @@ class Offers:
         if why:
             log.info("%s no operation is offered: %s", exchange.id, why)
             return None
-        protocol = actions.tool_protocols.of(chat.target, request.fields)
-        if protocol == "none":
+        form = actions.tool_protocols.form(chat.target, request.fields)
+        if form.protocol == "none":
             trace.offer = "model refuses tools"
-        if protocol == "none" or not suits(protocol, request):
+        if form.protocol == "none" or not suits(form.protocol, request):
             return None
         own, passages, deadline_s = [], self.passages, self.passages.retrieval.deadline_s
         if sets and exchange.searched and actions.limits.settings.search_documents:
@@ -109,7 +107,7 @@ class Offers:
         await passages.begun()
         try:
             async with asyncio.timeout(deadline_s):
-                toolbox = await actions.offer(request, turns, sets, exchange, chat.target, own, answer)
+                toolbox = await actions.offer(request, turns, sets, exchange, form, own, answer)
                 if toolbox is not None:
                     toolbox.person, toolbox.said = chat.request.person(chat.headers), own_words(completion.own)
                     chat.exchange.shows_approvals = _shows_approvals(chat)

@@ -33,7 +33,7 @@ from proxy.apis.schema_check import problems
 from proxy.dialects.base import person_in
 from proxy.dialects.errors import ApiError
 from proxy.dialects.quoting import quoted
-from proxy.exchange import ActionCall, ActionTrace, Exchange, exchange_of
+from proxy.exchange import EXCHANGE, ActionCall, ActionTrace, Exchange
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
 from runtime.public_addresses import ForbiddenAddress
@@ -75,7 +75,8 @@ class _Run(Closed, frozen=True):
 
 def _exchange(context: "ServerRequestContext[Any, Any]") -> Exchange:
     assert context.request is not None  # always present over HTTP
-    return exchange_of(context.request.scope)
+    exchange: Exchange = context.request.scope[EXCHANGE]
+    return exchange
 
 
 @dataclass(eq=False, repr=False)

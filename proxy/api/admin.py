@@ -33,7 +33,7 @@ from proxy.asgi import Scope
 from proxy.body import whole_body
 from proxy.dialects.errors import ApiError, Headers, forbidden, method_not_allowed
 from proxy.dialects.json_body import JsonBody, by_size
-from proxy.exchange import exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 from retrieval.errors import RetrievalError
 from runtime import logs
 from runtime.sealing import SealingError
@@ -350,7 +350,7 @@ class Admin(Rules):
 
 
 def _must_be_admin(scope: Scope) -> None:
-    exchange = exchange_of(scope)
+    exchange: Exchange = scope[EXCHANGE]
     if not exchange.rights.admin:
         message = "This key may not see or change keys and everybody's usage: use a key made with --admin."
         raise forbidden(message)

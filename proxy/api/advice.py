@@ -13,7 +13,7 @@ from proxy.asgi import Scope
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
-from proxy.exchange import exchange_of
+from proxy.exchange import EXCHANGE
 from runtime.logs import truncate
 
 _OURS = ("knowledge", "admin", "actions")  # /v1/… paths that no upstream knows
@@ -37,7 +37,7 @@ class Advice:
         behind = names[len(names) - names[::-1].index("v1") :] if "v1" in names else names  # the last /v1
         anthropic = behind[:1] == ["messages"] or any(name == b"anthropic-version" for name, _ in scope["headers"])
         if anthropic:
-            exchange_of(scope).dialect = MESSAGES
+            scope[EXCHANGE].dialect = MESSAGES
         meant, why = self._meant(names, behind)
         if meant:
             message = f"{start}: the path is {meant}. {why}"

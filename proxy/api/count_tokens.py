@@ -9,7 +9,7 @@ from proxy.dialects.json_body import by_size
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.replies import Tokens, estimated_tokens
-from proxy.exchange import ModelCall, ModelRoute, exchange_of, uncounted, unmetered
+from proxy.exchange import EXCHANGE, Exchange, ModelCall, ModelRoute, uncounted, unmetered
 from proxy.upstream.bridges.missing_paths import FirstLook, NoSuchPathError
 
 
@@ -26,7 +26,7 @@ class CountTokens:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> ModelCall | None:
         """Prepare the count. Raises ApiError."""
-        exchange = exchange_of(scope)
+        exchange: Exchange = scope[EXCHANGE]
         exchange.tokens = Tokens(0, 0)  # a count is not usage
         call = await self.augment(scope, receive, send)
         if not self.with_passages:
@@ -52,7 +52,7 @@ def _or_estimate(upstream: App) -> App:
 
 async def _estimate(scope: Scope, _receive: Receive, send: Send) -> None:
     """Answer with an estimate from the request's bytes."""
-    exchange = exchange_of(scope)
+    exchange: Exchange = scope[EXCHANGE]
     body = exchange.body or b""
     tokens = await by_size(body, lambda: estimated_tokens(body))
     exchange.status = 200

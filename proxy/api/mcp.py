@@ -22,7 +22,7 @@ from proxy.body import whole_body
 from proxy.caller import Rights
 from proxy.dialects.content_encoding import content_encoding
 from proxy.dialects.errors import ApiError, method_not_allowed
-from proxy.exchange import exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 
@@ -164,7 +164,8 @@ def server(
 def _rights(context: "ServerRequestContext[Any, Any]") -> Rights:
     request = context.request
     assert request is not None  # always present over HTTP
-    return exchange_of(request.scope).rights
+    exchange: Exchange = request.scope[EXCHANGE]
+    return exchange.rights
 
 
 async def _run(manager: "StreamableHTTPSessionManager", up: asyncio.Event) -> None:

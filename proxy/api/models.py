@@ -18,7 +18,7 @@ from proxy.augment.gate import collection_names, split_model, split_sets
 from proxy.caller import Rights
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.target import Target
-from proxy.exchange import exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 from proxy.model_calls import NoAnswer, find_model, list_models
 from proxy.upstream.routes import Routes
 
@@ -43,7 +43,8 @@ class Models:
 
     async def list(self, scope: Scope, receive: Receive, send: Send) -> None:
         """All models. If they all belong to one upstream, its answer unchanged, errors included."""
-        exchange, listers = exchange_of(scope), self.routes.listers()
+        exchange: Exchange = scope[EXCHANGE]
+        listers = self.routes.listers()
         rights = exchange.rights
         names = self.routes.names(rights)
         exchange.patterns = self.routes.patterns(rights)
@@ -63,7 +64,8 @@ class Models:
 
     async def one(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """One listed model. Raises ApiError 404 (no such model, collection or set), 502, 504 (the lookup failed)."""
-        exchange, asked = exchange_of(scope), scope["path_params"]["name"]
+        exchange: Exchange = scope[EXCHANGE]
+        asked = scope["path_params"]["name"]
         rest, sets = (asked, "") if self.check_sets is None else split_sets(asked)
         name, _, prefix = split_model(rest)
         target = self.routes.resolve(name, exchange.rights)
@@ -90,7 +92,7 @@ class Models:
 
         required: without the upstream's answer, nothing is known about the model. Raises ApiError 502, 504.
         """
-        exchange = exchange_of(scope)
+        exchange: Exchange = scope[EXCHANGE]
         try:
             async with asyncio.timeout(self.within_s):
                 return await find_model(self.upstream, target, headers=scope["headers"])
@@ -106,7 +108,7 @@ class Models:
 
     async def _behind(self, row: Target, scope: Scope) -> dict[str, Row]:
         """Models listed by a pattern's upstream, if the pattern routes them and the caller may use them."""
-        exchange = exchange_of(scope)
+        exchange: Exchange = scope[EXCHANGE]
         try:
             async with asyncio.timeout(self.within_s):
                 listed = await list_models(self.upstream, row, headers=scope["headers"])

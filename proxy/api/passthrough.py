@@ -20,7 +20,7 @@ from proxy.dialects.json_body import by_size
 from proxy.dialects.replies import Tokens
 from proxy.dialects.responses import OWN_ID, RESPONSES, stored_id, stored_methods
 from proxy.dialects.target import Target
-from proxy.exchange import Exchange, ModelCall, exchange_of, one_call, uncounted
+from proxy.exchange import EXCHANGE, Exchange, ModelCall, one_call, uncounted
 from proxy.query import check_models, models_in
 from proxy.upstream.routes import ANY_MODEL, Routes
 
@@ -55,7 +55,8 @@ class Passthrough:
 
     async def __call__(self, scope: Scope, receive: Receive, _send: Send) -> ModelCall:
         """Prepare the upstream call: set the exchange's target and body. Raises ApiError."""
-        exchange, path = exchange_of(scope), scope["path"]
+        exchange: Exchange = scope[EXCHANGE]
+        path = scope["path"]
         listed, asked = self._listed(path), models_in(scope["query_string"])
         kind = "listed" if listed is not None else relayed_kind(path)
         exchange.listed = listed is not None

@@ -77,9 +77,9 @@ class Chat:
     def forwarded(
         self,
         request: ModelRequest | None = None,
-        target: Target | None = None,
         edits: Sequence[Edit] = (),
         instructions: str = "",
+        target: Target | None = None,
     ) -> bytes:
         """The bytes for the upstream: without edits, identical to the request.
 

@@ -25,7 +25,7 @@ from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.json_body import by_size
 from proxy.dialects.quoting import Template, in_order
 from proxy.dialects.target import Target
-from proxy.exchange import Exchange, ModelCall, exchange_of, one_call, wrapped
+from proxy.exchange import EXCHANGE, Exchange, ModelCall, one_call, wrapped
 from proxy.query import check_models, models_in
 from proxy.steps import Step
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
@@ -67,11 +67,16 @@ class Passages:
     async def find(self, chat: Chat, headers: Headers, deadline_s: float) -> None:
         """Set the chat's search result and text to inject; if there is none, the exchange says why."""
         exchange = chat.exchange
-        chat.budget_tokens = await by_size(chat.request.raw, lambda: self._budget_tokens(chat))
+        chat.budget_tokens = most_tokens = self.inject.budget_tokens
+        if window_tokens := self._window_tokens(chat.target):
+            request, share = chat.request, self.inject.window_share
+            left = await by_size(request.raw, lambda: room_tokens(request, window_tokens=window_tokens, share=share))
+            chat.budget_tokens = min(most_tokens, left)
         if not chat.budget_tokens:
             exchange.rag_status, exchange.rag_reason = "empty", _NO_ROOM
             return
-        retrieval = Step("retrieval", exchange.elapsed_ms())
+        began = time.perf_counter()
+        retrieval = Step("retrieval", (began - exchange.started) * 1000)
         await self.begun()
         try:
             async with asyncio.timeout(deadline_s):
@@ -88,16 +93,9 @@ class Passages:
         except Exception as error:  # fail open: our fault may cost context, never the reply
             log.exception("%s retrieval failed", exchange.id)
             _degrade(exchange, error)
-        retrieval.duration_ms = exchange.elapsed_ms() - retrieval.started_ms
+        retrieval.duration_ms = (time.perf_counter() - began) * 1000
         retrieval.detail = ", ".join(exchange.searched)
         exchange.steps.append(retrieval)
-
-    def _budget_tokens(self, chat: Chat) -> int:
-        """The token budget for passages: as set, or less if a known context window leaves less."""
-        most, window_tokens = self.inject.budget_tokens, self._window_tokens(chat.target)
-        if not window_tokens:
-            return most
-        return min(most, room_tokens(chat.request, window_tokens=window_tokens, share=self.inject.window_share))
 
     def _window_tokens(self, target: Target) -> int:
         """The model's context window: as set, else litellm's; 0: not known."""
@@ -170,7 +168,8 @@ class Augment:
 
     async def __call__(self, scope: Scope, receive: Receive, _send: Send) -> ModelCall:
         """Prepare the model call: set the exchange's target and body. Raises ApiError."""
-        exchange, retrieval = exchange_of(scope), self.passages.retrieval
+        exchange: Exchange = scope[EXCHANGE]
+        retrieval = self.passages.retrieval
         raw = await whole_body(scope, receive, max_bytes=self.max_body_bytes)
         began = time.perf_counter()
         chat = await by_size(raw, lambda: self._understood(raw, exchange, scope))

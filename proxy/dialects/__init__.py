@@ -10,7 +10,7 @@ errors           our errors -> status and OpenAI's error body
 paths            path -> dialect
 deviations       what models' messages have beyond the standard, which must go back; what upstreams lack
 quoting          document text, made safe for a prompt; passages as a block
-replies          base class for reply readers: bytes -> events -> text, tool calls, tokens, end, error
+replies          reply readers: their base, and that of chat completions; bytes -> text, tool calls, tokens, end, error
 responses        OpenAI's Responses API
 sse              event-stream frames: built and split
 target           where a model's requests go

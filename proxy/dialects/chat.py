@@ -21,15 +21,10 @@ from proxy.dialects.base import (
 )
 from proxy.dialects.json_body import Edit, JsonBody, member_span, nth_item, unescaped, value_at
 from proxy.dialects.replies import (
-    ReplyReader,
+    ChatReplyReader,
     Tokens,
-    called_tool,
-    called_tools,
-    content_text,
-    error_text,
     json_bytes,
     reported_tokens,
-    text_bytes_of,
     tier_in,
     usages_in,
 )
@@ -56,8 +51,8 @@ class ChatRequest(ModelRequest):
 
     def insertion(self, text: str, position: Position) -> Sequence[Edit]:
         messages = self.fields["messages"]
-        opening = value_at(self.raw, self.members["messages"])
         index = _index_for(position, messages)
+        opening = value_at(self.raw, self.members["messages"])
         if index < 0:
             message = b'{"role":"system","content":' + orjson.dumps(text) + b"}"
             return [Edit(opening + 1, opening + 1, message + (b"," if messages else b""))]
@@ -91,99 +86,6 @@ def usage_in(_start: bytes, end: bytes) -> Tokens | None:
 
 
 # --- replies ----------------------------------------------------------------------------------------------------------
-
-
-class ChatReplyReader(ReplyReader):
-    """Reads a chat completion's first choice, streamed or whole; of further choices, only how they end."""
-
-    def __init__(self, *, streamed: bool, **options: Any) -> None:
-        super().__init__(streamed=streamed, **options)
-        self.finished: dict[int, bool] = {}  # index of a choice -> whether it has a finish reason
-        self.call_numbers: list[int] = []  # in the latest event: each piece's call number; -1: none
-        self._by_index: dict[int, int] = {}  # index as written -> number of the newest call
-        self._by_id: dict[str, int] = {}
-
-    def _read_event(self, event: Mapping[str, Any]) -> None:
-        self.call_numbers = []
-        if event.get("error"):
-            self.error = error_text(event["error"])
-        usage = event.get("usage")
-        if isinstance(usage, dict):
-            self.usage = tokens if (tokens := reported_tokens(usage)) is not None else self.usage
-        if self.usage is not None and not self.usage.tier and isinstance(tier := event.get("service_tier"), str):
-            self.usage = replace(self.usage, tier=tier)
-        choices = event.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            index = choice.get("index", 0) if isinstance(choice, dict) else None
-            if isinstance(choice, dict):
-                self.text_bytes += _bytes_of(choice)
-            if isinstance(index, int):
-                self.finished[index] = self.finished.get(index, False) or choice.get("finish_reason") is not None
-                if index == 0:
-                    self._read_choice(choice)
-
-    def _read_choice(self, choice: Mapping[str, Any]) -> None:
-        if "message" in choice:
-            self.ended = True
-        message = choice.get("delta") or choice.get("message") or {}
-        if isinstance(message, dict):
-            content = message.get("content")
-            self._add(self._answer, content_text(content) if isinstance(content, list) else content)
-            self._add(self._refusal, message.get("refusal"))
-            for name in ("reasoning_content", "reasoning"):
-                self._add(self._reasoning, message.get(name))
-            calls = message.get("tool_calls")
-            for place, call in enumerate(calls if isinstance(calls, list) else ()):
-                if isinstance(call, dict):
-                    self._read_call(call, place)
-        if isinstance(choice.get("finish_reason"), str):
-            self.finish_reason = choice["finish_reason"]
-
-    def _read_call(self, call: Mapping[str, Any], place: int) -> None:
-        """A whole tool call, or a piece of one: in most streams, only the first piece has id and name."""
-        called = called_tool(call)
-        if called is None:
-            self.call_numbers.append(-1)
-            return
-        id, name, arguments = call.get("id"), called.get("name"), called.get("arguments") or called.get("input")
-        number = self._number_of(call.get("index"), place, id, begins=bool(name), full=bool(arguments))
-        self.call_numbers.append(number)
-        if (pieces := self._tool_call(number)) is not None:
-            pieces.add(id=id, name=name, arguments=arguments, custom="custom" in call)
-            self._by_id.setdefault(pieces.id, number)
-
-    def _number_of(self, index: object, place: int, id: object, *, begins: bool, full: bool) -> int:
-        """Which call a piece belongs to. begins: the piece has a name. full: it has arguments.
-
-        Some servers write index 0 for every call, no index, or indexes from 1. So a name with another id begins a new
-        call. So does a name with arguments, if the call before has no id and got its arguments in one piece.
-        """
-        if not self._streamed:  # each call in a whole reply is whole, even if two share an id
-            index = place
-        elif not isinstance(index, int):
-            if isinstance(id, str) and id in self._by_id:
-                return self._by_id[id]
-            index = place
-        number = self._by_index.get(index)
-        if number is not None and number < len(self._calls) and begins:
-            known = self._calls[number]
-            other = id != known.id if id and known.id else not id and full and known.came_whole
-            number = None if other and known.name else number
-        if number is None:
-            number = self._by_index[index] = len(self._calls)
-        return number
-
-
-def _bytes_of(choice: Mapping[str, Any]) -> int:
-    """Bytes of texts and calls in a choice or a piece. Some providers write thoughts twice, in two members."""
-    message = choice.get("delta") or choice.get("message")
-    if not isinstance(message, dict):
-        return text_bytes_of(choice.get("text"))  # a plain completion
-    calls = message.get("tool_calls")
-    called = [message.get("function_call"), *(called_tools(calls) if isinstance(calls, list) else ())]
-    pieces = [each.get("arguments") or each.get("input") for each in called if isinstance(each, dict)]
-    texts = (message.get("content"), message.get("refusal"), *pieces)
-    return text_bytes_of(*texts, either=(message.get("reasoning_content"), message.get("reasoning")))
 
 
 def completion(request: JsonBody, text: str, tokens: Tokens) -> bytes:

@@ -185,6 +185,11 @@ class UnsupportedFeatures:
         """Whether the upstream lacks a path or a member. model: only for a member."""
         return self._until.get((target.api_base, model, name), 0.0) > time.monotonic()
 
+    def known(self, target: Target, *, model: str = "") -> list[str]:
+        """Everything that the upstream lacks now. model: as in `knows`."""
+        now, place = time.monotonic(), (target.api_base, model)
+        return [name for (*at, name), until in self._until.items() if until > now and place == (*at,)]
+
     def names(self) -> list[tuple[str, str]]:
         """Model and name of everything unsupported now."""
         now = time.monotonic()

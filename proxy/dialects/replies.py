@@ -2,7 +2,8 @@
 
 Tokens are what a reply reports, else an estimate.
 
-It finds the events; a dialect's reader knows what they mean.
+The base finds the events; a dialect's reader knows what they mean. The reader of chat completions is here, too, because
+every round with the gateway's tools is one.
 """
 
 import json
@@ -213,11 +214,6 @@ def called_tool(row: Any) -> dict[str, Any] | None:
     return called if isinstance(called, dict) else None
 
 
-def called_tools(rows: Sequence[Any]) -> list[dict[str, Any] | None]:
-    """`called_tool` of each row."""
-    return [called_tool(row) for row in rows]
-
-
 def tool_name(row: Any) -> str:
     """The name in an entry of `tools`, a tool call or a piece of one; "": no name."""
     return str((called_tool(row) or {}).get("name") or "")
@@ -294,7 +290,8 @@ class ReplyReader(ABC):
         self._max_bytes = max_bytes
         self._keep_text = keep_text
         self._size = 0
-        self._frames = sse.FrameSplitter()
+        if streamed:
+            self._frames = sse.FrameSplitter()
         self._pieces: list[bytes] = []
         self._answer: list[str] = []
         self._refusal: list[str] = []
@@ -385,6 +382,99 @@ class ReplyReader(ABC):
         if index == len(self._calls):
             self._calls.append(ToolCallPieces())
         return self._calls[index]
+
+
+class ChatReplyReader(ReplyReader):
+    """Reads a chat completion's first choice, streamed or whole; of further choices, only how they end."""
+
+    def __init__(self, *, streamed: bool, **options: Any) -> None:
+        super().__init__(streamed=streamed, **options)
+        self.finished: dict[int, bool] = {}  # index of a choice -> whether it has a finish reason
+        self.call_numbers: list[int] = []  # in the latest event: each piece's call number; -1: none
+        self._by_index: dict[int, int] = {}  # index as written -> number of the newest call
+        self._by_id: dict[str, int] = {}
+
+    def _read_event(self, event: Mapping[str, Any]) -> None:
+        self.call_numbers = []
+        if event.get("error"):
+            self.error = error_text(event["error"])
+        usage = event.get("usage")
+        if isinstance(usage, dict):
+            self.usage = tokens if (tokens := reported_tokens(usage)) is not None else self.usage
+        if self.usage is not None and not self.usage.tier and isinstance(tier := event.get("service_tier"), str):
+            self.usage = replace(self.usage, tier=tier)
+        choices = event.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            index = choice.get("index", 0) if isinstance(choice, dict) else None
+            if isinstance(choice, dict):
+                self.text_bytes += _bytes_of_choice(choice)
+            if isinstance(index, int):
+                self.finished[index] = self.finished.get(index, False) or choice.get("finish_reason") is not None
+                if index == 0:
+                    self._read_choice(choice)
+
+    def _read_choice(self, choice: Mapping[str, Any]) -> None:
+        if "message" in choice:
+            self.ended = True
+        message = choice.get("delta") or choice.get("message") or {}
+        if isinstance(message, dict):
+            content = message.get("content")
+            self._add(self._answer, content_text(content) if isinstance(content, list) else content)
+            self._add(self._refusal, message.get("refusal"))
+            for name in ("reasoning_content", "reasoning"):
+                self._add(self._reasoning, message.get(name))
+            calls = message.get("tool_calls")
+            for place, call in enumerate(calls if isinstance(calls, list) else ()):
+                if isinstance(call, dict):
+                    self._read_call(call, place)
+        if isinstance(choice.get("finish_reason"), str):
+            self.finish_reason = choice["finish_reason"]
+
+    def _read_call(self, call: Mapping[str, Any], place: int) -> None:
+        """A whole tool call, or a piece of one: in most streams, only the first piece has id and name."""
+        called = called_tool(call)
+        if called is None:
+            self.call_numbers.append(-1)
+            return
+        id, name, arguments = call.get("id"), called.get("name"), called.get("arguments") or called.get("input")
+        number = self._number_of(call.get("index"), place, id, begins=bool(name), full=bool(arguments))
+        self.call_numbers.append(number)
+        if (pieces := self._tool_call(number)) is not None:
+            pieces.add(id=id, name=name, arguments=arguments, custom="custom" in call)
+            self._by_id.setdefault(pieces.id, number)
+
+    def _number_of(self, index: object, place: int, id: object, *, begins: bool, full: bool) -> int:
+        """Which call a piece belongs to. begins: the piece has a name. full: it has arguments.
+
+        Some servers write index 0 for every call, no index, or indexes from 1. So a name with another id begins a new
+        call. So does a name with arguments, if the call before has no id and got its arguments in one piece.
+        """
+        if not self._streamed:  # each call in a whole reply is whole, even if two share an id
+            index = place
+        elif not isinstance(index, int):
+            if isinstance(id, str) and id in self._by_id:
+                return self._by_id[id]
+            index = place
+        number = self._by_index.get(index)
+        if number is not None and number < len(self._calls) and begins:
+            known = self._calls[number]
+            other = id != known.id if id and known.id else not id and full and known.came_whole
+            number = None if other and known.name else number
+        if number is None:
+            number = self._by_index[index] = len(self._calls)
+        return number
+
+
+def _bytes_of_choice(choice: Mapping[str, Any]) -> int:
+    """Bytes of texts and calls in a choice or a piece. Some providers write thoughts twice, in two members."""
+    message = choice.get("delta") or choice.get("message")
+    if not isinstance(message, dict):
+        return text_bytes_of(choice.get("text"))  # a plain completion
+    calls = message.get("tool_calls")
+    called = [message.get("function_call"), *(map(called_tool, calls) if isinstance(calls, list) else ())]
+    pieces = [each.get("arguments") or each.get("input") for each in called if isinstance(each, dict)]
+    texts = (message.get("content"), message.get("refusal"), *pieces)
+    return text_bytes_of(*texts, either=(message.get("reasoning_content"), message.get("reasoning")))
 
 
 def text_bytes_of(*texts: object, either: Sequence[object] = ()) -> int:

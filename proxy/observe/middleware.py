@@ -13,7 +13,7 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import BY_PATH
-from proxy.exchange import HEADER_WORDS, KEY, Exchange, durations_ms
+from proxy.exchange import EXCHANGE, HEADER_WORDS, Exchange
 from proxy.observe.metrics import Metrics
 from runtime import logs
 from runtime.logs import truncate
@@ -35,7 +35,7 @@ class Observe:
             return
         path = scope["path"]
         exchange = Exchange(method=scope["method"], path=path, dialect=_dialect_of(path))
-        scope[KEY] = exchange
+        scope[EXCHANGE] = exchange
         self._metrics.begun()
         started = False
 
@@ -44,7 +44,8 @@ class Observe:
             if message["type"] == "http.response.start":
                 started = True
                 exchange.status = message["status"]
-                end_grant(exchange)
+                if exchange.granted_mb:
+                    end_grant(exchange)
                 # An upstream may be such a gateway, too: two sets of headers would contradict each other.
                 theirs = [pair for pair in message.get("headers", ()) if not pair[0].startswith(b"x-rag-")]
                 message["headers"] = [*theirs, *_headers(exchange)]
@@ -73,7 +74,8 @@ class Observe:
             self._ended(exchange)
 
     def _ended(self, exchange: Exchange) -> None:
-        end_grant(exchange)
+        if exchange.granted_mb:
+            end_grant(exchange)
         for listener in exchange.after_reply:
             listener()
         self._metrics.ended(exchange)
@@ -115,10 +117,7 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
         headers.append((b"x-rag-reason", exchange.rag_reason.encode("ascii", "replace")))
     if exchange.sources:
         headers.append((b"x-rag-sources", sources_header(exchange.sources)))
-    stages = [f"{stage};dur={ms:.1f}" for stage, ms in durations_ms(exchange.steps).items()]
-    if exchange.action_trace is not None:
-        stages += exchange.action_trace.timings(exchange.elapsed_ms())
-    headers.append((b"server-timing", ", ".join(stages).encode()))
+    headers.append((b"server-timing", exchange.server_timing().encode()))
     return headers
 
 
@@ -150,20 +149,21 @@ def names_header(names: Sequence[str]) -> bytes:
 
 
 def _line(exchange: Exchange) -> str:
+    ran, lasted_ms = _ran(exchange), exchange.elapsed_ms()
+    rounds = [] if exchange.action_trace is None else exchange.action_trace.words()
     path = truncate(exchange.path)
     if not path.isprintable() or " " in path:  # clients must not forge log lines
         path = repr(path)
-    parts = [exchange.method, path, str(exchange.status or "-"), f"{exchange.elapsed_ms():.0f}ms"]
+    parts = [exchange.method, path, str(exchange.status or "-"), f"{lasted_ms:.0f}ms"]
     if exchange.model:
         parts += [f"model={truncate(exchange.model)!r}", f"rag={exchange.rag_status or '-'}"]
         if exchange.sources:
             parts.append(f"passages={len(exchange.sources)}")
         if exchange.rag_reason and exchange.rag_status != "augmented":
             parts.append(f"({exchange.rag_reason})")
-    if ran := _ran(exchange):
+    if ran:
         parts.append(f"actions={','.join(ran)}")
-    if exchange.action_trace is not None:
-        parts += exchange.action_trace.words()
+    parts += rounds
     if exchange.tokens is not None:
         about = "~" if exchange.tokens.estimated else ""
         parts.append(f"tokens={about}{exchange.tokens.prompt}+{exchange.tokens.completion}")

@@ -18,7 +18,7 @@ from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import by_size
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.replies import Tokens, called_tool
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import EXCHANGE, Exchange
 
 MODEL = "echo"
 GREETING = "I am the echo model: I answer with the messages I received, as a real model would have received them."
@@ -43,7 +43,7 @@ class Echo:
                 code="unsupported_by_echo",
             )
         began = time.perf_counter()
-        exchange: Exchange | None = scope.get(KEY)
+        exchange: Exchange | None = scope.get(EXCHANGE)
         body = exchange.body if exchange is not None else None
         raw = await read_body(receive) if body is None else body
         request = await by_size(raw, lambda: parse(dialect, raw))

@@ -19,7 +19,7 @@ from proxy.caller import carries_key
 from proxy.dialects.base import X_API_KEY, KeyHeader
 from proxy.dialects.errors import ApiError, Headers, upstream_error
 from proxy.dialects.target import Target
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 from runtime.http_client import (
     BadReply,
     Client,
@@ -62,7 +62,7 @@ class Relay:
 
         When the client leaves, the server cancels this task, which closes the upstream connection.
         """
-        exchange = exchange_of(scope)
+        exchange: Exchange = scope[EXCHANGE]
         if exchange.body is None:
             exchange.body = await read_body(receive)
         response = await self._ask(scope, exchange)

@@ -22,7 +22,7 @@ from proxy.dialects.json_body import by_size, member_span, unescaped
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.replies import MAX_REPLY_BYTES, json_of
 from proxy.dialects.target import Lane, Target
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 
 _NO_LETTERS = ("Cc", "Cf", "Zl", "Zp")  # Unicode categories: control and format characters, line ends
 ANY_MODEL = "*"  # stands for the model, if a request names none
@@ -45,8 +45,8 @@ class Routes:
         may read differently are unknown: some cut off blanks, or end at a control character.
         """
         plain = name == name.strip() and not any(unicodedata.category(letter) in _NO_LETTERS for letter in name)
-        target = self.row_of(name) if plain and name in rights.models else None
-        if target is None:
+        target = self.row_of(name) if plain else None
+        if target is None or name not in rights.models:
             raise self.absent(name, rights)
         return target if target.model else replace(target, model=name)
 
@@ -113,7 +113,7 @@ class Upstream:
         self._bridged = {**lanes, **(bridges or {})}
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        exchange = exchange_of(scope)
+        exchange: Exchange = scope[EXCHANGE]
         target = exchange.target
         assert target is not None, "the route sets the target"
         if target.key_of_client:

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.body import end_grant, forget, whole_body
 from proxy.dialects.errors import ApiError
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import EXCHANGE, Exchange
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.encodings import COMPRESSORS, ENCODINGS
 
@@ -22,7 +22,7 @@ async def content_of(body: bytes, *encodings: str, limit_bytes: int = LIMIT_BYTE
     step = len(body) // pieces + 1
     call = Call([body[start : start + step] for start in range(0, len(body), step)] or [b""])
     scope = scope_of(headers=[(b"content-encoding", encoding.encode("latin-1")) for encoding in encodings])
-    scope[KEY] = exchange = Exchange()
+    scope[EXCHANGE] = exchange = Exchange()
     try:
         return await whole_body(scope, call.receive, max_bytes=limit_bytes)
     finally:
@@ -135,7 +135,7 @@ async def test_large_bodies_wait_for_memory_and_are_refused_in_the_end(monkeypat
     async def asked(key: str, body: bytes = body) -> Exchange:
         exchange = Exchange(key=key)
         exchanges.append(exchange)
-        await whole_body({**scope_of(), KEY: exchange}, Call([body]).receive, max_bytes=len(body))
+        await whole_body({**scope_of(), EXCHANGE: exchange}, Call([body]).receive, max_bytes=len(body))
         return exchange
 
     greedy = [await asked("a") for _ in range(3)]
@@ -160,7 +160,7 @@ async def test_a_sent_request_is_forgotten_where_nothing_needs_it() -> None:
     for once, large in ((True, True), (True, False), (False, True)):
         exchange = Exchange(body=b"{}", fields={"a": 1}, once=once)
         if large:
-            await whole_body({**scope_of(), KEY: exchange}, Call([b" " * (1 << 20)]).receive, max_bytes=1 << 20)
+            await whole_body({**scope_of(), EXCHANGE: exchange}, Call([b" " * (1 << 20)]).receive, max_bytes=1 << 20)
         forget(exchange)
         assert (exchange.body is None and exchange.fields is None) is (once and large)
         assert bool(exchange.granted_mb) is (large and not once)

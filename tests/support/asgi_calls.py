@@ -7,7 +7,7 @@ from functools import partial
 
 from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send
 from proxy.dialects.target import Target
-from proxy.exchange import KEY, Exchange, ModelCall, unmetered
+from proxy.exchange import EXCHANGE, Exchange, ModelCall, unmetered
 
 
 def scope_of(
@@ -29,7 +29,7 @@ def scope_of(
         "headers": list(headers),
     }
     if exchange is not None:
-        scope[KEY] = exchange
+        scope[EXCHANGE] = exchange
     return scope
 
 

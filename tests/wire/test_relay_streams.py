@@ -13,7 +13,7 @@ import pytest
 from proxy.asgi import Receive, Scope, Send, send_error
 from proxy.dialects.errors import ApiError
 from proxy.dialects.target import Target
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import EXCHANGE, Exchange
 from proxy.upstream.relay import Relay
 from runtime.http_client import Client
 from tests.support.served_app import served
@@ -51,7 +51,7 @@ class Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Open the exchange, relay, answer our own errors."""
         target = Target(model="gpt-x", lane="relay", api_base=self.api_base, api_key="sk-secret")
-        scope[KEY] = exchange = Exchange(target=target)
+        scope[EXCHANGE] = exchange = Exchange(target=target)
         self.exchanges.append(exchange)
         try:
             await Relay(self.client)(scope, receive, send)

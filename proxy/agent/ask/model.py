@@ -7,6 +7,7 @@ An error may refuse all tools, a single function, another model's messages, or p
 model is then asked again in another form, and the process learns it once the model goes on.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,11 +28,11 @@ from proxy.agent.grounding.arguments import without_marks
 from proxy.agent.text_calls.written_calls import Stands
 from proxy.agent.toolbox import Toolbox
 from proxy.asgi import App, Message, Receive, Scope, Send
-from proxy.dialects.base import ModelRequest
+from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.dialects.deviations import provider_field_names, strip_provider_fields
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.json_body import Edit, by_size
-from proxy.dialects.replies import ToolCall, json_bytes, json_of, read_error
+from proxy.dialects.replies import Tokens, ToolCall, json_bytes, json_of, read_error
 from proxy.dialects.target import Target, ToolProtocol
 from proxy.exchange import ActionTrace, CallMeter, Exchange, ModelRound
 
@@ -77,7 +78,8 @@ class Transcript:
 
     def add(self, turn: ModelTurn, results: Sequence[str]) -> None:
         """Add the model's message, and the results of its calls."""
-        self.hidden += [self._message(turn), *result_messages(turn.calls, results).values()]
+        rows = _result_rows(turn.calls, results)
+        self.hidden += map(json_bytes, [self._message(turn), *rows])
         self.may_flatten = False
         self._mark()
 
@@ -88,7 +90,7 @@ class Transcript:
             {"id": one.id, "type": "function", "function": each} for one, each in zip(calls, functions, strict=True)
         ]
         message = {"role": "assistant", "content": None, "tool_calls": rows}
-        self.hidden += [json_bytes(self._sendable(message)), *result_messages(calls, results).values()]
+        self.hidden += map(json_bytes, [self._sendable(message), *_result_rows(calls, results)])
         self.may_flatten = False
         self._mark()
 
@@ -137,33 +139,39 @@ class Transcript:
         mixed = 0 < len(theirs) < len(calls)
         if mixed:
             self._mark()
+        functions = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}} for one in theirs]
+        visible = {"role": "assistant", "content": text, "tool_calls": functions}
+        waiting = [WaitingCall(one.id, one.name, one.arguments, one not in theirs) for one in calls] if mixed else ()
+        tools = tuple((name, *one.origin) for name, one in self._toolbox.tools.items())
         message = ""
         if turn is not None and (mixed or (self.hidden and turn.provider_fields.message)):
-            message = self._message(turn).decode()
+            message = json_bytes(self._message(turn)).decode()
         if message and not mixed:
             # Of all rounds of a question, the model gets the message with the members that the model sent. The client
             # has the texts and the thoughts of all rounds as one reply, or has no thoughts.
             hidden = (*hidden, HiddenMessages(len(messages), message, replaces=True))
-        conversation = Conversation(
-            hidden,
-            tuple((name, *one.origin) for name, one in self._toolbox.tools.items()),
-            tuple(WaitingCall(one.id, one.name, one.arguments, one not in theirs) for one in calls) if mixed else (),
-            message if mixed else "",
-        )
-        functions = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}} for one in theirs]
-        visible = {"role": "assistant", "content": text, "tool_calls": functions}
+        conversation = Conversation(hidden, tools, tuple(waiting), message if mixed else "")
         self._hidden_rounds.keep(self._key, [*messages, visible], conversation)
 
-    def private_sets(self, private: Collection[str], sets: Sequence[str], *, forgotten: bool) -> set[str]:
+    def private_sets(
+        self,
+        private: Collection[str],
+        sets: Sequence[str],
+        messages: Sequence[ConversationMessage],
+        *,
+        forgotten: bool,
+    ) -> set[str]:
         """The private sets of which the conversation has results, or may have: not all rounds are known."""
+        if not private:
+            return set()
         known = self._toolbox.conversation.private_results(private)
-        replies = any(message.role == "assistant" for message in self.request.messages())
+        replies = any(message.role == "assistant" for message in messages)
         unknown = forgotten or (replies and self._hidden_rounds is None)
         return known | (set(sets) & set(private) if unknown else set())
 
-    def known_texts(self) -> list[str]:
+    def known_texts(self, messages: Sequence[ConversationMessage]) -> list[str]:
         """The texts in which a call's value may stand; of earlier questions, only the results."""
-        said = (message.text for message in self.request.messages())
+        said = (message.text for message in messages)
         hidden = (row["content"] for one in self.earlier for row in one.rows() if row["role"] != "assistant")
         return [*map(without_marks, [*said, *hidden])]
 
@@ -176,7 +184,7 @@ class Transcript:
         rows = [*self.request.fields["messages"], *(row for one in self.earlier for row in one.rows())]
         return [str(call.get("id")) for row in rows for call in row.get("tool_calls") or () if isinstance(call, dict)]
 
-    def _message(self, turn: ModelTurn) -> bytes:
+    def _message(self, turn: ModelTurn) -> Json:
         """The model's message with all calls, as the model sent it."""
         calls = []
         for number, call in enumerate(turn.all_calls):
@@ -188,9 +196,9 @@ class Transcript:
         message = {"role": "assistant", "content": turn.text, **({"tool_calls": calls} if calls else {})}
         message |= turn.provider_fields.message
         if not self._accepts_fields:
-            return json_bytes(strip_provider_fields(message))
+            return strip_provider_fields(message)
         self.field_names |= provider_field_names(message)
-        return json_bytes(self._sendable(message))
+        return self._sendable(message)
 
     def _mark(self) -> None:
         """Note that the conversation has messages that the client does not see, even if it leaves now."""
@@ -210,10 +218,13 @@ class Transcript:
 
 def result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> dict[str, bytes]:
     """Id of each call -> the message with the result."""
-    return {
-        call.id: json_bytes({"role": "tool", "tool_call_id": call.id, "content": text})
-        for call, text in zip(calls, results, strict=True)
-    }
+    return {row["tool_call_id"]: json_bytes(row) for row in _result_rows(calls, results)}
+
+
+def _result_rows(calls: Sequence[ToolCall], results: Sequence[str]) -> list[Json]:
+    return [
+        {"role": "tool", "tool_call_id": call.id, "content": text} for call, text in zip(calls, results, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +291,8 @@ class ChatModel:
         exchange, first, protocol = self._exchange, not self._transcript.hidden, self._toolbox.tool_protocol
         exchange.body = body = await by_size(self._raw, lambda: self._api.body(*self._transcript.parts(last=last)))
         client.next_round()
-        traced = ModelRound(exchange.elapsed_ms(), tool_protocol=protocol)
+        began = time.perf_counter()
+        traced = ModelRound((began - exchange.started) * 1000, tool_protocol=protocol)
         turn = ModelTurn(
             self._toolbox,
             client.envelope,
@@ -297,10 +309,11 @@ class ChatModel:
                     client.start = message
                 return
             chunk, more = message.get("body", b""), message.get("more_body", False)
-            if turn.passes(started=client.started or self.instead != ""):
+            if turn.passed or not (turn.readable or turn.may_refuse or client.started or self.instead):
+                turn.passed = True
                 await client.begin(turn.start)
                 await client.body(chunk, more=more)
-            elif body := self._frames(turn, turn.read(chunk, more=more), client):
+            elif (events := turn.read(chunk, more=more)) and (body := self._frames(turn, events, client)):
                 await client.body(body, more=True)
 
         async def upstream(scope: Scope, receive: Receive, send: Send) -> None:
@@ -308,19 +321,22 @@ class ChatModel:
             await self._api.app(scope, receive, send)
             if not turn.refuses_protocol:
                 await self._end(turn, client)  # a whole reply is read here, before its tokens are counted
-                turn.failed = not turn.ended  # broken off after [DONE]: make no call
+                turn.goes_on = turn.goes_on and turn.ended  # broken off after [DONE]: make no call
+
+        def count() -> Tokens | None:
+            return turn.tokens(body) if turn.readable else None
 
         try:
-            asking = self._api.meter(upstream, scope, receive, take, lambda: None if turn.unread else turn.tokens(body))
+            asking = self._api.meter(upstream, scope, receive, take, count)
             await (asking if first and not self._toolbox.structured_output else client.kept_alive(asking))
         except ApiError as error:
             exchange.error = error.log_text
             if first and not client.started:
                 raise
-            turn.failed = True
+            turn.goes_on = False
             await self._fail(client, error)
         finally:
-            traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
+            traced.duration_ms = (time.perf_counter() - began) * 1000
             traced.tokens, traced.finish, traced.calls = turn.tokens(body), turn.finish, len(turn.calls)
             client.add_usage(traced.tokens, turn.usage)
         return turn

@@ -12,6 +12,7 @@ whichever protocol the model is asked by now, each time with the same bytes.
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -65,6 +66,15 @@ def refused_function(error: bytes, names: Sequence[str], before: int) -> str:
     return names[place] if 0 <= place < len(names) else ""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolForm:
+    """How a model is asked for calls in one chat."""
+
+    protocol: ToolProtocol
+    structured_output: bool  # is wanted
+    refused: Collection[str]  # operations (SET/OPERATION) whose definitions the model is known to refuse
+
+
 class ToolProtocols:
     """What this process has learned per upstream and model, for a time."""
 
@@ -73,15 +83,18 @@ class ToolProtocols:
         # Upstream and model that has made calls by tools -> calls as text since, in a row.
         self._text_calls_in_a_row: dict[tuple[str, str], int] = {}
 
-    def of(self, target: Target, fields: Mapping[str, Any]) -> ToolProtocol:
+    def form(self, target: Target, fields: Mapping[str, Any]) -> ToolForm:
         """The configured protocol, else the first that the model is not known to lack. fields: the request's.
 
         Beside client tools, only a model that refuses tools is asked by text.
         """
-        if wants_structured_output(fields) and self._unsupported.knows(target, _NO_FORM[0], model=target.model):
-            return "none"
-        lacked = _NO_TOOLS if fields.get("tools") else _NO_CALLS
-        return target.tools or ("text" if self._unsupported.knows(target, lacked[0], model=target.model) else "native")
+        lacks, structured_output = self._unsupported.known(target, model=target.model), wants_structured_output(fields)
+        no_calls = _NO_TOOLS if fields.get("tools") else _NO_CALLS
+        protocol = target.tools or ("text" if no_calls[0] in lacks else "native")
+        if structured_output and _NO_FORM[0] in lacks:
+            protocol = "none"
+        refused = {name.removeprefix(_SCHEMA) for name in lacks if name.startswith(_SCHEMA)}
+        return ToolForm(protocol, structured_output, refused)
 
     def calls_by_tools(self, target: Target) -> bool:
         """Whether this model has made a call by tools."""
@@ -120,10 +133,6 @@ class ToolProtocols:
             if refused:
                 self._learn(target, *_NO_TOOLS)
             self._learn(target, *_NO_CALLS)
-
-    def refuses(self, target: Target, operation: str) -> bool:
-        """Whether a model refuses an operation's definition (SET/OPERATION)."""
-        return self._unsupported.knows(target, _SCHEMA + operation, model=target.model)
 
     def refuse(self, target: Target, operation: str) -> None:
         """Learn that a model refuses an operation's definition."""

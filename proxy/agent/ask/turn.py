@@ -16,10 +16,9 @@ from proxy.agent.text_calls.written_calls import Stands, last_lines, names_call,
 from proxy.agent.toolbox import Toolbox
 from proxy.asgi import Message
 from proxy.dialects import sse
-from proxy.dialects.chat import ChatReplyReader
 from proxy.dialects.deviations import ProviderFields, numbered_calls
 from proxy.dialects.errors import upstream_error
-from proxy.dialects.replies import Tokens, ToolCall, called_tool, json_bytes, json_of, tool_name
+from proxy.dialects.replies import ChatReplyReader, Tokens, ToolCall, called_tool, json_bytes, json_of, tool_name
 
 _MOST_FINISH_CHARS = 50
 _FAULT = 500  # also llama.cpp's status for tools without --jinja
@@ -66,19 +65,21 @@ class ModelTurn:
         self.readable = True  # no error, and no encoding but identity
         self.streamed = False
         self.ended = False  # whole body received
+        self.complete = False  # read to its end
         self.usage: Json = {}  # as the upstream reports it; some repeat it in each event
-        self.provider_fields = ProviderFields()
         self.passed = False  # passed through unread
-        self.failed = False  # no answer from the upstream, or it broke off
+        self.may_refuse = False  # an error, which may refuse how the model was asked for calls
+        self.refuses_protocol = False  # it does
         self.takes_no_tools = False  # the model refuses tools in every form
         self._pieces: list[bytes] = []  # an error's body, or a whole reply's
-        self._frames = sse.FrameSplitter()
         self._reader = _NOTHING_READ  # until the head comes
         self._tokens: Tokens | None = None  # of the whole reply
         # The calls.
         self.is_read = False
         self.all_calls: list[ToolCall] = []
         self.calls: list[ToolCall] = []  # gateway calls
+        self.goes_on = False  # all calls are the gateway's, so the client's reply does not end here
+        self.cut = False  # `max_tokens` cut off a gateway call
         self.text: str | None = None
         self.written = False  # the call came as text
         self.leaked = False  # as text in template marks, though the model calls by tools
@@ -89,28 +90,31 @@ class ModelTurn:
         self._over = False  # [DONE] has come; what follows waits for the end
         self._texted = False  # some answer text has passed
         self._lines = ""  # newest answer lines, if they may become a call
+        self.provider_fields = ProviderFields()
 
     def begin(self, start: Message) -> None:
         """Take the reply's head."""
-        self.start, self.streamed = start, sse.announced_by(start.get("headers", ()))
-        encoding = dict(start.get("headers", ())).get(b"content-encoding", b"identity")
-        self.readable = start["status"] == 200 and encoding == b"identity"
+        self.start, status, headers = start, start["status"], dict(start.get("headers", ()))
+        self.readable = status == 200 and headers.get(b"content-encoding", b"identity") == b"identity"
+        self.may_refuse = status in _REFUSALS and bool(self._refusals)
+        self.streamed = sse.announced_by(headers.items())
+        if self.streamed:
+            self._frames = sse.FrameSplitter()
         self._reader = ChatReplyReader(streamed=self.streamed, max_bytes=sys.maxsize)
 
-    def passes(self, *, started: bool) -> bool:
-        """Whether the body passes through unread. started: the client has part of the reply."""
-        self.passed = self.passed or not (self.readable or started or self._may_refuse_protocol)
-        return self.passed
+    def read(self, chunk: bytes, *, more: bool) -> Iterable[Event]:
+        """Client events after one more piece of body; none while a whole reply or an error comes."""
+        self.ended, self.complete = not more, self.readable and not more
+        if self.readable and self.streamed:
+            return self._events(self._frames.whole(chunk) if more else self._frames.last(chunk), more=more)
+        self._pieces.append(chunk)
+        self.refuses_protocol = self.ended and self.may_refuse and self._refuses_protocol()
+        return ()
 
-    def read(self, chunk: bytes, *, more: bool) -> Iterator[Event]:
-        """Client events after one more piece of body."""
-        self.ended = not more
-        if not self.readable or not self.streamed:
-            self._pieces.append(chunk)
-        else:
-            events: Iterable[Event] = map(Event.of, self._frames.whole(chunk) if more else self._frames.last(chunk))
-            for event in events if self._protocol is None else self._protocol.read(events, more=more):
-                yield from self._pass(event)
+    def _events(self, frames: Sequence[bytes], *, more: bool) -> Iterator[Event]:
+        events: Iterable[Event] = map(Event.of, frames)
+        for event in events if self._protocol is None else self._protocol.read(events, more=more):
+            yield from self._pass(event)
 
     def rest(self) -> Iterator[Event]:
         """Last client events, once a stream has ended."""
@@ -126,8 +130,9 @@ class ModelTurn:
             self._protocol.read_whole(event)
         self._envelope.see(reply)
         self._reader.read_event(reply)
-        self._read_lines(self._reader.answer)
-        self._take_calls()
+        text, calls = self._reader.answer, self._reader.tool_calls
+        self._read_lines(text)
+        self._take_calls(text, calls)
         self.usage = event.usage or self.usage
         message = event.choice.get("message")
         message = message if isinstance(message, dict) else {}
@@ -160,36 +165,12 @@ class ModelTurn:
         return b"".join(self._pieces)
 
     @property
-    def goes_on(self) -> bool:
-        """Whether all calls are the gateway's, so the client's reply does not end here."""
-        return bool(self.calls) and len(self.calls) == len(self.all_calls) and not self.failed
-
-    @property
-    def complete(self) -> bool:
-        """Whether the reply was read to its end."""
-        return self.ended and not self.unread
-
-    @property
-    def unread(self) -> bool:
-        """Whether the reply was not read: it is an error, or encoded."""
-        return self.passed or not self.readable
-
-    @property
-    def cut(self) -> bool:
-        """Whether `max_tokens` cut off a gateway tool call."""
-        if self.finish != "length" or self.written or self._toolbox.tool_protocol != "native" or not self.calls:
-            return False
-        return not isinstance(json_of(self.all_calls[-1].arguments.encode("utf-8", "replace")), dict)
-
-    @property
     def finish(self) -> str:
         """The model's finish_reason; "": none, or not read."""
         return (self._reader.finish_reason or "")[:_MOST_FINISH_CHARS].encode("utf-8", "replace").decode()
 
-    @property
-    def refuses_protocol(self) -> bool:
-        """Whether the upstream refused how the model was asked for calls."""
-        if not self._may_refuse_protocol or not self.ended or self.names([_FAILED_CALL]):
+    def _refuses_protocol(self) -> bool:
+        if self.names([_FAILED_CALL]):
             return False
         return self.names(word for word in self._refusals if word or self.start["status"] != _FAULT)
 
@@ -197,10 +178,6 @@ class ModelTurn:
         """Whether the error has one of these lower-case words."""
         error = self.body.lower()
         return any(word in error for word in words)
-
-    @property
-    def _may_refuse_protocol(self) -> bool:
-        return bool(self._refusals) and self.start.get("status") in _REFUSALS and not self.passed
 
     def tokens(self, request: bytes) -> Tokens:
         """Tokens of this round. request: its body, for an estimate."""
@@ -243,7 +220,7 @@ class ModelTurn:
         if self.is_read:
             return
         self._reader.close()
-        self._take_calls()
+        self._take_calls(self._reader.answer, self._reader.tool_calls)
         if self.goes_on:
             yield from self._words() if self.written and not self._toolbox.structured_output else ()
         else:
@@ -251,18 +228,21 @@ class ModelTurn:
             yield from self._released()
         self.is_read = True
 
-    def _take_calls(self) -> None:
-        self.text = self._reader.answer
-        calls = self._reader.tool_calls
+    def _take_calls(self, text: str | None, calls: Sequence[ToolCall]) -> None:
+        self.text = text
+        ours = [self._owners.is_ours(one.name) for one in calls]
         own_id = f"{_OWN_ID}{secrets.token_hex(8)}"  # for a call without an id of its own; no two rounds share ids
-        ids = {call.id for call in calls if not self._owners.is_ours(call.name)}  # ids that the client has
-        for number, one in enumerate(calls):
-            taken = self._owners.is_ours(one.name) and (not one.id or one.id in ids)  # a client call stays as sent
+        ids = {one.id for one, our in zip(calls, ours, strict=True) if not our}  # ids that the client has
+        for number, (one, our) in enumerate(zip(calls, ours, strict=True)):
+            taken = our and (not one.id or one.id in ids)  # a client call stays as sent
             self.all_calls.append(replace(one, id=f"{own_id}_{number}") if taken else one)
             ids.add(one.id)
-        self.calls = [call for call in self.all_calls if self._owners.is_ours(call.name)]
+        self.calls = [one for one, our in zip(self.all_calls, ours, strict=True) if our]
         if not calls:
             self._take_written(own_id)
+        self.goes_on = bool(self.calls) and len(self.calls) == len(self.all_calls)
+        if self.calls and not self.written and self._toolbox.tool_protocol == "native" and self.finish == "length":
+            self.cut = not isinstance(json_of(self.all_calls[-1].arguments.encode("utf-8", "replace")), dict)
 
     def _take_written(self, id: str) -> None:
         """Take a call that the model wrote as text, with this id."""

@@ -97,7 +97,7 @@ async def _sent(
     read = tool.read(msgspec.json.decode(write.arguments), result, Calling(chat, traced, share))
     text = f"{report}\n\n{read.text}"
     chat.budget.spend(text)
-    traced.arguments, traced.result = execution.kept(write.arguments), execution.kept(text)
+    traced.arguments, traced.result = execution.kept(write.arguments, text)
     return Sent(_call_of(write, chat.toolbox), text, report, result.unsure)
 
 

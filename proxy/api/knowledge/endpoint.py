@@ -15,7 +15,7 @@ from proxy.api.knowledge.parameters import query_of, read_as
 from proxy.asgi import Receive, Scope, Send, send_whole
 from proxy.caller import Rights
 from proxy.dialects.errors import Headers
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Endpoint:
         rules = self._rules
         rules.check(scope, list(self._handlers))
         declared, handler = self._handlers[scope["method"]]
-        call = rules.call(scope, receive, rules, exchange_of(scope), scope["path_params"])
+        call = rules.call(scope, receive, rules, scope[EXCHANGE], scope["path_params"])
         arguments: dict[str, Any] = {}
         if declared.query is not None:
             arguments["query"] = query_of(scope, declared.query)

@@ -23,7 +23,7 @@ from proxy.dialects.messages import MESSAGES
 from proxy.dialects.replies import MAX_REPLY_BYTES, Tokens, error_text, json_bytes, json_of, read_error
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.target import Target
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 from proxy.upstream.bridges import messages_request, responses_request
 from proxy.upstream.bridges.members import Json
 from proxy.upstream.bridges.message_writer import MessageWriter
@@ -66,7 +66,8 @@ async def bridged(
 
     before_end: called with the whole reply before the client sees its end, when it may leave or ask again at once.
     """
-    exchange, target = exchange_of(scope), exchange_of(scope).target
+    exchange: Exchange = scope[EXCHANGE]
+    target = exchange.target
     assert target is not None, "the route sets the target"
     dialect, body = exchange.dialect, await read_body(receive) if exchange.body is None else exchange.body
     exchange.target = _with_client_key(target, scope["headers"])

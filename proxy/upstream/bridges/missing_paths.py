@@ -15,7 +15,7 @@ from proxy.dialects.deviations import UnsupportedFeatures
 from proxy.dialects.errors import ApiError
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.target import Target
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 from proxy.upstream.bridges.bridge import bridged
 
 _INSTEAD = f"its models are asked by {CHAT.path} (models.NAME.dialects states the dialects)"
@@ -43,7 +43,7 @@ class Bridge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises as the lane and `bridged` do; ApiError 404 if the upstream has neither path."""
-        exchange = exchange_of(scope)
+        exchange: Exchange = scope[EXCHANGE]
         target, path = exchange.target, exchange.dialect.path
         if target is None or exchange.listed or scope["path"] != path:
             await self._lane(scope, receive, send)

@@ -25,7 +25,7 @@ from proxy.body import read_body
 from proxy.dialects import sse
 from proxy.dialects.errors import ApiError, Headers, upstream_error
 from proxy.dialects.target import Target
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import EXCHANGE, Exchange
 from proxy.upstream.translated.calls import answered, asking_once, restrain
 from proxy.upstream.translated.errors import ProviderError, headers_of, provider_errors
 from proxy.upstream.translated.reply import chunks_of, completion_of
@@ -88,7 +88,7 @@ class Translated:
 
         If the client leaves, the server cancels this task, and the provider's call ends with it.
         """
-        exchange = exchange_of(scope)
+        exchange: Exchange = scope[EXCHANGE]
         body = exchange.body
         if body is None:
             body = await read_body(receive)

@@ -12,8 +12,8 @@ import httpx
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.chat import ChatReplyReader
 from proxy.dialects.errors import ApiError, upstream_error
+from proxy.dialects.replies import ChatReplyReader
 from proxy.upstream.translated.calls import LARGEST_BYTES, TooLarge, answered
 from proxy.upstream.translated.errors import ErrorInReply
 

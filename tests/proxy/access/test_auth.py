@@ -8,7 +8,7 @@ from proxy.access.auth import Guard, is_loopback, must_be_no_page
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.caller import EVERYTHING, NOTHING
 from proxy.dialects.errors import ApiError
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import EXCHANGE, Exchange
 from tests.support.rings import key_hash_of, ring
 
 PATH = "/v1/chat/completions"
@@ -54,7 +54,7 @@ async def passes(
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
     }
     guard = Guard(acting, keyring=ring(), open=open, origins=origins)
-    scope[KEY] = exchange = Exchange()
+    scope[EXCHANGE] = exchange = Exchange()
     await guard(scope, _receive, _send)
     assert exchange.rights == (NOTHING if path in ("/healthz", "/readyz") else EVERYTHING)
     return inside.reached
@@ -253,7 +253,7 @@ def test_knows_loopback(host: str, loopback: bool) -> None:
 async def test_no_header_with_a_key_of_the_gateway_passes() -> None:
     own, kept = b"sk-rag-0123", (b"x-api-key", b"sk-ant-1")
     headers = [(b"authorization", b"Bearer " + own), (b"x-api-key", own), (b"api-key", own), (b"openai-key", own), kept]
-    scope: Scope = {"type": "http", "method": "GET", "path": PATH, "headers": headers, KEY: Exchange()}
+    scope: Scope = {"type": "http", "method": "GET", "path": PATH, "headers": headers, EXCHANGE: Exchange()}
     await Guard(Inside(), keyring=ring(key_hash_of(own.decode(), EVERYTHING)), open=False, origins=())(
         scope, _receive, _send
     )

@@ -14,7 +14,7 @@ from proxy.access.keys import KeyHash, Keyring, bearer, hash_of, new_secret
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.caller import EVERYTHING, NOTHING, Names, Rights
 from proxy.dialects.errors import ApiError, Headers
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import EXCHANGE, Exchange
 from retrieval.errors import RetrievalError
 from retrieval.records.documents import is_reserved
 from tests.support.rings import Held, key_hash_of, ring
@@ -34,7 +34,7 @@ async def admitted(headers: Headers, keyring: Keyring, path: str = "/v1/models")
         raise AssertionError("the guard looks at the head of a request only")
 
     exchange = Exchange()
-    scope: Scope = {"type": "http", "method": "GET", "path": path, "headers": headers, KEY: exchange}
+    scope: Scope = {"type": "http", "method": "GET", "path": path, "headers": headers, EXCHANGE: exchange}
     guard = Guard(inside, keyring=keyring, open=False, origins=())
     await guard(scope, never, never)  # type: ignore[arg-type]
     (headers,) = seen

@@ -52,7 +52,13 @@ def actions(folder: Path, always: dict[str, list[str]], index: type[Unasked] = D
 
 
 async def offered(made: Actions, *sets: str) -> list[str]:
-    found = await made.offer(REQUEST, [Turn("user", "Who?")], sets, Exchange(rights=EVERYTHING), TARGET)
+    found = await made.offer(
+        REQUEST,
+        [Turn("user", "Who?")],
+        sets,
+        Exchange(rights=EVERYTHING),
+        made.tool_protocols.form(TARGET, REQUEST.fields),
+    )
     return [] if found is None else list(found.tools)
 
 
@@ -71,7 +77,9 @@ async def test_an_operation_that_the_caller_has_no_right_to_is_not_offered(tmp_p
     made = actions(tmp_path, {"atlas": ["list"], "rooms": ["listRooms"]})
     await made.start()
     exchange = Exchange(rights=replace(EVERYTHING, act=Acts(["rooms:*", "!atlas:list"])))
-    found = await made.offer(REQUEST, [Turn("user", "Who?")], ["atlas", "rooms"], exchange, TARGET)
+    found = await made.offer(
+        REQUEST, [Turn("user", "Who?")], ["atlas", "rooms"], exchange, made.tool_protocols.form(TARGET, REQUEST.fields)
+    )
     assert found is not None
     assert list(found.tools) == ["act_listRooms", "find_actions"]
     await made.close()
@@ -80,7 +88,13 @@ async def test_an_operation_that_the_caller_has_no_right_to_is_not_offered(tmp_p
 async def test_a_search_of_the_model_ends_where_the_index_does_not_answer(tmp_path: Path) -> None:
     made = actions(tmp_path, {"atlas": ["list"]}, SilentIndex)
     await made.start()
-    toolbox = await made.offer(REQUEST, [Turn("user", "Who?")], ["atlas"], Exchange(rights=EVERYTHING), TARGET)
+    toolbox = await made.offer(
+        REQUEST,
+        [Turn("user", "Who?")],
+        ["atlas"],
+        Exchange(rights=EVERYTHING),
+        made.tool_protocols.form(TARGET, REQUEST.fields),
+    )
     assert toolbox is not None
     find = toolbox.tools["find_actions"]
     async with asyncio.timeout(5):
@@ -98,7 +112,12 @@ async def test_a_set_without_baked_in_operations_needs_the_index(tmp_path: Path)
 
 async def test_a_chat_whose_sets_cannot_be_used_says_so(tmp_path: Path) -> None:
     made, exchange = actions(tmp_path, {}, Unasked), Exchange(rights=EVERYTHING)
-    assert await made.offer(REQUEST, [Turn("user", "Who?")], ["unread"], exchange, TARGET) is None
+    assert (
+        await made.offer(
+            REQUEST, [Turn("user", "Who?")], ["unread"], exchange, made.tool_protocols.form(TARGET, REQUEST.fields)
+        )
+        is None
+    )
     assert exchange.action_trace is not None
     assert exchange.action_trace.offer == "no usable set"
     await made.close()

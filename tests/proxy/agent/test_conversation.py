@@ -140,7 +140,9 @@ async def test_a_question_right_after_the_reply_finds_the_record_that_another_pr
     writing = asyncio.create_task(other.run())
     request = ChatRequest.parse(orjson.dumps({"model": "m", "messages": ASKED}))
     exchange = Exchange(rights=EVERYTHING)
-    toolbox = await made.offer(request, [Turn("user", "And?")], ["atlas"], exchange, TARGET)
+    toolbox = await made.offer(
+        request, [Turn("user", "And?")], ["atlas"], exchange, made.tool_protocols.form(TARGET, request.fields)
+    )
     assert toolbox is not None
     assert toolbox.conversation == KEPT
     assert exchange.action_trace is not None
@@ -166,7 +168,12 @@ async def test_a_conversation_whose_hidden_messages_are_not_put_back_is_known_as
         await one.run()
         monkeypatch.setattr(RecordStore, "read", fails)
     with pytest.raises(RetrievalError) if fault != "none" else nullcontext():
-        assert await made.offer(request, [Turn("user", "And?")], ["atlas"], exchange, TARGET) is not None
+        assert (
+            await made.offer(
+                request, [Turn("user", "And?")], ["atlas"], exchange, made.tool_protocols.form(TARGET, request.fields)
+            )
+            is not None
+        )
     assert exchange.action_trace is not None
     assert exchange.action_trace.forgotten is (fault != "none")
 

@@ -45,7 +45,7 @@ def document(title: str, **paths: Any) -> bytes:
 
 async def found(library: ActionLibrary, question: str, *sets: str) -> list[str]:
     operations = await library.find([Turn("user", question)], sets, k=5, view=ALL)
-    return [one.label for one in operations.actions]
+    return [f"{one.set}/{one.operation.name}" for one in operations.actions]
 
 
 async def test_the_title_of_the_api_finds_an_operation_that_does_not_say_the_subject(library: ActionLibrary) -> None:
@@ -147,7 +147,7 @@ async def test_a_caller_of_few_operations_finds_them_among_many(library: ActionL
     every = await library.find(question, ["a"], k=5, view=ALL)
     assert "mine" not in {one.operation.name for one in every.actions}
     found = await library.find(question, ["a"], k=5, view=ALL, exists=lambda _, one: one.name == "mine")
-    assert [one.label for one in found.actions] == ["a/mine"]
+    assert [f"{one.set}/{one.operation.name}" for one in found.actions] == ["a/mine"]
 
 
 async def test_names_in_a_question_hide_no_operation(library: ActionLibrary) -> None:
@@ -201,7 +201,9 @@ async def offered(
     request = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"list penguins"}]}')
     target = Target("m", "relay", "http://127.0.0.1:1", "", tools=tools)
     actions = actions_of(data, library, {"a": ActionsApi(offer=True)}, k=k)
-    return await actions.offer(request, [Turn("user", "list penguins")], ["a"], exchange, target)
+    return await actions.offer(
+        request, [Turn("user", "list penguins")], ["a"], exchange, actions.tool_protocols.form(target, request.fields)
+    )
 
 
 def passage_of(source: str) -> Passage:

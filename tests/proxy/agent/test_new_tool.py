@@ -54,7 +54,9 @@ class Confirm(Tool):
 async def test_a_chat_without_an_action_set_has_the_tools_of_every_chat(tmp_path: Path) -> None:
     actions = actions_of(tmp_path, ActionLibrary(ActionStore(tmp_path), Unasked()), {}, tools=[Double()])
     exchange = Exchange(rights=EVERYTHING)
-    toolbox = await actions.offer(REQUEST, [Turn("user", "Double 21.")], [], exchange, TARGET)
+    toolbox = await actions.offer(
+        REQUEST, [Turn("user", "Double 21.")], [], exchange, actions.tool_protocols.form(TARGET, REQUEST.fields)
+    )
     assert toolbox is not None
     assert list(toolbox.tools) == ["double"]
     running = Execution(toolbox, LIMITS, exchange, ())

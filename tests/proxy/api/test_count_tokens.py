@@ -9,7 +9,7 @@ from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.dialects.messages import COUNT_PATH
 from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Lane, Target
-from proxy.exchange import Exchange, ModelCall, exchange_of, one_call, unmetered
+from proxy.exchange import EXCHANGE, Exchange, ModelCall, one_call, unmetered
 from tests.support.asgi_calls import Call, scope_of
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello."}]}'
@@ -33,7 +33,7 @@ async def counted(
     """The exchange, and the counted tokens; 0: an error."""
 
     async def augment(scope: Scope, _receive: Receive, _send: Send) -> ModelCall:
-        exchange = exchange_of(scope)
+        exchange: Exchange = scope[EXCHANGE]
         exchange.target, exchange.body = Target("m", lane, "", "", dialects=dialects), BODY
         exchange.rag_status, exchange.rag_reason = ("augmented", "first question") if with_passages else ("off", "")
         return one_call(app)

@@ -21,7 +21,7 @@ from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import _READ
 from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Target
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import EXCHANGE, Exchange
 from proxy.upstream.routes import Routes
 from tests.support.asgi_calls import Call, called, scope_of
 
@@ -42,7 +42,7 @@ class Upstream:
     seen: list[Exchange] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        self.seen.append(scope[KEY])
+        self.seen.append(scope[EXCHANGE])
         await send_json(send, 200, b"{}")
 
 
@@ -367,8 +367,8 @@ async def test_without_a_query_a_stored_response_goes_to_the_row_for_every_model
     )
     call = Call([b""])
     assert called(await app(scope, call.receive, call.send)) is upstream
-    assert base_of(scope[KEY]) == "http://any/v1"
-    scope[KEY] = Exchange(rights=BIG_ONLY)
+    assert base_of(scope[EXCHANGE]) == "http://any/v1"
+    scope[EXCHANGE] = Exchange(rights=BIG_ONLY)
     with pytest.raises(ApiError, match="add the model") as caught:
         await Call([b""]).to(app, scope)
     assert (caught.value.status, caught.value.code) == (403, "forbidden")

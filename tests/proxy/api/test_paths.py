@@ -15,7 +15,7 @@ from proxy.app import CanonicalPaths
 from proxy.asgi import Receive, Scope, Send
 from proxy.body import DEPLOYMENT, whole_body
 from proxy.dialects.errors import ApiError, Headers
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import EXCHANGE, Exchange
 from proxy.upstream.relay import url_of
 from tests.support.asgi_calls import Call, scope_of
 
@@ -164,7 +164,7 @@ async def test_one_key_counts() -> None:
 )
 async def test_the_deployment_is_the_model_of_the_body_and_all_other_bytes_stay(body: bytes, sent: bytes) -> None:
     scope = scope_of(headers=[AS_JSON])
-    scope[DEPLOYMENT], scope[KEY] = "m", Exchange()
+    scope[DEPLOYMENT], scope[EXCHANGE] = "m", Exchange()
     found = await whole_body(scope, Call([body]).receive, max_bytes=1000)
     assert found == sent
     assert json.loads(found)["model"] == "m"
@@ -172,7 +172,7 @@ async def test_the_deployment_is_the_model_of_the_body_and_all_other_bytes_stay(
 
 async def test_a_body_that_two_readers_could_read_differently_is_refused() -> None:
     scope = scope_of(headers=[AS_JSON])
-    scope[DEPLOYMENT], scope[KEY] = "m", Exchange()
+    scope[DEPLOYMENT], scope[EXCHANGE] = "m", Exchange()
     for body, code in ((b'{"model":"a","model":"b"}', "duplicate_field"), (b'{"Model":"a"}', "ambiguous_field")):
         with pytest.raises(ApiError) as caught:
             await whole_body(scope, Call([body]).receive, max_bytes=1000)

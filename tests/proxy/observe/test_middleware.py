@@ -8,7 +8,7 @@ import pytest
 
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.dialects.errors import ApiError
-from proxy.exchange import exchange_of
+from proxy.exchange import EXCHANGE
 from proxy.observe.metrics import Metrics
 from proxy.observe.middleware import Observe
 from tests.support.asgi_calls import Call, scope_of
@@ -16,7 +16,7 @@ from tests.support.asgi_calls import Call, scope_of
 
 async def test_a_fault_between_the_status_and_the_reply_is_answered() -> None:
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
-        exchange_of(scope).status = 200
+        scope[EXCHANGE].status = 200
         raise KeyError("text")
 
     call = await Call().to(Observe(app, Metrics()), scope_of())
@@ -36,7 +36,7 @@ async def test_a_reply_that_has_begun_gets_no_second_one(error: Exception) -> No
 
 async def test_what_an_upstream_says_of_its_own_retrieval_is_not_ours() -> None:
     async def app(scope: Scope, _receive: Receive, send: Send) -> None:
-        exchange_of(scope).rag_status = "empty"
+        scope[EXCHANGE].rag_status = "empty"
         await send_json(send, 200, b"{}", [(b"x-rag-status", b"augmented"), (b"x-request-id", b"1")])
 
     call = await Call().to(Observe(app, Metrics()), scope_of())
@@ -80,7 +80,7 @@ async def test_a_client_that_leaves_is_told_apart_from_a_server_that_stops(
 
 async def test_of_a_long_name_or_path_the_log_tells_the_beginning(caplog: pytest.LogCaptureFixture) -> None:
     async def app(scope: Scope, _receive: Receive, send: Send) -> None:
-        exchange_of(scope).model = "m" * 200 + "pasted"
+        scope[EXCHANGE].model = "m" * 200 + "pasted"
         await send_json(send, 200, b"{}")
 
     with caplog.at_level(logging.INFO, "ragway"):

@@ -11,7 +11,7 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.target import Lane, Target
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import EXCHANGE, Exchange
 from proxy.upstream.routes import Routes, Upstream
 
 
@@ -136,7 +136,7 @@ async def _send(_message: Message) -> None:
 @pytest.mark.parametrize("lane", ["relay", "translated", "echo"])
 async def test_a_request_goes_to_the_lane_of_its_target_and_to_no_other(lane: Lane) -> None:
     lanes: dict[Lane, Noted] = {"relay": Noted(), "translated": Noted(), "echo": Noted()}
-    scope: Scope = {"type": "http", KEY: Exchange(target=target(lane=lane))}
+    scope: Scope = {"type": "http", EXCHANGE: Exchange(target=target(lane=lane))}
     await Upstream(lanes)(scope, _receive, _send)
     assert {name: len(noted.scopes) for name, noted in lanes.items() if noted.scopes} == {lane: 1}
     assert lanes[lane].scopes[0] is scope
@@ -149,9 +149,9 @@ async def test_only_an_ordinary_chat_passes_no_bridge() -> None:
     chat = Exchange(target=target(), dialect=CHAT)
     others = [Exchange(target=target(), dialect=MESSAGES), Exchange(target=stated, dialect=CHAT)]
     for exchange in (chat, *others):
-        await app({"type": "http", KEY: exchange}, _receive, _send)
-    assert [scope[KEY] for scope in lane.scopes] == [chat]
-    assert [scope[KEY] for scope in bridge.scopes] == others
+        await app({"type": "http", EXCHANGE: exchange}, _receive, _send)
+    assert [scope[EXCHANGE] for scope in lane.scopes] == [chat]
+    assert [scope[EXCHANGE] for scope in bridge.scopes] == others
 
 
 def test_a_model_that_may_not_be_called_is_one_that_is_not_there() -> None:

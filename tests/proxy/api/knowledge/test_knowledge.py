@@ -14,7 +14,7 @@ from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.caller import EVERYTHING
-from proxy.exchange import exchange_of
+from proxy.exchange import EXCHANGE
 from proxy.observe.metrics import Metrics
 from proxy.observe.middleware import Observe
 from retrieval.errors import IndexDown, RetrievalError, UnknownDocument
@@ -64,7 +64,7 @@ def api(shelf: RecordStore, *, enabled: bool = True) -> Iterator[str]:
     router: App = Router(routes)
 
     async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
-        exchange_of(scope).rights = EVERYTHING
+        scope[EXCHANGE].rights = EVERYTHING
         await router(scope, receive, send)
 
     with served(Observe(admitted, Metrics())) as port:

@@ -17,7 +17,7 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.target import Target
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import EXCHANGE, Exchange
 from proxy.server.http1 import Connections, Timeouts
 from proxy.upstream.bridges.missing_paths import Bridge
 from proxy.upstream.translated.lane import Translated
@@ -63,7 +63,7 @@ class Gateway:
         """Open the exchange and answer with errors, as the gateway's outermost layer does."""
         exchange = Exchange(path=scope["path"], dialect=BY_PATH.get(scope["path"], CHAT), target=self.target)
         self.exchanges.append(exchange)
-        scope[KEY] = exchange
+        scope[EXCHANGE] = exchange
         try:
             await self.app(scope, receive, send)
         except ApiError as error:
