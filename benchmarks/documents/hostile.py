@@ -209,7 +209,8 @@ def _upload(collection: str, file: Path) -> str:
     job = f"{collection.partition('/collections')[0]}/jobs/{told.get('id')}"
     while told.get("status") in ("queued", "running"):  # it takes longer than an answer may wait
         time.sleep(1)
-        told = _asked("GET", job)
+        with suppress(HTTPError):  # 503: ask again
+            told = _asked("GET", job)
     return str(told["data"][0]["status"])
 
 
@@ -232,6 +233,7 @@ def _row(name: str, files: int, read: int, refused: int, wait: str, escapes: Esc
     without = files - read - refused
     calls = ", ".join(f"{call} {count}" for call, count in sorted(escapes.refused.items()))
     numbers = [str(number) for number in (files, read, refused, without)]
+    say(f"{name}: {numbers}, {len(escapes.found)} escapes of {len(escapes.confined)} threads, {wait}")
     row = [name, *numbers, wait, f"{len(escapes.found)} of {len(escapes.confined)} threads", calls]
     return row, bool(escapes.found) or without != 0 or not escapes.confined
 

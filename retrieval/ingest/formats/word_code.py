@@ -17,7 +17,7 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LETTERS = r"mono|courier|consol|menlo|typewriter|inconsolata|lucida console|(?:source|fira|cascadia) code"
 _MONO_FONT = re.compile(_LETTERS, re.IGNORECASE)
 _MONO_STYLE = re.compile(r"(?:source ?code|(?:html )?preformatted(?: text)?|code(?: block)?)", re.IGNORECASE)
-_MOST_BYTES = 50_000_000  # of the document's XML; more is a bomb, which xberg refuses
+_MOST_BYTES = 50_000_000  # of all XML; more is a bomb, which xberg refuses
 _OPEN, _CLOSE, _BEGIN, _END = "\ue000", "\ue001", "\ue002", "\ue003"  # private characters: of blocks, and of words
 _MARK = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 _SPAN = re.compile(f"{_BEGIN}(\\s*)([^{_BEGIN}{_END}]*?)(\\s*){_END}")
@@ -123,10 +123,9 @@ def without_code(data: bytes) -> tuple[bytes, list[str]]:
     Raises ValueError, ElementTree.ParseError or zipfile's errors for a damaged file.
     """
     with ZipFile(BytesIO(data)) as box:
-        names = set(box.namelist())
-        if _DOCUMENT not in names or any(
-            box.getinfo(name).file_size > _MOST_BYTES for name in names & {_DOCUMENT, _STYLES}
-        ):
+        kept_names = [name for name in box.namelist() if name.endswith((".xml", ".rels"))]  # the rest says nothing
+        names = set(kept_names)
+        if _DOCUMENT not in names or sum(box.getinfo(name).file_size for name in names) > _MOST_BYTES:
             return data, []
         xml = box.read(_DOCUMENT)
         styles = _mono_styles(box.read(_STYLES)) if _STYLES in names else frozenset()
@@ -149,9 +148,8 @@ def without_code(data: bytes) -> tuple[bytes, list[str]]:
             at = end
         kept = BytesIO()
         with ZipFile(kept, "w", ZIP_DEFLATED) as rest:
-            for name in box.namelist():
-                if not name.startswith(("word/media/", "word/embeddings/")):  # of no use for the text
-                    rest.writestr(name, b"".join([*parts, xml[at:]]) if name == _DOCUMENT else box.read(name))
+            for name in kept_names:
+                rest.writestr(name, b"".join([*parts, xml[at:]]) if name == _DOCUMENT else box.read(name))
         return kept.getvalue(), [text for _, _, text in blocks]
 
 
