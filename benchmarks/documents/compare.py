@@ -44,6 +44,17 @@ class Candidate:
 
 
 CANDIDATES = {
+    "ragway": Candidate(
+        "",
+        """
+import re
+from pathlib import Path
+from retrieval.ingest.load import parse
+def read(path):
+    text = parse(Path(path).read_bytes(), Path(path), Path(path).name, 0.0).text
+    return re.sub(r"(?m)^(## )(?:Slide \\d+(?:: )?|Sheet )", r"\\1", text)
+""",
+    ),
     "xberg": Candidate(
         "xberg==1.3.9",
         """
@@ -74,6 +85,24 @@ def read(path):
     return ALL.convert_local(path).markdown
 """,
     ),
+    "docling-rs": Candidate(
+        "docling-rs==2.52.7",
+        """
+from docling_rs import DocumentConverter
+CONVERTER = DocumentConverter()
+def read(path):
+    return CONVERTER.convert(path).document.export_to_markdown()
+""",
+    ),
+    "pdf-oxide": Candidate(
+        "pdf-oxide==0.3.78",
+        """
+from pdf_oxide import PdfDocument
+def read(path):
+    document = PdfDocument(path)
+    return "\\n".join(document.to_markdown(page) for page in range(document.page_count()))
+""",
+    ),
 }
 
 
@@ -91,8 +120,10 @@ def main() -> int:
         say(f"{len(sources)} texts, {sum(map(len, files.values()))} files")
         rows, sizes = [], []
         for name in given.only:
-            python = environment(work / "environments" / name, CANDIDATES[name].requirement)
-            sizes.append([name, *_size(python)])
+            python = Path(sys.executable)
+            if requirement := CANDIDATES[name].requirement:
+                python = environment(work / "environments" / name, requirement)
+                sizes.append([name, *_size(python)])
             for column, made in files.items():
                 rows.append([name, column, *_measured(python, CANDIDATES[name].read, column, made, sources)])
                 say(" ".join(rows[-1]))

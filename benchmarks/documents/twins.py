@@ -1,7 +1,8 @@
-"""The same texts in many formats, made by the programs that people use: pandoc, LibreOffice and Chromium.
+"""The same texts in many formats, made by the programs that people use: pandoc, LibreOffice, Chromium and LaTeX.
 
-The sections of this repository's documentation are the texts: real prose, tables, lists and code. Debian's packages
-`pandoc`, `libreoffice-writer`, `-calc`, `-impress` and `chromium` convert them; what is not installed is left out.
+The texts are those of `kinds`, and sections of this repository's documentation: real prose, tables, lists and code.
+Debian's packages `pandoc`, `libreoffice-writer`, `-calc`, `-impress`, `chromium`, `texlive-latex-recommended` and
+`lmodern` convert them; what is not installed is left out. Chinese in a PDF needs a font, such as `fonts-wqy-zenhei`.
 """
 
 import re
@@ -17,11 +18,16 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from benchmarks.documents.kinds import TEXTS
+
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 _LEAST_WORDS = 150  # of a text
 _WORD = re.compile(r"\w+")
 _PARSER = MarkdownIt("commonmark").enable("table")
 
+_COLUMNS = "html, two columns"
+_STYLE = """<style>html { max-width: none } body { columns: 2; max-width: none; text-align: justify; hyphens: auto }
+td, th { border: .6pt solid } table { overflow-wrap: anywhere }</style>"""
 # Column -> (suffix, program, column of the file that it converts; "" for the Markdown).
 MAKERS: dict[str, tuple[str, str, str]] = {
     "docx": ("docx", "pandoc", ""),
@@ -33,6 +39,7 @@ MAKERS: dict[str, tuple[str, str, str]] = {
     "rtf, LibreOffice": ("rtf", "soffice", "docx"),
     "epub": ("epub", "pandoc", ""),
     "html": ("html", "pandoc", ""),
+    _COLUMNS: ("html", "pandoc", ""),
     "pptx": ("pptx", "pandoc", ""),
     "pptx, LibreOffice": ("pptx", "soffice", "odp"),
     "ppt": ("ppt", "soffice", "pptx"),
@@ -45,6 +52,8 @@ MAKERS: dict[str, tuple[str, str, str]] = {
     "adoc": ("adoc", "pandoc", ""),
     "pdf, LibreOffice": ("pdf", "soffice", "odt"),
     "pdf, Chromium": ("pdf", "chromium", "html"),
+    "pdf, two columns": ("pdf", "chromium", _COLUMNS),
+    "pdf, LaTeX": ("pdf", "pdflatex", ""),
 }
 _SHEETS = ("fods", "xlsx", "xls", "ods")
 _PANDOC = {"adoc": "asciidoc", "tex": "latex"}  # suffix -> writer
@@ -102,7 +111,9 @@ def _plain(text: str) -> str:
 
 
 def texts(most: int) -> dict[str, str]:
-    """Name -> Markdown of at most `most` sections of the documentation; the section's heading is at level 1."""
+    """Name -> Markdown of at most `most` texts; a section of the documentation has its heading at level 1."""
+    kinds = dict(list(TEXTS.items())[: most // 3])
+    most -= len(kinds)
     found = dict[str, str]()
     for page in sorted(_DOCS.glob("*/*.md")):
         for number, section in enumerate(re.split(r"^(?=## )", page.read_text("utf-8"), flags=re.MULTILINE)):
@@ -111,7 +122,7 @@ def texts(most: int) -> dict[str, str]:
                 found[f"{page.stem}-{number}"] = _unlinked(raised)
     names = sorted(found, key=lambda name: (-found[name].count("|"), name))[: most // 2]  # half with the most cells
     names += [name for name in sorted(found) if name not in names][: most - len(names)]
-    return {name: found[name] for name in names}
+    return kinds | {name: found[name] for name in names}
 
 
 def _unlinked(markdown: str) -> str:
@@ -132,10 +143,11 @@ def make(folder: Path, sources: dict[str, str]) -> dict[str, list[Path]]:
         files = [place / f"{file.stem}.{suffix}" for file in made[source]]
         if not all(file.exists() for file in files):
             _convert(program, made[source], files)
-        if missing := [file for file in files if not file.exists()]:
+        missing = [file for file in files if not file.exists()]
+        if missing and program != "pdflatex":  # which knows Latin letters alone
             raise SystemExit(f"{program} made no {missing[0]}")
-        made[column] = files
-    del made[""], made["fods"]
+        made[column] = [file for file in files if file not in missing]
+    del made[""], made["fods"], made[_COLUMNS]
     return made
 
 
@@ -158,9 +170,14 @@ def _convert(program: str, sources: Sequence[Path], files: Sequence[Path]) -> No
         if program == "chromium":
             flags = ["--headless", "--no-sandbox", "--no-pdf-header-footer", f"--print-to-pdf={file}"]
             _run(["chromium", *flags, source.resolve().as_uri()])
+        elif program == "pdflatex":
+            command = ["pandoc", str(source), "--from", "gfm", "--pdf-engine", "pdflatex", "--output", str(file)]
+            subprocess.run(command, capture_output=True, timeout=600, check=False)
         else:
             writer = ["--to", _PANDOC.get(suffix, suffix), "--standalone"]
-            writer += [] if suffix in ("adoc", "org", "tex") else ["--metadata", f"title={source.stem}"]
+            writer += ["--metadata", f"pagetitle={source.stem}"] if suffix in ("html", "epub") else []
+            if folder.name.startswith("html-"):
+                writer += ["--include-in-header", str(_written(folder / "style.css", _STYLE))]
             _run(["pandoc", str(source), "--from", "gfm", *writer, "--output", str(file)])
 
 
