@@ -16,6 +16,6 @@ def test_words_paths_of_headings_and_cells_are_counted() -> None:
 def test_tables_become_sheets_and_texts_have_some() -> None:
     assert sheets(TEXT).count("<table:table-row>") == 2
     found = texts(4)
-    assert list(found)[0] == "german"
+    assert next(iter(found)) == "german"
     assert len(found) == 4
     assert any(facts(text).cells for text in found.values())
