@@ -27,7 +27,7 @@ _PARSER = MarkdownIt("commonmark").enable("table")
 
 _COLUMNS = "html, two columns"
 _STYLE = """<style>html { max-width: none } body { columns: 2; max-width: none; text-align: justify; hyphens: auto }
-td, th { border: .6pt solid } table { overflow-wrap: anywhere }</style>"""
+td, th { border: .6pt solid } table { table-layout: fixed; width: 100%; overflow-wrap: anywhere }</style>"""
 # Column -> (suffix, program, column of the file that it converts; "" for the Markdown).
 MAKERS: dict[str, tuple[str, str, str]] = {
     "docx": ("docx", "pandoc", ""),
