@@ -82,6 +82,7 @@ class Tool(Protocol):
     description: str
     schema: Mapping[str, Any]  # of the arguments
     effect: Effect = "reads"
+    asked: Collection[str] = ()  # the arguments that only a person knows
     confirms: bool = False  # whether a call that changes something can be confirmed by a person; else no call is made
 
     async def call(self, arguments: dict[str, Any], calling: "Calling") -> ToolResult:
@@ -96,11 +97,6 @@ class Tool(Protocol):
     def label(self) -> str:
         """SET/OPERATION, or the name, for logs and headers."""
         return "/".join(filter(None, self.origin))
-
-    @property
-    def asked(self) -> Collection[str]:
-        """The arguments that only a person knows."""
-        return ()
 
     @property
     def secrets(self) -> Collection[str]:

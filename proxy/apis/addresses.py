@@ -155,7 +155,8 @@ class _Body(httpx.AsyncByteStream):
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while received := await self._response.read():
+        while not self._response.complete:
+            received = await self._response.read()
             for start in range(0, len(received), _PIECE_BYTES):
                 yield received[start : start + _PIECE_BYTES]
 

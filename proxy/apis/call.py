@@ -268,7 +268,9 @@ class Api:
 
         sent: the credentials of the request. whole: False cuts the end, which may be the beginning of a secret.
         """
-        secrets = [*sent, *self.known_secrets()]
+        secrets = [one for one in (*sent, *self.known_secrets()) if one]
+        if not secrets:
+            return content
         content = masked(content, secrets)
         return content if whole else content[: max(0, len(content) - longest_form_bytes(secrets))]
 

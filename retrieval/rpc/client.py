@@ -170,6 +170,34 @@ class Frames:
         return messages
 
 
+class FramedConnection(asyncio.Protocol):
+    """One end of a connection, with the messages that have come."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.WriteTransport | None = None
+        self._received: deque[bytes] = deque()  # messages that nobody has taken yet
+        self._frames = Frames()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._received.extend(self._frames.feed(data))
+        except OSError:  # the other end speaks another protocol
+            self.close()
+        self._take()
+
+    def close(self) -> None:
+        """Close at once, and drop unsent bytes."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _take(self) -> None:
+        """Go on with what has come."""
+        raise NotImplementedError
+
+
 SOCKET = "index.sock"
 _MOST_IDLE = 64  # connections kept after a burst of calls; each is an open file at both ends
 _MAX_SOCKET_PATH = 100  # sun_path holds 108 bytes on Linux, 104 on macOS
@@ -304,14 +332,12 @@ class IndexClient:
         return line
 
 
-class _Line(asyncio.Protocol):
+class _Line(FramedConnection):
     """One connection to the index process."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.open = False
-        self._transport: asyncio.WriteTransport | None = None
-        self._frames = Frames()
-        self._received: deque[bytes] = deque()
         self._more: asyncio.Future[None] | None = None  # while `next` waits
 
     @property
@@ -333,26 +359,18 @@ class _Line(asyncio.Protocol):
         return self._received.popleft()
 
     def close(self) -> None:
-        """Close at once, and drop unsent bytes."""
         self.open = False
-        if self._transport is not None:
-            self._transport.abort()
+        super().close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport, self.open = cast(asyncio.WriteTransport, transport), True
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._received.extend(self._frames.feed(data))
-        except OSError:
-            self.close()
-        self._wake()
+        super().connection_made(transport)
+        self.open = True
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.open = False
-        self._wake()
+        self._take()
 
-    def _wake(self) -> None:
+    def _take(self) -> None:
         if self._more is not None and not self._more.done():
             self._more.set_result(None)
 

@@ -16,10 +16,9 @@ import logging
 import os
 import signal
 import sys
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import msgspec
 import uvloop
@@ -34,7 +33,7 @@ from retrieval.rpc.client import (
     SOCKET,
     Call,
     Failed,
-    Frames,
+    FramedConnection,
     ProgressReport,
     answer_frame,
     decode_call,
@@ -105,50 +104,39 @@ class IndexServer:
         return await getattr(getattr(self._knowledge, operation.part), operation.name)(**arguments)
 
 
-class _Caller(asyncio.Protocol):
+class _Caller(FramedConnection):
     """A connection: answers one call at a time, and cancels it if the caller leaves."""
 
     def __init__(self, answer: Callable[[Call, Write], Coroutine[Any, Any, None]], callers: "set[_Caller]") -> None:
+        super().__init__()
         self._answer = answer
         self._callers = callers
-        self._frames = Frames()
-        self._received: deque[bytes] = deque()  # calls that wait for the running one
-        self._transport: asyncio.WriteTransport | None = None
         self._call: asyncio.Task[None] | None = None
 
     def leave(self) -> asyncio.Task[None] | None:
         """Close this connection and cancel its running call; returns the call's task."""
-        if self._transport is not None:
-            self._transport.abort()
+        self.close()
         if self._call is not None:
             self._call.cancel()
         return self._call
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)
+        super().connection_made(transport)
         self._callers.add(self)
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._received.extend(self._frames.feed(data))
-        except OSError:  # not a client of ours
-            self.leave()
-        else:
-            self._next()
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._callers.discard(self)
         if self._call is not None:
             self._call.cancel()
 
-    def _next(self) -> None:
+    def _take(self) -> None:
         """Start the next received call, unless one is running."""
         if self._call is not None or not self._received or self._transport is None or self._transport.is_closing():
             return
         try:
             call = decode_call(self._received.popleft())
         except msgspec.DecodeError:  # not a client of ours
-            self._transport.abort()
+            self.close()
             return
         self._call = asyncio.create_task(self._answer(call, self._transport.write), name=call.operation)
         self._call.add_done_callback(self._ended)
@@ -161,7 +149,7 @@ class _Caller(asyncio.Protocol):
             log.error("the call %r failed", call.get_name(), exc_info=fault)
             said = RetrievalError(f"the index failed ({_named(fault)}): the log of `ragway serve` has more")
             self._transport.write(framed(encode(_failed(said))))
-        self._next()
+        self._take()
 
 
 def _named(fault: BaseException) -> str:

@@ -29,13 +29,12 @@ nearly the same, BM25 because the words are. Only reading a passage shows whethe
 """
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from retrieval.embedding.embed import Embedder
-from retrieval.lexical.terms import identifiers, language_of, query_vector
+from retrieval.lexical.terms import ExactTerm, language_of, query_vector
 from retrieval.records.search import Candidate, Context, Hit, Retrieved, ScoredId
 from retrieval.records.traces import Fate, SearchedCollection, Trace
 
@@ -115,6 +114,12 @@ class RelevantCandidates:
     candidates: Sequence[Candidate]
     relevance: float
     all: Sequence[Candidate]  # all fused candidates
+    scale: Scale
+
+    def relevance_among(self, sizes: Mapping[str, int]) -> float:
+        """The relevance if the tenants had so many chunks (tenant -> chunks)."""
+        scale = replace(self.scale, chunks=sum(sizes.values()), rarest_idf=rarest_idf(max(sizes.values(), default=0)))
+        return max(probabilities(self.all, scale), default=0.0)
 
 
 def null_distribution(embedder: Embedder) -> NullDistribution:
@@ -148,10 +153,10 @@ def keep_relevant(fused: Sequence[Candidate], scale: Scale, *, min_relevance: fl
     chances = probabilities(fused, scale)
     best = max(chances, default=0.0)
     if best < min_relevance:
-        return RelevantCandidates([], best, fused)
+        return RelevantCandidates([], best, fused, scale)
     threshold = min_relevance * _PASSAGE_SHARE
     kept = [candidate for candidate, chance in zip(fused, chances, strict=True) if chance >= threshold]
-    return RelevantCandidates(kept, best, fused)
+    return RelevantCandidates(kept, best, fused, scale)
 
 
 def probabilities(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
@@ -270,35 +275,6 @@ def guarantee_arms(fused: Sequence[Candidate], *, k: int) -> list[Candidate]:
 # In units of `fuse`, where first rank in both arms is worth 1: enough to separate near-duplicates, and half as much as
 # another match of a rare word. nDCG@10 with .03, .05 and .1 on four sets: +.001 to -.001.
 _GAIN = 0.1
-_MAX_TERMS = 8  # terms per question: a question that quotes a log has hundreds
-_PHRASE_WORDS = 4  # a question of at most this many words is itself a phrase, such as: hot dog
-# "1.2", "i.e." and "iOS" occur in many texts and mean little: counting any of the three lowered nDCG@10.
-_MIN_CHARS = 5
-_QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»\n]{3,80})[\"“”„«»]|「([^」\n]{2,40})」")
-
-
-class ExactTerm(NamedTuple):
-    """An exact term in lower case: its first word, and a pattern of all its words with any separator between."""
-
-    word: str
-    pattern: re.Pattern[str]
-
-    def occurs_in(self, text: str) -> bool:
-        """Whether a lower-case text contains the term."""
-        # Most texts lack the word, and searching for it takes a hundredth of the pattern's time.
-        return self.word in text and self.pattern.search(text) is not None
-
-
-def exact_terms(question: str) -> list[ExactTerm]:
-    """A question's exact terms; most questions have none."""
-    quoted = [" ".join(filter(None, groups)) for groups in _QUOTED.findall(question)]
-    phrases = [phrase for phrase in quoted if len(phrase.split()) > 1]
-    # as typed into a search box
-    if 2 <= len(question.split()) <= _PHRASE_WORDS and question.replace(" ", "").isalpha():
-        phrases.append(question.strip())
-    names = [name for name in identifiers(question) if len(name) >= _MIN_CHARS and not name.isalpha()]
-    terms = dict.fromkeys(text.casefold() for text in (*phrases, *names))
-    return [ExactTerm(text.split()[0], _pattern(text)) for text in list(terms)[:_MAX_TERMS]]
 
 
 def exact_match_first(
@@ -319,13 +295,6 @@ def exact_match_first(
         for candidate in fused
     ]
     return sorted(raised, key=lambda candidate: -candidate.score)  # stable: equal scores keep their order
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    between = r"[\s_-]+".join(re.escape(word) for word in text.split())
-    begin = r"(?<!\w)" if text[0].isalnum() else ""
-    end = r"(?!\w)" if text[-1].isalnum() else ""
-    return re.compile(begin + between + end)
 
 
 # --- why each passage was found, or left out --------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from retrieval.catalog.revisions import Collection, collection_of
 from retrieval.embedding.embed import Embedder, Matrix, QueryBatcher, check_same_model, label
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
 from retrieval.knowledge import HitOptions, SearchOptions, SearchRequest
+from retrieval.lexical.terms import exact_terms
 from retrieval.records.documents import Groups, Passage, lexical_text
 from retrieval.records.points import Vector
 from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
@@ -28,13 +29,11 @@ from retrieval.search.ranking import (
     NullDistribution,
     RelevantCandidates,
     exact_match_first,
-    exact_terms,
     explain,
     fuse,
     guarantee_arms,
     keep_relevant,
     null_distribution,
-    probabilities,
     score_scale,
 )
 from retrieval.search.recency import recent_first
@@ -110,8 +109,7 @@ class Retriever:
 
         query, relevant = await self._rewrite_and_search(turns, scope, clock)
         reader = _PassageReader(self._store)
-        candidates = await self._exact_match_first(query, relevant.candidates, reader, k=k)
-        candidates = await self._in_reading_order(candidates, reader, k=k)
+        candidates = await self._in_reading_order(query, relevant.candidates, reader, k=k)
         clock.lap("fuse")
         packed = await self._pack(query, candidates, reader, clock, k=k, budget_tokens=budget_tokens)
         hits, context, notes = packed.hits, packed.context, packed.notes
@@ -133,8 +131,7 @@ class Retriever:
         relevance = relevant.relevance
         if hit_options is not None and hit_options.least_chunks > 1:
             sizes = {tenant: max(size, hit_options.least_chunks) for tenant, size in scope.sizes.items()}
-            scale = score_scale(await self._null_distribution(), sizes, query.terms)
-            relevance = max(probabilities(relevant.all, scale), default=0.0)
+            relevance = relevant.relevance_among(sizes)
         return Retrieved(query, tuple(hits[:k]), context, clock.laps_ms, relevance, trace)
 
     # --- the options, and the collections to search ------------------------------------------------------------------
@@ -288,22 +285,16 @@ class Retriever:
 
     # --- order the candidates before reading -------------------------------------------------------------------------
 
-    async def _exact_match_first(
+    async def _in_reading_order(
         self, query: Query, fused: Sequence[Candidate], reader: "_PassageReader", *, k: int
     ) -> Sequence[Candidate]:
-        """Candidates, those with the question's exact terms first; most questions have no such terms."""
-        terms = exact_terms(query.text)
-        if not terms or self._options.arms == "dense":
-            return fused
-        passages = await reader.passages(fused[: _EXACT_PER_K * k])
-        texts = {id: lexical_text(passage.title, passage.headings, passage.text) for id, passage in passages.items()}
-        return exact_match_first(fused, texts, terms) if texts else fused
-
-    async def _in_reading_order(
-        self, fused: Sequence[Candidate], reader: "_PassageReader", *, k: int
-    ) -> Sequence[Candidate]:
-        """Candidates in reading order: the context's `k` first."""
+        """Candidates in reading order: those with the question's exact terms first, then the context's `k` in front."""
         options, sequential = self._options, self._options.mode == "sequential"
+        terms = exact_terms(query.text) if options.arms != "dense" else ()
+        if terms:  # most questions have none
+            passages = await reader.passages(fused[: _EXACT_PER_K * k])
+            texts = {id: lexical_text(one.title, one.headings, one.text) for id, one in passages.items()}
+            fused = exact_match_first(fused, texts, terms) if texts else fused
         if sequential:
             fused = [replace(candidate, score=max(0.0, candidate.scores.get("dense", 0.0))) for candidate in fused]
             fused = sorted(fused, key=lambda candidate: -candidate.score)
@@ -339,7 +330,6 @@ class Retriever:
             context, fates = pack_with_fates(
                 hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours, question=query.text
             )
-            clock.lap("pack")
             if not rest or len(context.passages) >= k or context.tokens >= budget_tokens:
                 context = replace(context, dropped=context.dropped + len(repeats.fates) + len(rest))
                 fates = {**repeats.fates, **fates}
@@ -347,6 +337,7 @@ class Retriever:
                     notes = [*notes, f"{copies} {'copy' if copies == 1 else 'copies'} left out"]
                 return _Packed(hits, context, notes, fates, candidates[: len(candidates) - len(rest)])
             # Some hits were copies, or too long for the budget.
+            clock.lap("pack")
             hits += await repeats.without(await self._read_current(rest[:k], reader))
             rest = rest[k:]
             clock.lap("search")

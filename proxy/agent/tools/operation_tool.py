@@ -73,13 +73,16 @@ _LARGE_RESULTS = 1 << 16  # characters that are searched in a thread
 
 
 class OperationTool(Tool):
+    asked: set[str]
+
     def __init__(self, operation: Operation, api: Api) -> None:
         self.operation = operation
         self.api = api
         self.name = PREFIX + operation.name
         self.schema = api.schema_of(operation)  # without the fixed arguments
-        self.effect = api.policy.effect_of(operation)
+        self.asked = api.asked_of(operation)
         self.confirms = not api.why_not_called(operation)
+        self.effect = api.policy.effect_of(operation)
         texts = [one.strip(". \n") for one in (operation.summary, operation.description)]
         known = ". ".join(filter(None, texts)) or operation.operation_id or operation.name
         description = quoted(f"{known} ({api.name}: {operation.method} {self.path})")
@@ -91,10 +94,6 @@ class OperationTool(Tool):
     @cached_property
     def origin(self) -> tuple[str, str]:
         return self.api.name, self.operation.name
-
-    @property
-    def asked(self) -> Collection[str]:
-        return self.api.asked_of(self.operation)
 
     @property
     def secrets(self) -> Collection[str]:
@@ -168,11 +167,12 @@ class _Call:
         self._properties: Mapping[str, Any] = tool.schema["properties"]
         self._required: Sequence[str] = tool.schema["required"]
         self._arguments = arguments
-        self._asked = asked(tool.operation, chat.known)  # arguments that the person was asked for, in an earlier reply
         self._in_path = {one.argument for one in tool.operation.parameters if one.place == "path"}
+        self._asked = asked(tool.operation, chat.known)  # arguments that the person was asked for, in an earlier reply
         # The operation that finds the identifiers; None: not offered.
-        producers = [(tool.api.name, name) for name in tool.operation.producers]
-        self._producer = next((one for one in chat.toolbox.operations if one.origin in producers), None)
+        producers = {(tool.api.name, name) for name in tool.operation.producers}
+        offered = chat.toolbox.operations if producers else ()
+        self._producer = next((one for one in offered if one.origin in producers), None)
         self._needs = needs_of(self._producer.schema) if self._producer is not None else {}
 
     async def result(self, calling: Calling) -> ToolResult:
@@ -287,7 +287,7 @@ class _Call:
             text += f"\n(The result is cut. {read} with the id {id} reads on: a path, a query or a start.)"
             if share.short:
                 text += "\n(Results are shorter now: the limit of tokens for the results of this answer is near.)"
-        if outcome.succeeded and not self._native:
+        if not self._native and outcome.succeeded:
             text += f"\n\n{self._after_result(json_in(outcome.whole or outcome.text))}"
         return Done(text, outcome.word, fits=True)
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from retrieval.lexical.terms import exact_terms
 from retrieval.records.search import Candidate
-from retrieval.search.ranking import exact_match_first, exact_terms
+from retrieval.search.ranking import exact_match_first
 
 
 def order(question: str, texts: dict[str, str]) -> list[str]:
