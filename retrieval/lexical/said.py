@@ -6,10 +6,12 @@ Signs that change a word stay: -5, <5, c++, [ ].
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 
 from retrieval.lexical.terms import HAN, KANA, visible
+from retrieval.records.documents import Passage
 
 # Link text, and path. Possessive: an address without an end takes linear time.
 _LINK = re.compile(r"\[([^\[\]\n]*)\]\((?:[a-z]{1,9}+:)?+(?://[^()\s/]*+)?+([^()\s]*+)[^()\n]*+\)")
@@ -66,7 +68,7 @@ _PAGE_NUMBER = re.compile(r"\W*(?:page|seite|página|pagina|p\.)\s*\d+(?:\s*(?:o
 _SENTENCE_END = ".!?。！？؟।"
 _AFTER_SENTENCE = "\"'”»)*_ \t\r"
 _PROSE = re.compile(r":|[.!?]$")
-BETWEEN_ITEMS = re.compile(r"\s[|·•]\s|\]\([^()]*\)")
+_BETWEEN_ITEMS = re.compile(r"\s[|·•]\s|\]\([^()]*\)")
 
 
 Lines = Sequence[tuple[str, list[str]]]  # each line with its words
@@ -74,15 +76,15 @@ Lines = Sequence[tuple[str, list[str]]]  # each line with its words
 
 def said_words(text: str) -> list[str]:
     """A text's comparable words."""
-    return [word for _, words in said_lines(text) for word in words]
+    return [word for _, words in _said_lines(text) for word in words]
 
 
-def said_lines(text: str) -> Lines:
+def _said_lines(text: str) -> Lines:
     """A text's lines that have words, in lower case, each with its comparable words."""
     return [(line, words) for line in _comparable(text).split("\n") if (words := _words(line))]
 
 
-def run_of(words: Iterable[str]) -> str:
+def _run_of(words: Iterable[str]) -> str:
     """These words as one line; a line end within Chinese or Japanese text separates no words."""
     return _INSIDE_HAN.sub("", " ".join(words))
 
@@ -95,14 +97,66 @@ def fingerprint(title: str, text: str) -> int:
 
     title: "" if it is but the file's name.
     """
-    lines = said_lines(_FENCE.sub("", _TARGET.sub(r"\1", text)))
-    around = lines_around(lines)
+    lines = _said_lines(_FENCE.sub("", _TARGET.sub(r"\1", text)))
+    around = _lines_around(lines)
     kept = (word for number, (_, words) in enumerate(lines) if number not in around for word in words)
-    plain = (_HYPHEN.sub("", word.translate(_MARKUP)) for word in run_of(kept).split())
+    plain = (_HYPHEN.sub("", word.translate(_MARKUP)) for word in _run_of(kept).split())
     words = [word for word in plain if word]
     pairs = {f"{first} {second}" for first, second in pairwise(["", *words, ""])}
     pairs.update({f"{word} in title" for word in said_words(title)} - {f"{word} in title" for word in words})
     return int.from_bytes(blake2b("\n".join(sorted(pairs)).encode(), digest_size=8).digest()) >> 1
+
+
+# --- copies of a passage ----------------------------------------------------------------------------------------------
+
+
+_COPY_NAMES = frozenset({"copy", "mirror", "kopie", "copie", "copia"})  # an untitled text goes by its file name
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a passage says, in comparable words."""
+
+    label: Sequence[str]  # of title and headings
+    text: str
+    lines: str  # these words, each line between line feeds
+    menus: Sequence[frozenset[str]]  # words of each line of links or names around it
+    words: frozenset[str]  # all words, also of the source and of lines around the text
+
+
+def said_in(passage: Passage) -> Said:
+    label = [word for part in (passage.title, *passage.headings) for word in said_words(part)]
+    lines = _said_lines(passage.text)
+    around = _lines_around(lines)
+    text = [" ".join(words) for number, (_, words) in enumerate(lines) if number not in around]
+    menus = [frozenset(lines[number][1]) for number in around if len(_BETWEEN_ITEMS.findall(lines[number][0])) > 1]
+    all_words = {word for _, words in lines for word in words}.union(
+        label, said_words(passage.source.replace("/", " "))
+    )
+    return Said(
+        [word for word in label if word not in _COPY_NAMES],
+        _run_of(text),
+        "\n".join(["", *text, ""]),
+        menus,
+        frozenset(all_words),
+    )
+
+
+def repeats(later: Said, earlier: Said, asked: frozenset[str]) -> bool:
+    """Whether the later passage adds nothing to the earlier one. asked: the question's words."""
+    if later.label != earlier.label or not (later.text == earlier.text or later.lines in earlier.lines):
+        return False
+    if (later.words & asked) - earlier.words:
+        return False
+    return not any(_are_versions(menu, other) for menu in later.menus for other in earlier.menus)
+
+
+def _are_versions(menu: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two lines are one template with different names, as in two paths through one site."""
+    return menu != other and 2 * len(menu & other) >= max(len(menu), len(other))
+
+
+# --- words and lines --------------------------------------------------------------------------------------------------
 
 
 def _comparable(text: str) -> str:
@@ -129,7 +183,7 @@ def _linked(link: re.Match[str]) -> str:
     return " ".join([link[1], *(part for part in path if any(map(str.isdigit, part))), end])
 
 
-def lines_around(lines: Lines) -> Collection[int]:
+def _lines_around(lines: Lines) -> Collection[int]:
     """Line numbers around the text: from both ends, also below a first heading.
 
     After a line that does not end a sentence, apparent navigation may be a list in the text: "The guest may: view,
@@ -163,5 +217,5 @@ def _is_navigation(line: str, words: Sequence[str]) -> bool:
     if _NAVIGATION.issuperset(words):
         return True
     items = _LINK.sub(r"\1", line)
-    is_menu = len(BETWEEN_ITEMS.findall(line)) > 1 and not line.lstrip().startswith("|") and not _PROSE.search(items)
+    is_menu = len(_BETWEEN_ITEMS.findall(line)) > 1 and not line.lstrip().startswith("|") and not _PROSE.search(items)
     return is_menu and not any(any(map(str.isdigit, word)) for word in words)

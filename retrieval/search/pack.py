@@ -16,11 +16,11 @@ spans of the document) stay separate.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
-from retrieval.lexical.said import BETWEEN_ITEMS, lines_around, run_of, said_lines, said_words
+from retrieval.lexical.said import Said, repeats, said_in, said_words
 from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Context, Hit
 from retrieval.records.traces import Fate
@@ -92,7 +92,7 @@ class _Copies:
         said = said_in(passage)
         return any(repeats(said, self._said_by(other), self._asked) for other in alike)
 
-    def _said_by(self, passage: Passage) -> "Said":
+    def _said_by(self, passage: Passage) -> Said:
         if id(passage) not in self._said:
             self._said[id(passage)] = said_in(passage)
         return self._said[id(passage)]
@@ -104,55 +104,6 @@ def word_set(text: str) -> frozenset[str]:
     text = text.lower()
     # Twelve passages by pattern take .3 ms per question; splitting ASCII text takes half that time.
     return frozenset(text.translate(_GAPS).split() if text.isascii() else _WORD.findall(text))
-
-
-# --- copies -----------------------------------------------------------------------------------------------------------
-
-
-_COPY_NAMES = frozenset({"copy", "mirror", "kopie", "copie", "copia"})  # an untitled text goes by its file name
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a passage says, in comparable words."""
-
-    label: Sequence[str]  # of title and headings
-    text: str
-    lines: str  # these words, each line between line feeds
-    menus: Sequence[frozenset[str]]  # words of each line of links or names around it
-    words: frozenset[str]  # all words, also of the source and of lines around the text
-
-
-def said_in(passage: Passage) -> Said:
-    label = [word for part in (passage.title, *passage.headings) for word in said_words(part)]
-    lines = said_lines(passage.text)
-    around = lines_around(lines)
-    text = [" ".join(words) for number, (_, words) in enumerate(lines) if number not in around]
-    menus = [frozenset(lines[number][1]) for number in around if len(BETWEEN_ITEMS.findall(lines[number][0])) > 1]
-    all_words = {word for _, words in lines for word in words}.union(
-        label, said_words(passage.source.replace("/", " "))
-    )
-    return Said(
-        [word for word in label if word not in _COPY_NAMES],
-        run_of(text),
-        "\n".join(["", *text, ""]),
-        menus,
-        frozenset(all_words),
-    )
-
-
-def repeats(later: Said, earlier: Said, asked: frozenset[str]) -> bool:
-    """Whether the later passage adds nothing to the earlier one. asked: the question's words."""
-    if later.label != earlier.label or not (later.text == earlier.text or later.lines in earlier.lines):
-        return False
-    if (later.words & asked) - earlier.words:
-        return False
-    return not any(_are_versions(menu, other) for menu in later.menus for other in earlier.menus)
-
-
-def _are_versions(menu: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether two lines are one template with different names, as in two paths through one site."""
-    return menu != other and 2 * len(menu & other) >= max(len(menu), len(other))
 
 
 # --- adjacent passages ------------------------------------------------------------------------------------------------

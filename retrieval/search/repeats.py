@@ -60,6 +60,8 @@ class Repeats:
             for other in self._shown
             if other.document != passage.document and self._fingerprints.get(other.document) == fingerprint
         ]
+        if not same:
+            return False
         words = said_words(passage.text)
         pairs, shown = set(pairwise(["", *words, ""])), set[tuple[str, str]]()
         for other in same:
