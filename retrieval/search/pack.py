@@ -17,7 +17,7 @@ spans of the document) stay separate.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from retrieval.lexical.said import Said, repeats, said_in, said_words
@@ -78,7 +78,7 @@ class _Copies:
     """Chosen passages, to compare further ones with. Most pairs share few words, which ends the comparison."""
 
     def __init__(self, question: str) -> None:
-        self._asked = frozenset(said_words(question))
+        self._question = question
         self._chosen: list[Passage] = []
         self._said: dict[int, Said] = {}
 
@@ -89,8 +89,13 @@ class _Copies:
         alike = [other for other in self._chosen if share_words(passage.text, other.text)]
         if not alike:
             return False
-        said = said_in(passage)
-        return any(repeats(said, self._said_by(other), self._asked) for other in alike)
+        asked, said = self._asked, said_in(passage)
+        return any(repeats(said, self._said_by(other), asked) for other in alike)
+
+    @cached_property
+    def _asked(self) -> frozenset[str]:
+        """The question's words; most questions find no two passages that are alike."""
+        return frozenset(said_words(self._question))
 
     def _said_by(self, passage: Passage) -> Said:
         if id(passage) not in self._said:

@@ -6,6 +6,7 @@ places. Only hits are compared: whoever may read one of two documents only gets 
 
 import asyncio
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 
 from retrieval.catalog.catalog import Catalog
@@ -24,7 +25,7 @@ class Repeats:
     def __init__(self, catalog: Catalog, question: str) -> None:
         self.fates: dict[str, Fate] = {}
         self._catalog = catalog
-        self._asked = frozenset(said_words(question))
+        self._question = question
         self._shown: list[Passage] = []
         self._fingerprints: dict[str, int | None] = {}
 
@@ -69,6 +70,10 @@ class Repeats:
         if len(pairs & shown) <= _SHOWN * len(pairs):
             return False
         return not (self._asked & _words(passage, words)) - frozenset().union(*map(_words, same))
+
+    @cached_property
+    def _asked(self) -> frozenset[str]:
+        return frozenset(said_words(self._question))
 
 
 def _words(passage: Passage, words: Sequence[str] | None = None) -> frozenset[str]:
