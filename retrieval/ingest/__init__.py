@@ -5,6 +5,7 @@ removal          deletes documents and collections
 load             files and folders -> candidates -> Document
 exclude          files left out by name
 rules            what is known of a file beside its content: rules by path, and sidecars
+secret_scan      names secrets in documents
 containers       archives, mailboxes, mails with attachments -> members
 exports          readable names and pages of wikis' exports
 joined           an uploaded container -> one document
