@@ -48,6 +48,12 @@ def test_a_picture_is_read_with_its_heading_and_table(form: str, name: str) -> N
     )
 
 
+def test_a_heading_without_letters_below_the_line_is_a_heading() -> None:
+    body = [(60, y, 24, f"The ferry of pier {y} sails every day.") for y in (110, 150, 190, 230)]
+    picture = drawn((60, 40, 37, "Overview"), *body)
+    assert text_of(saved(picture, "PNG"), "a.png").startswith("# Overview\n")
+
+
 def test_scanned_pages_of_a_pdf_are_read_by_page() -> None:
     pages = [drawn((60, 100, 24, f"The ferry of island {n} sails at noon.")) for n in (1, 2)]
     document = parse(saved(pages[0], "PDF", save_all=True, append_images=pages[1:]), Path("a.pdf"), "a.pdf", 0.0)
