@@ -111,7 +111,7 @@ class DocumentWriter:
         vectors = iter(read.vectors)
         for item in read.pending:
             await self._ingester.write(collection, item, list(islice(vectors, len(item.split.chunks))))
-        states: dict[str, Literal["created", "replaced"]] = {
+        states: dict[str, Literal["created", "replaced", "unchanged"]] = {
             item.key: "replaced" if item.known else "created" for item in read.pending
         }
         notes = {item.key: item.split.document.note for item in read.pending}
@@ -123,8 +123,8 @@ class DocumentWriter:
             elif key in read.refused:
                 results.append(WriteResult(document.key, "refused", reason=read.refused[key]))
             else:
-                state, note = states.get(key, "unchanged"), notes.get(key, "")
-                results.append(WriteResult(document.key, state, stored[key].document, note))
+                state = states.get(key, "unchanged")
+                results.append(WriteResult(document.key, state, stored[key].document, notes.get(key, "")))
         return results
 
     def _refusals(

@@ -230,7 +230,7 @@ def parse(  # noqa: PLR0913 - each is what a caller may know
     held = _secrets(data, text)
     if held and secrets == "skip":
         where = ", ".join(f"line {line}: {kind}" for line, kind in held[:_MOST_NAMED])
-        raise HoldsSecrets(f"holds {len(held)} secrets: {where}; remove them (ingest.secrets is skip)")
+        raise HoldsSecrets(f"holds secrets ({len(held)}): {where}; remove them (ingest.secrets is skip)")
     places = parsed.places
     if held and secrets == "mask":
         text, places = _changed(text, places, masked)

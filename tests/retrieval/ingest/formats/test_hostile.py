@@ -53,6 +53,7 @@ SOME = (
         "number.json",
         "header.msg",
     ),
+    *("entity-file.xml", "entity-outside.xml", "laughs.xml", "deep.xml", "include.xml", "laughs.yaml", "object.yaml"),
     *("bomb.pdf", "page.pdf", "loop.pdf", "deep.html", "frames.html", "anchors.md", "pickle.md", "noise.xls"),
 )
 
