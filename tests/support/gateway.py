@@ -10,12 +10,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 
 import httpx
 
 from cli import main
 from retrieval.embedding.hashing import HASH
+from runtime import sandbox
 
 # Importing it takes seconds, which eval spends at once: it may have many texts. For what is not about bf16.
 WITHOUT_TORCH = {"RAGWAY_EMBEDDER__PRECISION": "fp32"}
@@ -193,7 +196,9 @@ def ragway(*args: str, folder: Path, environ: Mapping[str, str] | None = None) -
     """Run one `ragway` command to the end, in a new process with all imports done."""
     with tempfile.TemporaryDirectory() as scratch:
         streams = (Path(scratch) / "stdout", Path(scratch) / "stderr")
-        process = _FORKS.Process(target=_command, args=(args, folder, environment(environ or {}), streams))
+        forkserver.ensure_running()
+        server: str = _SERVER._forkserver_address
+        process = _FORKS.Process(target=_command, args=(args, folder, environment(environ or {}), streams, server))
         process.start()
         try:
             process.join(PATIENCE_S)
@@ -222,10 +227,19 @@ def ragway_from_scratch(*args: str, folder: Path) -> subprocess.CompletedProcess
 # 0.3 to 1.2 s of processor time on imports; the tests run more than 200 commands.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.support.commands"])
+_SERVER: Any = forkserver._forkserver
 
 
-def _command(args: Sequence[str], folder: Path, environ: Mapping[str, str], streams: Sequence[Path]) -> None:
-    """Run `ragway` in the forked process with these arguments, folder, environment and standard streams."""
+def _command(
+    args: Sequence[str], folder: Path, environ: Mapping[str, str], streams: Sequence[Path], server: str
+) -> None:
+    """Run `ragway` in the forked process with these arguments, folder, environment and standard streams.
+
+    server: its address. It forks the processes that read the command's documents, too, each of which would spend .7 s
+    on imports.
+    """
+    _SERVER._forkserver_address, _SERVER.ensure_running = server, lambda: None
+    sandbox.CONTEXT = _FORKS
     for number, stream in enumerate([Path(os.devnull), *streams]):
         os.dup2(os.open(stream, os.O_RDWR | os.O_CREAT), number)
     os.chdir(folder)
