@@ -255,7 +255,7 @@ async def search(question: str, sets: Sequence[str], k: int, as_json: bool, sett
     for number, one in enumerate(found.actions, 1):
         operation = one.operation
         arms = "a producer" if one.hit is None else arms_text(one.hit.ranks, one.hit.scores)
-        echo(f"{number}. {one.set}/{operation.name}  {operation.method} {operation.path}  {operation.summary}  ({arms})")
+        echo(f"{number}. {one.label}  {operation.method} {operation.path}  {operation.summary}  ({arms})")
     relevance = None if found.texts is None else found.texts.relevance
     best = "" if relevance is None else f"the best is relevant with probability {relevance:.2g}"
     if not found.actions:

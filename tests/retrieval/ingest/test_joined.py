@@ -49,7 +49,7 @@ async def found(index: Index, question: str) -> list[tuple[str, tuple[str, ...],
 
 async def test_an_archive_is_one_document_with_its_files_as_places(index: Index) -> None:
     pages = pdf(lines(50, 700, "The green valve opens at 3 bar."), lines(50, 700, "The blue valve opens at 7 bar."))
-    files = {
+    files: dict[str, str | bytes] = {
         "notes/a.md": "# Pumps\n\n## Names\n\nThe red pump is called Boreas.",
         "valves.pdf": pages,
         "t.csv": "pump,oil\nred,SAE 40\n",

@@ -5,6 +5,7 @@ import json
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -156,8 +157,9 @@ async def test_a_mode_is_kept_to_from_then_on(data: Path, tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "a.md").write_text(f"Use {TOKEN} here.", "utf-8")
     (folder / "b.md").write_text("The bee.", "utf-8")
+    modes: tuple[Literal["warn", "mask", "skip"], ...] = ("warn", "mask", "skip")
     expected = [(2, 0, 0, 0), (0, 2, 0, 0), (0, 1, 0, 1)]
-    for mode, changes in zip(("warn", "mask", "skip"), expected, strict=True):
+    for mode, changes in zip(modes, expected, strict=True):
         plan = plan_for(data)
         plan = dataclasses.replace(plan, ingest=dataclasses.replace(plan.ingest, secrets=mode))
         index = await Index.open(plan, serving=False)
