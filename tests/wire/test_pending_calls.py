@@ -1,7 +1,7 @@
 """Calls that wait for a person, answered by a button: GET and POST /v1/actions/pending."""
 
-import contextlib
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from tests.support.action_clients import CompletionsChat
 from tests.support.described import described
 from tests.support.dialogues import CODE, KEYS, ShopTeam, shop_team
-from tests.support.gateway import ragway
+from tests.support.gateway import PATIENCE_S, ragway
 from tests.support.scripted_model import ScriptedModel, calls, says
 
 SETTINGS = """
@@ -253,21 +253,18 @@ def test_a_revoked_key_gets_nothing_approved(team: ShopTeam, tmp_path: Path) -> 
     made = ragway("keys", "create", "leaver", "--model", "*", *KEYS["agent"], "--data", data, folder=tmp_path)
     secrets = dict(team.secrets) | {"leaver": made.stdout.strip()}
     leavers = ShopTeam(team.served, team.shop, team.recorder, secrets)
-    with _known(leavers):
-        id, _, _ = ask(leavers, REFUND, key="leaver")
+    _answers(leavers, 200)
+    id, _, _ = ask(leavers, REFUND, key="leaver")
     (key_id,) = re.findall(r"(key-\S+)\s+leaver\b", ragway("keys", "list", "--data", data, folder=tmp_path).stdout)
     assert ragway("keys", "revoke", key_id, "--data", data, folder=tmp_path).returncode == 0
-    for _ in range(200):
-        if call(leavers, "GET", key="leaver").status_code == 401:
-            break
+    _answers(leavers, 401)
     assert answer(leavers, id, key="other").status_code == 404
     assert sent(team) == []
 
 
-@contextlib.contextmanager
-def _known(team: ShopTeam) -> Iterator[None]:
-    """The gateway knows the newest key."""
-    for _ in range(200):
-        if call(team, "GET", key="leaver").status_code == 200:
-            break
-    yield
+def _answers(team: ShopTeam, status: int) -> None:
+    """Wait until the gateway has learned of the newest key, or that it is revoked."""
+    until_s = time.monotonic() + PATIENCE_S
+    while call(team, "GET", key="leaver").status_code != status:
+        assert time.monotonic() < until_s
+        time.sleep(0.05)

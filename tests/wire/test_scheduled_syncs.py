@@ -42,7 +42,7 @@ def wait_for(gateway: Served, word: str, sources: set[str]) -> None:
 def test_sources_are_synced_at_the_start_when_due_and_after_a_change(gateway: Served, tmp_path: Path) -> None:
     wait_for(gateway, "aardvark", {"watched/first.md", "polled/first.md", "still/first.md"})
     for name in ("watched", "polled", "still"):
-        (tmp_path / name / "second.md").write_text("# Second\n\nA new text says zymurgy.")
+        (tmp_path / name / "second.md").write_text(f"# Second\n\nA new text of the {name} folder says zymurgy.")
     wait_for(gateway, "zymurgy", {"watched/second.md", "polled/second.md"})
     for name in ("watched", "polled"):
         (tmp_path / name / "second.md").unlink()
