@@ -218,7 +218,8 @@ class Ingester:
                     collection = self._catalog.collection(name)
             small_first = sorted(files.candidates, key=lambda candidate: candidate.size_bytes)
             staying = {key: record for key, record in known.items() if key not in removed}
-            changed = self._changed(source, small_first, name, staying, tally, marks)
+            opened = self._opened(source, small_first, name, staying, tally, marks)
+            changed = self._changed(opened, name, staying, tally)
             async with aclosing(_ahead(_batches(changed, long_alone=True))) as batches:
                 async for batch in batches:
                     await self._write(collection, batch, tally)
@@ -464,18 +465,12 @@ class Ingester:
                 raise RetrievalError(f"{document.source}: {error}") from error
 
     async def _changed(
-        self,
-        source: Source,
-        candidates: Sequence[FileCandidate],
-        name: str,
-        known: dict[str, RevisionRecord],
-        tally: Tally,
-        marks: Marks,
+        self, opened: AsyncIterator[ChangedDocument], name: str, known: dict[str, RevisionRecord], tally: Tally
     ) -> AsyncGenerator[Pending]:
         """Yield documents with new content, split; the next ones are being split meanwhile."""
         splitting: deque[tuple[ChangedDocument, asyncio.Task[SplitDocument]]] = deque()
         try:
-            async for one in self._opened(source, candidates, name, known, tally, marks):
+            async for one in opened:
                 splitting.append((one, asyncio.create_task(self._preparation.split(one.file))))
                 if len(splitting) < _SPLIT_AT_ONCE:
                     continue

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.lexical.said import said_words
+from retrieval.lexical.said import said_in, said_words
 from retrieval.records.documents import Passage
 from retrieval.records.search import Hit
 from retrieval.records.traces import Fate
@@ -63,20 +63,16 @@ class Repeats:
         ]
         if not same:
             return False
-        words = said_words(passage.text)
-        pairs, shown = set(pairwise(["", *words, ""])), set[tuple[str, str]]()
-        for other in same:
-            shown.update(pairwise(["", *said_words(other.text), ""]))
+        pairs, shown = _pairs(passage), set[tuple[str, str]]().union(*map(_pairs, same))
         if len(pairs & shown) <= _SHOWN * len(pairs):
             return False
-        return not (self._asked & _words(passage, words)) - frozenset().union(*map(_words, same))
+        return not (self._asked & said_in(passage).words) - frozenset().union(*(said_in(one).words for one in same))
 
     @cached_property
     def _asked(self) -> frozenset[str]:
         return frozenset(said_words(self._question))
 
 
-def _words(passage: Passage, words: Sequence[str] | None = None) -> frozenset[str]:
-    """A passage's words, with those of its title and source."""
-    told = " ".join([passage.title, *passage.headings, passage.source.replace("/", " ")])
-    return frozenset([*(said_words(passage.text) if words is None else words), *said_words(told)])
+def _pairs(passage: Passage) -> set[tuple[str, str]]:
+    """A passage's pairs of adjacent words."""
+    return set(pairwise(["", *said_words(passage.text), ""]))
