@@ -7,14 +7,14 @@ The catalog is the source of truth; the index is derived from it. A new revision
 
 Revision numbers are never reused, so points left by a crash between two steps never pass for current points.
 `leftovers` lists what a crash left, for `recover` to clear. Answers that every question needs (a collection's row,
-current revisions) come from memory. In a file, only the process that holds the data folder's lock writes. On a server,
-`replicas` reports what other processes write.
+current revisions and their fingerprints) come from memory. In a file, only the process that holds the data folder's
+lock writes. On a server, `replicas` reports what other processes write.
 """
 
 import re
 import secrets
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from time import time
@@ -26,6 +26,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Executable,
+    Table,
     Update,
     bindparam,
     delete,
@@ -75,6 +76,7 @@ class Catalog:
         self._languages: dict[tuple[str, int], str] | None = None  # by collection and generation; None: not read yet
         # document -> current revision, for all documents; None: not read yet
         self._current: dict[str, int] | None = None
+        self._fingerprints: dict[str, int] = {}  # document -> fingerprint of its current revision; read with `_current`
 
     @staticmethod
     def is_current(file: Path, url: str) -> bool:
@@ -271,11 +273,6 @@ class Catalog:
         )
         return {(row.document, row.revision): row.text for row in self.rows(query)}
 
-    def fingerprints(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return document -> fingerprint of its current revision, of those that have one."""
-        query = _FINGERPRINTS.with_only_columns(*fingerprints.c["document", "fingerprint"])
-        return {row.document: row.fingerprint for row in self.rows(query.where(fingerprints.c.document.in_(ids)))}
-
     def repeated(self, collection: str) -> int:
         """Return how many of a collection's documents say the same as another, apart from one of each text."""
         more = (
@@ -343,9 +340,9 @@ class Catalog:
                 sql.execute(set_state(old, "retired"))
             sql.execute(set_state(staged, "current"))
             self._touch(sql, staged.document)
+            says = sql.scalar(select(fingerprints.c.fingerprint).where(_is_row(fingerprints, staged)))
             self._record_change(sql, "document", staged)
-        if self._current is not None:
-            self._current[staged.document] = staged.revision
+        self._remember(Change("document", staged.document, staged.revision, fingerprint=says))
         return replaced
 
     def retire(self, *ids: str) -> list[Revision]:
@@ -358,8 +355,8 @@ class Catalog:
                 self._touch(sql, document)
             for old in retired:
                 self._record_change(sql, "document", old, retired=True)
-        for document in ids:
-            (self._current or {}).pop(document, None)
+        for old in retired:
+            self._remember(Change("document", old.document, old.revision, gone=True))
         return retired
 
     def switch(self, collection: Collection, generation: int, *, embedder: str, probes: Matrix) -> None:
@@ -399,11 +396,32 @@ class Catalog:
         with self.engine.connect() as sql:
             return self._find(sql, revisions.c.state.in_(("staged", "retired")), *condition)
 
-    def current(self, ids: Sequence[str]) -> dict[str, int]:
+    def current(self, ids: Iterable[str]) -> dict[str, int]:
         """Return document -> current revision; documents without one are left out."""
+        current, _ = self._remembered()
+        return {document: current[document] for document in ids if document in current}
+
+    def fingerprints(self, ids: Iterable[str]) -> dict[str, int]:
+        """Return document -> fingerprint of its current revision; documents without one are left out."""
+        _, says = self._remembered()
+        return {document: says[document] for document in ids if document in says}
+
+    def _remembered(self) -> tuple[dict[str, int], dict[str, int]]:
         if self._current is None:
-            self._current = {row.document: row.revision for row in self.rows(_CURRENT)}
-        return {document: self._current[document] for document in ids if document in self._current}
+            rows = self.rows(_CURRENT)
+            self._fingerprints = {row.document: row.fingerprint for row in rows if row.fingerprint is not None}
+            self._current = {row.document: row.revision for row in rows}
+        return self._current, self._fingerprints
+
+    def _remember(self, change: Change) -> None:
+        if self._current is None:
+            return
+        self._current.pop(change.document, None)
+        self._fingerprints.pop(change.document, None)
+        if not change.gone:
+            self._current[change.document] = change.revision
+            if change.fingerprint is not None:
+                self._fingerprints[change.document] = change.fingerprint
 
     def chunks(self, collection: str, groups: Groups = None) -> int:
         """Return how many points the store must hold for current revisions that `groups` may read."""
@@ -441,15 +459,15 @@ class Catalog:
                 self._collections.clear()
                 self._languages = None
                 self._current = None if change.what == "documents" else self._current
-            elif self._current is not None and change.revision >= self._current.get(change.document, 0):
-                self._current.pop(change.document, None)
-                if not change.gone:
-                    self._current[change.document] = change.revision
+            elif change.revision >= (self._current or {}).get(change.document, 0):
+                self._remember(change)
 
     def reload(self, ids: Sequence[str]) -> None:
         """Read again which of these documents' revisions are current."""
         rows = self.rows(_CURRENT.where(revisions.c.document.in_(ids)))
-        self.apply_changes([Change("document", *row) for row in rows])
+        self.apply_changes(
+            [Change("document", row.document, row.revision, fingerprint=row.fingerprint) for row in rows]
+        )
 
     def _find(self, sql: Any, *conditions: Any) -> list[Revision]:
         query = (
@@ -485,7 +503,14 @@ _FINGERPRINTS = (
     )
     .where(revisions.c.state == "current")
 )
-_CURRENT = select(*revisions.c["document", "revision"]).where(revisions.c.state == "current")
+_CURRENT = (
+    select(*revisions.c["document", "revision"], fingerprints.c.fingerprint)
+    .outerjoin(
+        fingerprints,
+        (fingerprints.c.document == revisions.c.document) & (fingerprints.c.revision == revisions.c.revision),
+    )
+    .where(revisions.c.state == "current")
+)
 _CHUNKS = (
     select(func.sum(revisions.c.chunks))
     .join(documents, documents.c.id == revisions.c.document)
@@ -501,7 +526,11 @@ def set_state(revision: Revision | RevisionRecord, state: State) -> Update:
 
 
 def _is(revision: Revision | RevisionRecord) -> ColumnElement[bool]:
-    return (revisions.c.document == revision.document) & (revisions.c.revision == revision.revision)
+    return _is_row(revisions, revision)
+
+
+def _is_row(table: Table, revision: Revision | RevisionRecord) -> ColumnElement[bool]:
+    return (table.c.document == revision.document) & (table.c.revision == revision.revision)
 
 
 def _embedder_columns(embedder: str, probes: Matrix) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -111,6 +112,7 @@ def fingerprint(title: str, text: str) -> int:
 
 
 _COPY_NAMES = frozenset({"copy", "mirror", "kopie", "copie", "copia"})  # an untitled text goes by its file name
+_SHOWN = 0.5  # of a passage's pairs of words: with more, the rest stands beside the passages that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,34 @@ class Said:
     words: frozenset[str]  # all words, also of the source and of lines around the text
 
 
+def is_copy(passage: Passage, others: Iterable[Passage], question: str) -> bool:
+    """Whether a passage adds nothing to one of the others. A word of the question always adds something."""
+    asked, said = _asked(question), said_in(passage)
+    return any(repeats(said, said_in(other), asked) for other in others)
+
+
+def is_shown(passage: Passage, others: Sequence[Passage], question: str) -> bool:
+    """Whether the others, of documents that say the same as its own, show a passage's text together.
+
+    Passages of two documents may begin and end at other places.
+    """
+    pairs, shown = _pairs(passage), set[tuple[str, str]]().union(*map(_pairs, others))
+    if len(pairs & shown) <= _SHOWN * len(pairs):
+        return False
+    return not (_asked(question) & said_in(passage).words) - frozenset().union(*(said_in(one).words for one in others))
+
+
+def _pairs(passage: Passage) -> set[tuple[str, str]]:
+    """A passage's pairs of adjacent words."""
+    return set(pairwise(["", *said_words(passage.text), ""]))
+
+
+@lru_cache(maxsize=16)
+def _asked(question: str) -> frozenset[str]:
+    return frozenset(said_words(question))
+
+
+@lru_cache(maxsize=256)  # it is compared with several passages
 def said_in(passage: Passage) -> Said:
     label = [word for part in (passage.title, *passage.headings) for word in said_words(part)]
     lines = _said_lines(passage.text)

@@ -122,7 +122,7 @@ class Expander:
         passages = [passage for passage in passages if current.get(passage.document) == passage.revision]
         passages.sort(key=lambda passage: (passage.source, place_of(passage)))
         documents = list({passage.document for passage in passages})
-        said = await asyncio.to_thread(self._catalog.fingerprints, documents)
+        said = self._catalog.fingerprints(documents)
         first = dict[int, str]()  # of the documents that say the same
         passages = [
             passage

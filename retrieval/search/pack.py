@@ -5,6 +5,10 @@ two people differ in exactly the fact somebody asks for. So a copy says the same
 title and headings, and any differing word makes another text: a number, a unit, a name, a "not". A model that reads one
 of six versions takes it for the only one; a copy too many costs a few hundred tokens.
 
+Whole documents may say the same, such as a mirror, or one text as PDF and as Word file. The catalog has a fingerprint
+of what each says, and `Repeats` leaves out their further passages before reranking. Only hits are compared: whoever may
+read one of two documents only gets that one.
+
 Only meaningless differences are ignored: blanks, line ends, case, markup, punctuation around words, invisible
 characters, link hosts, and lines at the edges that come from a web page or a printer (navigation, print date). A word
 of the question always counts, even there or in a file's path.
@@ -16,11 +20,11 @@ spans of the document) stay separate.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 
-from retrieval.lexical.said import Said, repeats, said_in, said_words
+from retrieval.lexical.said import is_copy, is_shown
 from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Context, Hit
 from retrieval.records.traces import Fate
@@ -46,13 +50,12 @@ def pack_with_fates(
     """As `pack`, with each examined hit's fate by id."""
     chosen: list[Passage] = []
     places: dict[Place, Passage] = {}  # of chosen passages, if adjacent ones are joined
-    copies = _Copies(question)
     fates: dict[str, Fate] = {}
     used = 0
     for hit in hits:
         if len(chosen) == k or used >= budget_tokens:
             break
-        if copies.is_copy(hit.passage):
+        if _repeats_one(hit.passage, chosen, question):
             fates[hit.id] = "duplicate"
             continue
         tokens = hit.passage.tokens - (tokens_saved(hit.passage, places) if merge else 0)
@@ -61,46 +64,46 @@ def pack_with_fates(
             continue
         fates[hit.id] = "kept"
         chosen.append(hit.passage)
-        copies.add(hit.passage)
         used += tokens
         if merge:
             places[place_of(hit.passage)] = hit.passage
     return Context(tuple(chosen), used, len(hits) - len(chosen)), fates
 
 
-def share_words(text: str, other: str) -> bool:
-    """Whether two texts share so many words that they may say the same."""
-    words, others = word_set(text), word_set(other)
-    return len(words & others) >= _SHARED_WORDS * min(len(words), len(others))
+def _repeats_one(passage: Passage, chosen: Sequence[Passage], question: str) -> bool:
+    """Whether a chosen passage says the same. Most pairs share few words, which ends the comparison."""
+    words, alike = word_set(passage.text), []
+    for other in chosen:
+        others = word_set(other.text)
+        if len(words & others) >= _SHARED_WORDS * min(len(words), len(others)):
+            alike.append(other)
+    return bool(alike) and is_copy(passage, alike, question)
 
 
-class _Copies:
-    """Chosen passages, to compare further ones with. Most pairs share few words, which ends the comparison."""
+@dataclass(slots=True)
+class Repeats:
+    """The distinct hits of one question, and the fates of those left out."""
 
-    def __init__(self, question: str) -> None:
-        self._question = question
-        self._chosen: list[Passage] = []
-        self._said: dict[int, Said] = {}
+    question: str
+    fates: dict[str, Fate] = field(default_factory=dict)
+    _shown: dict[int, list[Passage]] = field(default_factory=dict)  # fingerprint -> passages
 
-    def add(self, passage: Passage) -> None:
-        self._chosen.append(passage)
+    def without(self, hits: Sequence[Hit], says: Mapping[str, int]) -> list[Hit]:
+        """Return further hits (best first) without those whose text other hits show.
 
-    def is_copy(self, passage: Passage) -> bool:
-        alike = [other for other in self._chosen if share_words(passage.text, other.text)]
-        if not alike:
-            return False
-        asked, said = self._asked, said_in(passage)
-        return any(repeats(said, self._said_by(other), asked) for other in alike)
-
-    @cached_property
-    def _asked(self) -> frozenset[str]:
-        """The question's words; most questions find no two passages that are alike."""
-        return frozenset(said_words(self._question))
-
-    def _said_by(self, passage: Passage) -> Said:
-        if id(passage) not in self._said:
-            self._said[id(passage)] = said_in(passage)
-        return self._said[id(passage)]
+        says: document -> fingerprint of what it says.
+        """
+        distinct = []
+        for hit in hits:
+            if (fingerprint := says.get(hit.passage.document)) is not None:
+                shown = self._shown.setdefault(fingerprint, [])
+                same = [other for other in shown if other.document != hit.passage.document]
+                if same and is_shown(hit.passage, same, self.question):
+                    self.fates[hit.id] = "duplicate"
+                    continue
+                shown.append(hit.passage)
+            distinct.append(hit)
+        return distinct
 
 
 @lru_cache(maxsize=1024)

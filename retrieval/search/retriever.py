@@ -24,7 +24,7 @@ from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, 
 from retrieval.records.traces import Fate, SearchedCollection, Trace
 from retrieval.search.expand import Expander
 from retrieval.search.okapi import OkapiArm
-from retrieval.search.pack import pack_with_fates
+from retrieval.search.pack import Repeats, pack_with_fates
 from retrieval.search.ranking import (
     NullDistribution,
     RelevantCandidates,
@@ -37,7 +37,6 @@ from retrieval.search.ranking import (
     score_scale,
 )
 from retrieval.search.recency import recent_first
-from retrieval.search.repeats import Repeats
 from retrieval.search.rerank import TOO_LATE, Reranker, rerank
 from retrieval.search.rewrite import (
     SURE_RELEVANCE,
@@ -108,7 +107,7 @@ class Retriever:
             return Retrieved(verbatim(turns, reason=_WHOLE), (), context, clock.laps_ms, trace=trace)
 
         query, relevant = await self._rewrite_and_search(turns, scope, clock)
-        reader = _PassageReader(self._store)
+        reader = _HitReader(self._catalog, self._store, query.text)
         candidates = await self._in_reading_order(query, relevant.candidates, reader, k=k)
         clock.lap("fuse")
         packed = await self._pack(query, candidates, reader, clock, k=k, budget_tokens=budget_tokens)
@@ -286,7 +285,7 @@ class Retriever:
     # --- order the candidates before reading -------------------------------------------------------------------------
 
     async def _in_reading_order(
-        self, query: Query, fused: Sequence[Candidate], reader: "_PassageReader", *, k: int
+        self, query: Query, fused: Sequence[Candidate], reader: "_HitReader", *, k: int
     ) -> Sequence[Candidate]:
         """Candidates in reading order: those with the question's exact terms first, then the context's `k` in front."""
         options, sequential = self._options, self._options.mode == "sequential"
@@ -310,7 +309,7 @@ class Retriever:
         self,
         query: Query,
         candidates: Sequence[Candidate],
-        reader: "_PassageReader",
+        reader: "_HitReader",
         clock: "_StageClock",
         *,
         k: int,
@@ -319,10 +318,9 @@ class Retriever:
         """Read, reorder and pack the first candidates; read more only while the context has room."""
         options = self._options
         lead = max(k, options.rerank_candidates if self._reranker else 0)
-        repeats = Repeats(self._catalog, query.text)
-        hits, rest = await repeats.without(await self._read_current(candidates[:lead], reader)), candidates[lead:]
+        hits, rest, repeats = await reader.hits(candidates[:lead]), candidates[lead:], reader.repeats
         while repeats.fates and rest and len(hits) < lead:
-            hits += await repeats.without(await self._read_current(rest[:lead], reader))
+            hits += await reader.hits(rest[:lead])
             rest = rest[lead:]
         clock.lap("search")
         hits, notes = await self._reorder(query, hits, clock)
@@ -338,26 +336,9 @@ class Retriever:
                 return _Packed(hits, context, notes, fates, candidates[: len(candidates) - len(rest)])
             # Some hits were copies, or too long for the budget.
             clock.lap("pack")
-            hits += await repeats.without(await self._read_current(rest[:k], reader))
+            hits += await reader.hits(rest[:k])
             rest = rest[k:]
             clock.lap("search")
-
-    async def _read_current(self, candidates: Sequence[Candidate], reader: "_PassageReader") -> list[Hit]:
-        """Candidates with their passages, without unfinished and replaced revisions."""
-        passages = await reader.passages(candidates)
-        documents = [passage.document for passage in passages.values()]
-        current = self._catalog.current(documents)
-        newer = {
-            passage.document for passage in passages.values() if current.get(passage.document, 0) < passage.revision
-        }
-        if newer and self._catalog.shared:  # being written, or just published by another process
-            await asyncio.to_thread(self._catalog.reload, sorted(newer))
-            current = self._catalog.current(documents)
-        return [
-            Hit(candidate.id, candidate.score, passage, candidate.ranks, candidate.scores)
-            for candidate in candidates
-            if (passage := passages.get(candidate.id)) is not None and current.get(passage.document) == passage.revision
-        ]
 
     async def _reorder(self, query: Query, hits: list[Hit], clock: "_StageClock") -> tuple[list[Hit], list[str]]:
         """Hits as ordered by reranker and recency, and notes for the query's reason."""
@@ -421,10 +402,12 @@ class _Packed:
     candidates: Sequence[Candidate]  # all candidates requested from the store; some no longer exist
 
 
-class _PassageReader:
-    """Passages of one question's candidates, each read once."""
+class _HitReader:
+    """Reads one question's candidates, each once, and checks them against the catalog."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, catalog: Catalog, store: Store, question: str) -> None:
+        self.repeats = Repeats(question)
+        self._catalog = catalog
         self._store = store
         self._read: dict[str, Passage] = {}
 
@@ -434,6 +417,24 @@ class _PassageReader:
         if unread:
             self._read.update(await self._store.read(unread))
         return self._read
+
+    async def hits(self, candidates: Sequence[Candidate]) -> list[Hit]:
+        """Candidates with their passages: no unfinished or replaced revisions, and none that better ones show."""
+        passages = await self.passages(candidates)
+        documents = {id: passage.document for id, passage in passages.items()}
+        current = self._catalog.current(documents.values())
+        newer = {
+            passage.document for passage in passages.values() if current.get(passage.document, 0) < passage.revision
+        }
+        if newer and self._catalog.shared:  # being written, or just published by another process
+            await asyncio.to_thread(self._catalog.reload, sorted(newer))
+            current = self._catalog.current(documents.values())
+        found = [
+            Hit(candidate.id, candidate.score, passage, candidate.ranks, candidate.scores)
+            for candidate in candidates
+            if (passage := passages.get(candidate.id)) is not None and current.get(passage.document) == passage.revision
+        ]
+        return self.repeats.without(found, self._catalog.fingerprints(documents.values()))
 
 
 class _StageClock:

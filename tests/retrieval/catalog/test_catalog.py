@@ -49,6 +49,7 @@ def stage(
     *,
     chunks: int = 2,
     generation: int = 0,
+    fingerprint: int | None = None,
 ) -> Revision:
     return catalog.stage(
         collection,
@@ -58,6 +59,7 @@ def stage(
         recipe="r1",
         chunks=chunks,
         generation=generation or collection.generation,
+        fingerprint=fingerprint,
     )
 
 
@@ -364,29 +366,32 @@ def test_what_is_remembered_is_what_is_written(
     catalog: Catalog, docs: Collection, reopened: Callable[[], Catalog]
 ) -> None:
     """Questions are answered from memory: after every write it must say what one says who reads the file anew."""
-    first, second = stage(catalog, docs), stage(catalog, docs, "other")
+    first, second = stage(catalog, docs, fingerprint=2**62), stage(catalog, docs, "other")
     ids = [first.document, second.document]
     steps: list[Callable[[], object]] = [
         lambda: catalog.publish(first),
         lambda: catalog.publish(second),
-        lambda: catalog.publish(stage(catalog, docs, text="new")),
+        lambda: catalog.publish(stage(catalog, docs, text="new", fingerprint=7)),
         lambda: catalog.forget(catalog.leftovers()[0]),
         lambda: catalog.retire(second.document),
         lambda: Builds(catalog).ready([stage(catalog, docs, generation=2)]),
         lambda: catalog.switch(docs, 2, embedder="other", probes=probes(2)),
         lambda: catalog.retire(first.document),
     ]
-    seen = []
+    seen, said = [], []
     for step in steps:
         catalog.current(ids)
         step()
         reader = reopened()
         assert catalog.current(ids) == reader.current(ids)
+        assert catalog.fingerprints(ids) == reader.fingerprints(ids)
         assert catalog.collection("docs").tenant == reader.collection("docs").tenant
         assert catalog.collection("docs").embedder == reader.collection("docs").embedder
         seen.append(list(catalog.current(ids).values()))
+        said.append(list(catalog.fingerprints(ids).values()))
         reader.close()
     assert seen == [[1], [1, 1], [2, 1], [2, 1], [2], [2], [3], []]
+    assert said == [[2**62], [2**62], [7], [7], [7], [7], [], []]
 
 
 @pytest.mark.parametrize(

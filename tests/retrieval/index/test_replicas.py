@@ -180,6 +180,17 @@ async def test_changes_that_are_kept_no_more_count_as_all(plans: list[Plan]) -> 
         assert two._catalog.current([row.id]) == {}
 
 
+async def test_the_fingerprint_of_another_process_s_document_is_known(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.writing.create_collection("docs", "en")
+        await until(lambda: _lists(two, "docs"))
+        assert await found(two, "pump") == set()
+        await one.writing.put("docs", [given("pump", "The pump.")])
+        await two._replicas.look()
+        (row,) = await one.library.documents("docs", after="", limit=1)
+        assert two._catalog.fingerprints([row.id]) == one._catalog.fingerprints([row.id]) != {}
+
+
 async def _lists(index: Index, name: str) -> bool:
     return name in [row.name for row in await index.library.collections()]
 
