@@ -771,7 +771,7 @@ def _reason(error: Exception) -> str:
 def head_of(method: bytes, target: bytes, host: bytes, headers: Headers, body: bytes) -> bytes:
     """The request's head, with its empty line. ValueError: a part with a line break, a NUL or a space."""
     lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (method, target, host)]
-    lines += [b"%b: %b" % header for header in headers]
+    lines += [name + b": " + value for name, value in headers]
     if body or method in (b"POST", b"PUT", b"PATCH"):
         lines.append(b"content-length: %d" % len(body))
     head = b"\r\n".join(lines)

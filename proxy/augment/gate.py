@@ -86,8 +86,11 @@ class Chat:
         request, target: the chat as a chat completion; None: as sent. instructions: placed before passages.
         """
         target = target or self.target
+        context = self.injected
+        if instructions:
+            context = f"{instructions}\n\n{context}" if context else instructions
         return (request or self.request).edited(
-            context="\n\n".join(filter(None, (instructions, self.injected))),
+            context=context,
             position=target.position,
             model=target.model or self.decision.model,
             without_rag=True,

@@ -33,16 +33,16 @@ _MORE_THAN_TEXT = ("tools", "functions", "audio")
 
 
 class ChatRequest(ModelRequest):
-    __slots__ = ("_messages",)
+    __slots__ = ()
     BESIDE = ("tools", "functions", "response_format")
     ANSWER_LIMITS = ("max_completion_tokens", "max_tokens")
 
     def messages(self) -> Sequence[ConversationMessage]:
         """At least one message. Raises ApiError 400: not a list, or a message without a role."""
-        known: Sequence[ConversationMessage] | None = getattr(self, "_messages", None)
-        if known is None:
-            known = self._messages = plain_messages(self.fields)
-        return known
+        if self._messages is None:
+            self._messages = plain_messages(self.fields)
+        messages: Sequence[ConversationMessage] = self._messages
+        return messages
 
     def wants_only_text(self) -> bool:
         if self.fields.get("web_search_options") is not None:  # a search without options is {}

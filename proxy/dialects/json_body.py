@@ -72,7 +72,7 @@ class Edit(NamedTuple):
 class JsonBody:
     """A JSON object: its bytes, its values, and where the members are that we may edit."""
 
-    __slots__ = ("fields", "members", "raw")
+    __slots__ = ("_messages", "fields", "members", "raw")
 
     # Members with a known place. A body that repeats one is refused: two readers could take different values.
     NAMES: ClassVar[tuple[str, ...]] = ("model", "messages", "rag")
@@ -82,6 +82,7 @@ class JsonBody:
         self.raw = raw
         self.fields = fields
         self.members = members
+        self._messages: Any = None  # as a dialect has read them
 
     @classmethod
     def parse(cls, raw: bytes) -> Self:

@@ -157,6 +157,7 @@ class Metrics:
             self._size = one.place(self._size)
         self._cells = _block(None if folder is None else folder / f"{worker}.cells", self._size)
         self._in_flight = self._families["requests_in_flight"].places[()]
+        self._stages = {stage: at for (stage,), at in self._families["stage_seconds"].places.items()}
         self._cells[self._in_flight] = 0
         self.usage_rows = partial(self._kept, "usage_rows")
         self.receipts = partial(self._kept, "receipts")
@@ -183,10 +184,10 @@ class Metrics:
             self._add("client_disconnects")
         if exchange.limited:
             self._add("limited", exchange.limited)
-        stages = self._families["stage_seconds"]
-        for stage, ms in (*durations_ms(exchange.steps).items(), ("total", exchange.elapsed_ms())):
-            if (at := stages.places.get((stage,))) is not None:
-                self._observe(stages, at, ms)
+        for stage, ms in durations_ms(exchange.steps).items():
+            if (at := self._stages.get(stage)) is not None:
+                self._observe(at, ms)
+        self._observe(self._stages["total"], exchange.elapsed_ms())
         if target is not None and self._rows:
             self._upstream(exchange, target.row)
         if exchange.action_trace is not None:
@@ -201,22 +202,22 @@ class Metrics:
         status = str(exchange.upstream_status)
         status = status if status in UPSTREAM_STATUSES else _class_of(exchange.upstream_status)
         self._add("upstream_replies", row, self._rows[row], status)
-        seconds = self._families["upstream_seconds"]
+        at = self._families["upstream_seconds"].places[row, self._rows[row]]
         for ms in waits:
-            self._observe(seconds, seconds.places[row, self._rows[row]], ms)
+            self._observe(at, ms)
 
     def _actions(self, trace: ActionTrace) -> None:
         rounds, seconds = self._families["action_rounds"], self._families["action_call_seconds"]
         if trace.offer:
             self._add("action_offers", trace.offer)
         if trace.rounds:
-            self._observe(rounds, rounds.places[()], len(trace.rounds))
+            self._observe(rounds.places[()], len(trace.rounds), ROUNDS)
         for call in trace.calls:
             self._add("action_calls", call.set if call.set in self._sets else "none", call.outcome)
             if call.sent and call.changes and call.set in self._sets:
                 self._add("action_changes", call.set, call.outcome)
             if call.sent and call.duration_ms is not None:
-                self._observe(seconds, seconds.places[()], call.duration_ms)
+                self._observe(seconds.places[()], call.duration_ms)
 
     def not_compared(self, why: str) -> None:
         """Count a wanted comparison that was not made, by reason."""
@@ -230,10 +231,11 @@ class Metrics:
     def _add(self, name: str, *labels: str, number: int = 1) -> None:
         self._cells[self._families[name].places[labels]] += number
 
-    def _observe(self, histogram: _Family, at: int, value: float) -> None:
-        """Count a value in its bucket, and add it to the sum."""
-        self._cells[at + bisect_left(histogram.bounds, value)] += 1
-        self._cells[at + histogram.width - 1] += int(value * 1000 + 0.5)
+    def _observe(self, at: int, value: float, bounds: Sequence[float] = BOUNDS_MS) -> None:
+        """Count a value in its bucket, and add it to the sum. at: a histogram's first cell."""
+        cells = self._cells
+        cells[at + bisect_left(bounds, value)] += 1
+        cells[at + len(bounds) + 1] += int(value * 1000 + 0.5)
 
     def text(self, *, ready: bool) -> bytes:
         """Everything in Prometheus' text format."""

@@ -388,7 +388,7 @@ def _target(method: bytes, url: bytes) -> tuple[str, bytes]:
 
 def _waits_for_continue(headers: Headers) -> bool:
     """Whether the client waits for a 100 before it sends a body."""
-    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers)
+    return b"100-continue" in [value.lower() for name, value in headers if name == b"expect"]
 
 
 def _check(headers: Headers, version: str) -> None:
@@ -546,7 +546,7 @@ def head_of(status: int, headers: Headers) -> bytes:
     """A reply's head, with its empty line. ValueError: a header holds a NUL, or a line break, which would start another
     line.
     """
-    lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status, *[b"%b: %b" % header for header in headers]]
+    lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status, *[name + b": " + value for name, value in headers]]
     head = b"\r\n".join(lines)
     breaks = len(lines) - 1
     if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:

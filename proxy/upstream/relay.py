@@ -172,13 +172,14 @@ def request_headers(
 
 def end_to_end(headers: Headers, status: int) -> Headers:
     """Reply headers without hop-by-hop ones, which include those that `Connection` names."""
-    dropped = set(HOP_BY_HOP)
-    for name, value in headers:
-        if name.lower() == b"connection":
-            dropped.update(token.strip().lower() for token in value.split(b","))
+    lowered = [(name.lower(), value) for name, value in headers]
+    dropped = HOP_BY_HOP
+    for name, value in lowered:
+        if name == b"connection":
+            dropped = dropped.union(token.strip().lower() for token in value.split(b","))
     if status in (204, 304):
-        dropped.add(b"content-length")  # another reply's length; servers would expect such a body
-    return [(lower, value) for name, value in headers if (lower := name.lower()) not in dropped]
+        dropped = dropped | {b"content-length"}  # another reply's length; servers would expect such a body
+    return [header for header in lowered if header[0] not in dropped]
 
 
 def answer_to(error: UpstreamError | ValueError, target: Target) -> ApiError:
