@@ -33,7 +33,7 @@ from benchmarks.common.output import say, table
 from benchmarks.common.processes import Unmeasurable, refusal
 from benchmarks.scale import grown, systems
 from benchmarks.scale.exact import Exact
-from retrieval.lexical.terms import query_vector, words
+from retrieval.lexical.terms import query_vector, query_vectors, words
 from retrieval.records.search import ScoredId
 from retrieval.stores.schema import best
 
@@ -179,13 +179,15 @@ class Bench:
             question = self._base.questions[i]
             vector = self._embedder.embed_query([question])[0]
             terms = [(question, 1.0)]
-            found = await ours.search([systems.TENANT], vector, terms, k=systems.CANDIDATES)
+            found = await ours.search(
+                [systems.TENANT], vector, query_vectors([systems.TENANT], terms), k=systems.CANDIDATES
+            )
             best = systems.fused(found["dense"], found["bm25"])[:12]
             return await ours.read(best)
 
         async def peer_path(i: int) -> object:
             vector = model.encode([self._base.questions[i]], normalize_embeddings=True, show_progress_bar=False)[0]
-            found = await local.search([systems.TENANT], vector, [], k=systems.CANDIDATES)
+            found = await local.search([systems.TENANT], vector, {}, k=systems.CANDIDATES)
             scores = reference.get_scores(asked[i])
             best = np.argsort(-scores)[: systems.CANDIDATES].tolist()
             lexical = [ScoredId(grown.identifier(row), float(scores[row])) for row in best]
@@ -228,7 +230,9 @@ class Bench:
     def _search(self, store: Any) -> Ask:
         async def ask(i: int) -> object:
             terms = [(self._base.questions[i], 1.0)]
-            return await store.search([systems.TENANT], self._base.asked[i], terms, k=systems.CANDIDATES)
+            return await store.search(
+                [systems.TENANT], self._base.asked[i], query_vectors([systems.TENANT], terms), k=systems.CANDIDATES
+            )
 
         return ask
 

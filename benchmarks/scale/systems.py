@@ -22,7 +22,7 @@ from benchmarks.common.output import say
 from benchmarks.common.processes import ROOT, environment
 from benchmarks.scale import grown
 from benchmarks.scale.grown import Bases
-from retrieval.lexical.terms import words
+from retrieval.lexical.terms import query_vectors, words
 from retrieval.records.points import Vector
 from retrieval.records.search import ScoredId
 from retrieval.search.okapi import OkapiIndex
@@ -143,7 +143,9 @@ def rss_mb() -> tuple[float, float]:
 async def _answer_once() -> None:
     kind, folder, question, vector = orjson.loads(sys.stdin.buffer.read())
     store = await open_store(kind, Path(folder), len(vector))
-    found = await store.search([TENANT], np.asarray(vector, np.float32), [(question, 1.0)], k=CANDIDATES)
+    found = await store.search(
+        [TENANT], np.asarray(vector, np.float32), query_vectors([TENANT], [(question, 1.0)]), k=CANDIDATES
+    )
     sys.stdout.buffer.write(orjson.dumps([hit.id for hit in found["dense"]]))
     sys.stdout.flush()
     os._exit(0)  # an answer was asked for, not an orderly end

@@ -201,23 +201,20 @@ class IndexSearch:
     async def retrieve(self, request: SearchRequest) -> Retrieved:
         collections, options = request.collections, self._options
         while True:  # a rebuild may replace and empty the generation meanwhile: then search again
-            generations = self._generations(collections)
+            rows_dropped = self._catalog.rows_dropped
             try:
                 by_space = self._spaces.by_space(collections)
                 parts = await asyncio.gather(
                     *(space.retriever.retrieve(replace(request, collections=names)) for space, names in by_space)
                 )
             except RetrievalError:
-                if self._generations(collections) == generations:
+                if self._catalog.rows_dropped == rows_dropped:
                     raise
             else:
-                if self._generations(collections) == generations:
+                if self._catalog.rows_dropped == rows_dropped:
                     budget_tokens = options.budget_tokens if request.budget_tokens is None else request.budget_tokens
                     k = request.k or options.k
                     return parts[0] if len(parts) == 1 else merged(parts, k=k, budget_tokens=budget_tokens)
-
-    def _generations(self, collections: Sequence[str]) -> list[int]:
-        return [self._catalog.collection(name).generation for name in collections]
 
     async def passages(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
         existing = {row.name for row in self._catalog.collections()}
@@ -228,7 +225,7 @@ class IndexSearch:
     async def check(self) -> None:
         for space in self._spaces.searched():
             vector = (await asyncio.to_thread(space.embedder.embed_query, [_CHECKED]))[0]
-            await space.store.search([_CHECKED], vector, [], k=1)
+            await space.store.search([_CHECKED], vector, {}, k=1)
 
 
 def merged(parts: Sequence[Retrieved], *, k: int, budget_tokens: int) -> Retrieved:

@@ -17,13 +17,14 @@ from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Context, Hit, Surrounding, View
 from retrieval.search.pack import (
     Place,
-    adjacent_runs,
+    Stitched,
     follows,
     join,
     ordinals_around,
     place_of,
     run_around,
     stitch,
+    stitched_runs,
     tokens_of,
     tokens_saved,
 )
@@ -109,8 +110,8 @@ class Expander:
         wanted = [id for _, id in _points_around(passages, ids, tenants, reach)]
         read = await self._store.read(wanted) if wanted else {}
         known = {place_of(passage): passage for passage in (*passages, *read.values())}
-        groups = [run_around(passage, known, reach) for passage in passages]
-        runs = await self._join_runs(groups)
+        around = [run_around(passage, known, reach) for passage in passages]
+        runs = await self._join_runs([(run, stitch(run)) for run in around])
         return {hit.id: run[0] for hit, run in zip(hits, runs, strict=True) if len(run) == 1}
 
     def collections_changed(self) -> None:
@@ -138,27 +139,28 @@ class Expander:
 
     async def _merge_neighbours(self, context: Context, budget_tokens: int | None) -> Context:
         """The same text with adjacent passages joined, each at its best passage's place."""
-        groups = adjacent_runs(context.passages)
-        if len(groups) == len(context.passages):
+        runs = stitched_runs(context.passages)
+        if len(runs) == len(context.passages):
             return context
-        passages = [passage for run in await self._join_runs(groups) for passage in run]
+        passages = [passage for run in await self._join_runs(runs) for passage in run]
         tokens = sum(passage.tokens for passage in passages)
         # generated texts cannot be joined, although the packing counted on joining
         while budget_tokens is not None and tokens > budget_tokens:
             tokens -= passages.pop().tokens
         return replace(context, passages=tuple(passages), tokens=tokens)
 
-    async def _join_runs(self, groups: Sequence[list[Passage]]) -> list[list[Passage]]:
+    async def _join_runs(self, runs: Sequence[Stitched]) -> list[list[Passage]]:
         """Each run of passages as one passage; a run stays unchanged if its texts are not spans of the document."""
-        texts = [stitch(group) for group in groups]
-        unread = [i for i, group in enumerate(groups) if texts[i] is None and group[-1].end <= _MAX_JOIN_CHARS]
-        spans = [(groups[i][0].document, groups[i][0].revision, groups[i][0].start, groups[i][-1].end) for i in unread]
-        if spans:
+        unread = [i for i, (run, text) in enumerate(runs) if text is None and run[-1].end <= _MAX_JOIN_CHARS]
+        texts = [text for _, text in runs]
+        if unread:
+            firsts, lasts = [runs[i][0][0] for i in unread], [runs[i][0][-1] for i in unread]
+            spans = [(a.document, a.revision, a.start, z.end) for a, z in zip(firsts, lasts, strict=True)]
             for i, read in zip(unread, await self._texts.spans(spans), strict=True):
                 texts[i] = read
         return [
-            join(group, text) if len(group) > 1 and text is not None else group
-            for group, text in zip(groups, texts, strict=True)
+            join(run, text) if len(run) > 1 and text is not None else run
+            for (run, _), text in zip(runs, texts, strict=True)
         ]
 
     async def _with_whole_documents(self, context: Context, budget_tokens: int) -> Context:

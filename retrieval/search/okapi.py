@@ -12,7 +12,7 @@ import asyncio
 import sys
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from rank_bm25 import BM25Okapi
 
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import collection_of
-from retrieval.lexical.terms import language_of, query_vectors, words
+from retrieval.lexical.terms import language_of, words
 from retrieval.records.documents import Passage, lexical_text
 from retrieval.records.filters import matches, parsed_filter
 from retrieval.records.points import Sparse
@@ -98,12 +98,12 @@ class OkapiArm:
         self._indexes: dict[str, tuple[float, OkapiIndex]] = {}  # tenant -> time of last change, and index
         self._building: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def search(
-        self, tenants: Sequence[str], terms: Sequence[tuple[str, float]], *, k: int, view: View
-    ) -> list[ScoredId]:
-        """Return the view's best `k` points, as `Store.search` does; word rarity is measured among all points."""
-        queries = query_vectors(list(dict.fromkeys(tenants)), terms)
-        return best([await self._best(tenant, sparse, k, view) for tenant, sparse in queries.items()], k)
+    async def search(self, words: Mapping[str, Sparse], *, k: int, view: View) -> list[ScoredId]:
+        """Return the view's best `k` points, as `Store.search` does; word rarity is measured among all points.
+
+        words: tenant -> the question's words.
+        """
+        return best([await self._best(tenant, sparse, k, view) for tenant, sparse in words.items()], k)
 
     async def _best(self, tenant: str, query: Sparse, k: int, view: View) -> list[ScoredId]:
         if not query.indices:

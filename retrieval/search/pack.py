@@ -118,6 +118,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 Place = tuple[str, int, int]  # document, revision, ordinal
+Stitched = tuple[list[Passage], str | None]  # a run of adjacent passages, and its text if known
 
 
 def place_of(passage: Passage) -> Place:
@@ -137,6 +138,11 @@ def adjacent_runs(passages: Sequence[Passage]) -> list[list[Passage]]:
         else:
             groups.append([passage])
     return sorted(groups, key=lambda group: min(rank[place_of(passage)] for passage in group))
+
+
+def stitched_runs(passages: Sequence[Passage]) -> list[Stitched]:
+    """`adjacent_runs`, each with its text (`stitch`)."""
+    return [(run, stitch(run)) for run in adjacent_runs(passages)]
 
 
 def stitch(run: Sequence[Passage]) -> str | None:

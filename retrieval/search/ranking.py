@@ -34,7 +34,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from retrieval.embedding.embed import Embedder
-from retrieval.lexical.terms import ExactTerm, language_of, query_vector
+from retrieval.lexical.terms import ExactTerm
+from retrieval.records.points import Sparse
 from retrieval.records.search import Candidate, Context, Hit, Retrieved, ScoredId
 from retrieval.records.traces import Fate, SearchedCollection, Trace
 
@@ -116,9 +117,10 @@ class RelevantCandidates:
     all: Sequence[Candidate]  # all fused candidates
     scale: Scale
 
-    def relevance_among(self, sizes: Mapping[str, int]) -> float:
-        """The relevance if the tenants had so many chunks (tenant -> chunks)."""
-        scale = replace(self.scale, chunks=sum(sizes.values()), rarest_idf=rarest_idf(max(sizes.values(), default=0)))
+    def relevance_among(self, sizes: Mapping[str, int], least_chunks: int) -> float:
+        """The relevance if each tenant had at least so many chunks (sizes: tenant -> chunks)."""
+        chunks = [max(size, least_chunks) for size in sizes.values()]
+        scale = replace(self.scale, chunks=sum(chunks), rarest_idf=rarest_idf(max(chunks, default=0)))
         return max(probabilities(self.all, scale), default=0.0)
 
 
@@ -137,13 +139,13 @@ def rarest_idf(chunks: int) -> float:
     return math.log(1 + max(chunks - 0.5, 0) / 1.5)
 
 
-def score_scale(null: NullDistribution, sizes: Mapping[str, int], terms: Sequence[tuple[str, float]]) -> Scale:
+def score_scale(null: NullDistribution, sizes: Mapping[str, int], words: Mapping[str, Sparse]) -> Scale:
     """The scale for one query, its words in the language of the tenant with most chunks.
 
-    sizes: searched tenant -> chunks. terms: the query's (text, weight) pieces.
+    sizes: searched tenant -> chunks. words: tenant -> the query's words.
     """
     largest = max(sizes, key=sizes.__getitem__, default="")
-    weights = query_vector(terms, language_of(largest)).values
+    weights = words[largest].values if largest in words else ()
     norm = math.sqrt(sum([weight * weight for weight in weights]))
     return Scale(null, sum(sizes.values()), rarest_idf(sizes.get(largest, 0)), norm or 1.0)
 

@@ -8,7 +8,7 @@ neighbours. `Retriever`'s methods follow this order.
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from retrieval.catalog.audit import check_there
@@ -17,9 +17,9 @@ from retrieval.catalog.revisions import Collection, collection_of
 from retrieval.embedding.embed import Embedder, Matrix, QueryBatcher, check_same_model, label
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
 from retrieval.knowledge import HitOptions, SearchOptions, SearchRequest
-from retrieval.lexical.terms import exact_terms
+from retrieval.lexical.terms import ExactTerm, exact_terms, query_vectors
 from retrieval.records.documents import Groups, Passage, lexical_text
-from retrieval.records.points import Vector
+from retrieval.records.points import Sparse, Vector
 from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
 from retrieval.records.traces import Fate, SearchedCollection, Trace
 from retrieval.search.expand import Expander
@@ -106,17 +106,24 @@ class Retriever:
             trace = Trace(scope.searched) if request.traced else None
             return Retrieved(verbatim(turns, reason=_WHOLE), (), context, clock.laps_ms, trace=trace)
 
-        query, relevant = await self._rewrite_and_search(turns, scope, clock)
-        reader = _HitReader(self._catalog, self._store, query.text)
-        candidates = await self._in_reading_order(query, relevant.candidates, reader, k=k)
+        found = await self._rewrite_and_search(turns, scope, clock)
+        query, relevant = found.query, found.relevant
+        reader = _HitReader(self._catalog, self._store, clock)
+        candidates = relevant.candidates
+        if found.exact or options.recency_half_life_days or options.mode == "sequential":
+            candidates = await self._reordered(found, reader, k=k)
+        if options.mode != "sequential":
+            candidates = guarantee_arms(candidates, k=k)
         clock.lap("fuse")
         packed = await self._pack(query, candidates, reader, clock, k=k, budget_tokens=budget_tokens)
         hits, context, notes = packed.hits, packed.context, packed.notes
         tenants, whole = list(scope.sizes), None
         if hit_options is not None:
-            hits = await self._expander.with_surroundings(
-                hits[:k], tenants, neighbours=hit_options.neighbours, whole=hit_options.whole
-            )
+            hits = hits[:k]
+            if hit_options.neighbours or hit_options.whole:
+                hits = await self._expander.with_surroundings(
+                    hits, tenants, neighbours=hit_options.neighbours, whole=hit_options.whole
+                )
         elif options.mode == "auto" and hits and (whole := await self._whole(scope, budget_tokens=budget_tokens)):
             context, notes = whole, [*notes, _WHOLE]
         else:
@@ -129,8 +136,7 @@ class Retriever:
         query = replace(query, reason=", ".join([query.reason, *notes]))
         relevance = relevant.relevance
         if hit_options is not None and hit_options.least_chunks > 1:
-            sizes = {tenant: max(size, hit_options.least_chunks) for tenant, size in scope.sizes.items()}
-            relevance = relevant.relevance_among(sizes)
+            relevance = relevant.relevance_among(scope.sizes, hit_options.least_chunks)
         return Retrieved(query, tuple(hits[:k]), context, clock.laps_ms, relevance, trace)
 
     # --- the options, and the collections to search ------------------------------------------------------------------
@@ -211,45 +217,42 @@ class Retriever:
 
     # --- rewrite, embed, search, fuse --------------------------------------------------------------------------------
 
-    async def _rewrite_and_search(
-        self, turns: Sequence[Turn], scope: "_Scope", clock: "_StageClock"
-    ) -> tuple[Query, RelevantCandidates]:
+    async def _rewrite_and_search(self, turns: Sequence[Turn], scope: "_Scope", clock: "_StageClock") -> "_Found":
         """The latest question, rewritten if the setting asks and it needs history, with its candidates."""
         if self._options.rewrite == "off":
-            query = verbatim(turns, reason="rewriting is off")
-            return query, await self._candidates(query, scope, clock)
+            return await self._candidates(verbatim(turns, reason="rewriting is off"), scope, clock)
         latest = latest_question(turns)
         query = query_as_asked(latest)
         clock.lap("rewrite")
-        relevant = await self._candidates(query, scope, clock)
-        if not latest.history or relevant.relevance > SURE_RELEVANCE:
-            return query, relevant
+        found = await self._candidates(query, scope, clock)
+        if not latest.history or found.relevant.relevance > SURE_RELEVANCE:
+            return found
+        clock.lap("fuse")
         vectors = await self._questions.vectors([latest.question, *(text for text, _ in latest.history)])
         clock.lap("embed")
         query = rewrite(latest, history_similarity(vectors, self._probes))
         clock.lap("rewrite")
-        return query, await self._candidates(query, scope, clock) if len(query.vectors) > 1 else relevant
+        if len(query.vectors) > 1:
+            return await self._candidates(query, scope, clock)
+        return replace(found, query=query, exact=exact_terms(query.text) if self._options.arms != "dense" else ())
 
-    async def _candidates(self, query: Query, scope: "_Scope", clock: "_StageClock") -> RelevantCandidates:
-        """Both arms' fused candidates, and how probably the best one answers the question."""
-        options = self._options
-        arms = await self._search(query, scope, clock)
-        scale = score_scale(await self._null_distribution(), scope.sizes, query.terms)
-        fused = fuse(arms, rrf_k=options.rrf_k, scale=scale)
-        relevant = keep_relevant(fused, scale, min_relevance=options.min_relevance)
-        clock.lap("fuse")
-        return relevant
-
-    async def _search(self, query: Query, scope: "_Scope", clock: "_StageClock") -> Mapping[str, Sequence[ScoredId]]:
-        """Points found by each arm, for the query and for each question in it."""
+    async def _candidates(self, query: Query, scope: "_Scope", clock: "_StageClock") -> "_Found":
+        """Both arms' fused candidates, for the query and for each question in it."""
+        options, tenants, null = self._options, list(scope.sizes), await self._null_distribution()
         queries = variants(query) if query.parts else [query]
         vectors = await self._vectors(queries)
         clock.lap("embed")
-        pairs = zip(queries, vectors, strict=True)
-        found = await asyncio.gather(*[self._search_arms(query, vector, scope) for query, vector in pairs])
-        arms = interleave(found) if query.parts else found[0]
+        words: list[Mapping[str, Sparse]] = [{}] * len(queries)
+        exact: Sequence[ExactTerm] = ()
+        if options.arms != "dense":
+            words = [query_vectors(tenants, one.terms) for one in queries]
+            exact = exact_terms(query.text)
+        pairs = zip(words, vectors, strict=True)
+        searches = await asyncio.gather(*[self._search_arms(scope, *pair) for pair in pairs])
         clock.lap("search")
-        return arms
+        scale = score_scale(null, scope.sizes, words[0])
+        fused = fuse(interleave(searches) if query.parts else searches[0], rrf_k=options.rrf_k, scale=scale)
+        return _Found(query, exact, keep_relevant(fused, scale, min_relevance=options.min_relevance))
 
     async def _vectors(self, queries: Sequence[Query]) -> Sequence[Vector | None]:
         """Each query's dense query; None if only BM25 searches, or if the embedder knows none of its words."""
@@ -258,16 +261,14 @@ class Retriever:
         return await self._questions.mixed([query.vectors for query in queries])
 
     async def _search_arms(
-        self, query: Query, vector: Vector | None, scope: "_Scope"
+        self, scope: "_Scope", words: Mapping[str, Sparse], vector: Vector | None
     ) -> Mapping[str, Sequence[ScoredId]]:
         """Each arm's points; in mode `sequential` the dense arm sorts the lexical arm's points."""
-        options, tenants = self._options, list(scope.sizes)
-        terms = query.terms if options.arms != "dense" else ()
-        k, view, sequential = options.candidates, scope.view, options.mode == "sequential"
-        of_store = () if self._okapi else terms
-        arms = await self._store.search(tenants, None if sequential else vector, of_store, k=k, view=view)
+        k, view, sequential = self._options.candidates, scope.view, self._options.mode == "sequential"
+        of_store = {} if self._okapi else words
+        arms = await self._store.search(list(scope.sizes), None if sequential else vector, of_store, k=k, view=view)
         if self._okapi is not None:
-            arms = {**arms, "bm25": await self._okapi.search(tenants, terms, k=k, view=view)}
+            arms = {**arms, "bm25": await self._okapi.search(words, k=k, view=view)}
         if sequential and vector is not None:
             vectors = await self._store.vectors([point.id for point in arms["bm25"]])
             scored = [ScoredId(id, float(vector @ stored)) for id, stored in vectors.items()]
@@ -284,24 +285,21 @@ class Retriever:
 
     # --- order the candidates before reading -------------------------------------------------------------------------
 
-    async def _in_reading_order(
-        self, query: Query, fused: Sequence[Candidate], reader: "_HitReader", *, k: int
-    ) -> Sequence[Candidate]:
-        """Candidates in reading order: those with the question's exact terms first, then the context's `k` in front."""
-        options, sequential = self._options, self._options.mode == "sequential"
-        terms = exact_terms(query.text) if options.arms != "dense" else ()
-        if terms:  # most questions have none
+    async def _reordered(self, found: "_Found", reader: "_HitReader", *, k: int) -> Sequence[Candidate]:
+        """Candidates with the question's exact terms first, and by similarity or recency if the settings ask."""
+        options, fused = self._options, found.relevant.candidates
+        if found.exact:  # most questions have none
             passages = await reader.passages(fused[: _EXACT_PER_K * k])
             texts = {id: lexical_text(one.title, one.headings, one.text) for id, one in passages.items()}
-            fused = exact_match_first(fused, texts, terms) if texts else fused
-        if sequential:
+            fused = exact_match_first(fused, texts, found.exact) if texts else fused
+        if options.mode == "sequential":
             fused = [replace(candidate, score=max(0.0, candidate.scores.get("dense", 0.0))) for candidate in fused]
             fused = sorted(fused, key=lambda candidate: -candidate.score)
         if options.recency_half_life_days and fused:
             passages = await reader.passages(fused)
             times = {id: passage.modified_s for id, passage in passages.items()}
             fused = recent_first(fused, times, now_s=time.time(), half_life_days=options.recency_half_life_days)
-        return fused if sequential else guarantee_arms(fused, k=k)
+        return fused
 
     # --- read, rerank, pack ------------------------------------------------------------------------------------------
 
@@ -318,12 +316,14 @@ class Retriever:
         """Read, reorder and pack the first candidates; read more only while the context has room."""
         options = self._options
         lead = max(k, options.rerank_candidates if self._reranker else 0)
-        hits, rest, repeats = await reader.hits(candidates[:lead]), candidates[lead:], reader.repeats
+        repeats, notes = Repeats(query.text), list[str]()
+        hits, rest = repeats.without(*await reader.hits(candidates[:lead])), candidates[lead:]
         while repeats.fates and rest and len(hits) < lead:
-            hits += await reader.hits(rest[:lead])
+            hits += repeats.without(*await reader.hits(rest[:lead]))
             rest = rest[lead:]
-        clock.lap("search")
-        hits, notes = await self._reorder(query, hits, clock)
+        if self._reranker is not None and hits:
+            hits, notes = await self._reranked(self._reranker, query, hits)
+            clock.lap("rerank")
         while True:
             context, fates = pack_with_fates(
                 hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours, question=query.text
@@ -336,28 +336,21 @@ class Retriever:
                 return _Packed(hits, context, notes, fates, candidates[: len(candidates) - len(rest)])
             # Some hits were copies, or too long for the budget.
             clock.lap("pack")
-            hits += await reader.hits(rest[:k])
+            hits += repeats.without(*await reader.hits(rest[:k]))
             rest = rest[k:]
-            clock.lap("search")
 
-    async def _reorder(self, query: Query, hits: list[Hit], clock: "_StageClock") -> tuple[list[Hit], list[str]]:
+    async def _reranked(self, reranker: Reranker, query: Query, hits: list[Hit]) -> tuple[list[Hit], list[str]]:
         """Hits as ordered by reranker and recency, and notes for the query's reason."""
-        options, notes = self._options, []
-        if self._reranker is not None and hits:
-            count = options.rerank_candidates
-            reranked = await rerank(
-                self._reranker, query.text, hits, candidates=count, deadline_s=options.rerank_deadline_s
-            )
-            if reranked is None:
-                notes.append(TOO_LATE)
-            else:
-                hits = reranked
-                if options.recency_half_life_days:
-                    times = {hit.id: hit.passage.modified_s for hit in hits}
-                    half_life = options.recency_half_life_days
-                    hits = recent_first(hits[:count], times, now_s=time.time(), half_life_days=half_life) + hits[count:]
-            clock.lap("rerank")
-        return hits, notes
+        options, count = self._options, self._options.rerank_candidates
+        reranked = await rerank(reranker, query.text, hits, candidates=count, deadline_s=options.rerank_deadline_s)
+        if reranked is None:
+            return hits, [TOO_LATE]
+        if options.recency_half_life_days:
+            times = {hit.id: hit.passage.modified_s for hit in reranked}
+            half_life = options.recency_half_life_days
+            first = recent_first(reranked[:count], times, now_s=time.time(), half_life_days=half_life)
+            reranked = first + reranked[count:]
+        return reranked, []
 
     # --- for the owner -----------------------------------------------------------------------------------------------
 
@@ -392,6 +385,15 @@ class _Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class _Found:
+    """A query, as rewritten, and its candidates."""
+
+    query: Query
+    exact: Sequence[ExactTerm]
+    relevant: RelevantCandidates
+
+
+@dataclass(frozen=True, slots=True)
 class _Packed:
     """A context, and its hits and candidates."""
 
@@ -402,39 +404,42 @@ class _Packed:
     candidates: Sequence[Candidate]  # all candidates requested from the store; some no longer exist
 
 
+@dataclass(frozen=True, slots=True)
 class _HitReader:
     """Reads one question's candidates, each once, and checks them against the catalog."""
 
-    def __init__(self, catalog: Catalog, store: Store, question: str) -> None:
-        self.repeats = Repeats(question)
-        self._catalog = catalog
-        self._store = store
-        self._read: dict[str, Passage] = {}
+    catalog: Catalog
+    store: Store
+    clock: "_StageClock"
+    read: dict[str, Passage] = field(default_factory=dict)  # so far, by id
 
     async def passages(self, candidates: Sequence[Candidate]) -> Mapping[str, Passage]:
         """Id -> passage, of at least these candidates."""
-        unread = [candidate.id for candidate in candidates if candidate.id not in self._read]
+        unread = [candidate.id for candidate in candidates if candidate.id not in self.read]
         if unread:
-            self._read.update(await self._store.read(unread))
-        return self._read
+            self.read.update(await self.store.read(unread))
+        return self.read
 
-    async def hits(self, candidates: Sequence[Candidate]) -> list[Hit]:
-        """Candidates with their passages: no unfinished or replaced revisions, and none that better ones show."""
-        passages = await self.passages(candidates)
-        documents = {id: passage.document for id, passage in passages.items()}
-        current = self._catalog.current(documents.values())
-        newer = {
-            passage.document for passage in passages.values() if current.get(passage.document, 0) < passage.revision
-        }
-        if newer and self._catalog.shared:  # being written, or just published by another process
-            await asyncio.to_thread(self._catalog.reload, sorted(newer))
-            current = self._catalog.current(documents.values())
-        found = [
-            Hit(candidate.id, candidate.score, passage, candidate.ranks, candidate.scores)
-            for candidate in candidates
-            if (passage := passages.get(candidate.id)) is not None and current.get(passage.document) == passage.revision
-        ]
-        return self.repeats.without(found, self._catalog.fingerprints(documents.values()))
+    async def hits(self, candidates: Sequence[Candidate]) -> tuple[list[Hit], Mapping[str, int]]:
+        """Candidates with their passages, without unfinished and replaced revisions.
+
+        Also document -> fingerprint of what it says, for documents that have one.
+        """
+        catalog, passages = self.catalog, await self.passages(candidates)
+        documents = {passage.document for passage in passages.values()}
+        self.clock.lap("search")
+        current = catalog.current(documents)
+        if catalog.shared:  # a later revision is being written, or just published by another process
+            newer = {one.document for one in passages.values() if current.get(one.document, 0) < one.revision}
+            if newer:
+                await asyncio.to_thread(catalog.reload, sorted(newer))
+                current = catalog.current(documents)
+        hits = []
+        for candidate in candidates:
+            passage = passages.get(candidate.id)
+            if passage is not None and current.get(passage.document) == passage.revision:
+                hits.append(Hit(candidate.id, candidate.score, passage, candidate.ranks, candidate.scores))
+        return hits, catalog.fingerprints(documents)
 
 
 class _StageClock:

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from retrieval.records.documents import Passage
-from retrieval.records.points import Point, PointPage, Vector
+from retrieval.records.points import Point, PointPage, Sparse, Vector
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 from retrieval.stores.schema import DENSE
 
@@ -54,7 +54,7 @@ class Store(Protocol):
         self,
         tenants: Sequence[str],
         vector: Vector | None,
-        terms: Sequence[tuple[str, float]],
+        words: Mapping[str, Sparse],
         *,
         k: int,
         view: View = PUBLIC,
@@ -64,7 +64,8 @@ class Store(Protocol):
 
         vector: (d,) float32, unit length; None leaves the dense arm empty.
         name: which of a point's vectors to compare; also names this arm in place of "dense".
-        terms: (text, weight) pieces; the lexical arm searches their words.
+        words: tenant -> the question's words in its language (`terms.query_vectors`); the lexical arm searches the
+            tenants that have any.
         k: 1 or more.
 
         Raises ValueError if `vector` has another dimension than the store, is not finite or is zero.

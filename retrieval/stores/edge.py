@@ -163,9 +163,10 @@ class EdgeStore(EngineStore):
         with engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
         lists: dict[tuple[str, str], Sequence[Any]] = dict(zip(lengths, answers, strict=True))
-        cosines = [point.score for (arm, _), points in lists.items() if arm != BM25 for point in points]
-        if not all(-_MAX_COSINE <= cosine <= _MAX_COSINE for cosine in cosines):
-            raise RetrievalError("a vector in the index is damaged: run `ragway rebuild` for this collection")
+        for (arm, _), points in lists.items():
+            for point in points:
+                if arm != BM25 and not -_MAX_COSINE <= point.score <= _MAX_COSINE:
+                    raise RetrievalError("a vector in the index is damaged: run `ragway rebuild` for this collection")
         return lists
 
     def _shard_idf_is_exact(self, tenant: str, view: View, sparse: Sparse) -> bool:

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.lexical.terms import query_vectors
 from retrieval.records import filters
 from retrieval.records.documents import Passage
 from retrieval.records.filters import (
@@ -267,7 +266,7 @@ class EngineStore(ABC):
         self,
         tenants: Sequence[str],
         vector: Vector | None,
-        terms: Sequence[tuple[str, float]],
+        words: Mapping[str, Sparse],
         *,
         k: int,
         view: View = PUBLIC,
@@ -276,10 +275,9 @@ class EngineStore(ABC):
         if k < 1:
             raise ValueError(f"k is {k}, expected 1 or more")
         numbers = {} if vector is None else {name: checked(vector, self._vectors[name])}
-        sparse = query_vectors(tenants, terms)
         lengths = {(arm, tenant): k + 1 for arm in numbers for tenant in tenants}
-        lengths |= {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
-        question = EngineSearch(numbers, sparse, view, k, lengths)
+        lengths |= {(BM25, tenant): k + TIES for tenant in tenants if tenant in words and words[tenant].indices}
+        question = EngineSearch(numbers, words, view, k, lengths)
         lists = {of: with_ties(points, k) for of, points in (await self._query_lists(question)).items()}
         if longer := extended(question, lists):
             lists |= {of: with_ties(points, k) for of, points in (await self._query_lists(longer)).items()}

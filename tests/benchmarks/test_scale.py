@@ -9,7 +9,7 @@ from benchmarks.scale import grown, systems
 from benchmarks.scale.exact import Exact
 from benchmarks.scale.grown import Bases
 from benchmarks.scale.scale import Row
-from retrieval.lexical.terms import query_vector
+from retrieval.lexical.terms import query_vector, query_vectors
 from retrieval.records.points import Sparse
 from retrieval.records.search import ScoredId
 from retrieval.stores.edge import EdgeStore
@@ -69,7 +69,7 @@ async def test_exact_search_finds_what_the_embedded_store_finds(tmp_path: Path) 
     for exact in (Exact.of(base, 300, tmp_path), Exact.of(base, 300, tmp_path)):  # made, then from the cache
         for question, vector in zip(base.questions, base.asked, strict=True):
             terms = [(question, 1.0)]
-            found = await store.search([systems.TENANT], vector, terms, k=20)
+            found = await store.search([systems.TENANT], vector, query_vectors([systems.TENANT], terms), k=20)
             wanted = {"dense": exact.dense(vector, 20), "bm25": exact.bm25(query_vector(terms), 20)}
             for arm, hits in wanted.items():
                 assert [hit.id for hit in found[arm]] == [hit.id for hit in hits]

@@ -1,12 +1,13 @@
 """Small points for the store suites: passages with real BM25 terms and seeded vectors, no model."""
 
+from collections.abc import Mapping
 from uuid import UUID
 
 import numpy as np
 
-from retrieval.lexical.terms import document_vector
+from retrieval.lexical.terms import document_vector, query_vectors
 from retrieval.records.documents import Passage, lexical_text
-from retrieval.records.points import Point, Vector
+from retrieval.records.points import Point, Sparse, Vector
 
 DIMENSION = 8
 VECTORS = {"dense": DIMENSION}
@@ -19,6 +20,11 @@ def id_of(number: int) -> str:
 def vector_of(seed: int) -> Vector:
     vector = np.random.default_rng(seed).normal(size=DIMENSION).astype(np.float32)
     return vector / np.float32(np.linalg.norm(vector))
+
+
+def words_of(text: str, *tenants: str) -> Mapping[str, Sparse]:
+    """A question's words for `Store.search`; without tenants, for the tenant `a@1`."""
+    return query_vectors(tenants or ("a@1",), [(text, 1.0)])
 
 
 def passage_of(text: str, *, title: str = "", headings: tuple[str, ...] = (), ordinal: int = 0) -> Passage:

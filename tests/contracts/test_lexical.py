@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.lexical.terms import AVERAGE_WORDS, K1, B
+from retrieval.lexical.terms import AVERAGE_WORDS, K1, B, query_vectors
 from retrieval.records.search import ScoredId
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
@@ -60,7 +60,7 @@ async def lexical(store: Store, corpus: list[str], pieces: list[tuple[str, float
     """What the store finds among the corpus, beside a tenant whose statistics are quite different."""
     await store.upsert("other@1", points_of(["kotlin kotlin pool", "kotlin"], first=900))
     await store.upsert("a@1", points_of(corpus))
-    found = (await store.search(["a@1"], vector_of(0), pieces, k=100))["bm25"]
+    found = (await store.search(["a@1"], vector_of(0), query_vectors(["a@1"], pieces), k=100))["bm25"]
     await store.drop("a@1")
     return found
 
@@ -121,7 +121,7 @@ async def test_edge_and_local_mode_give_the_same_hits_and_scores_in_both_arms(
     for store in (await open_edge(tmp_path_factory.mktemp("equal")), await open_local(Path())):
         await store.upsert("a@1", points_of(a))
         await store.upsert("b@1", points_of(b, first=100))
-        found.append(await store.search(["a@1", "b@1"], vector_of(500), pieces, k=30))
+        found.append(await store.search(["a@1", "b@1"], vector_of(500), query_vectors(["a@1", "b@1"], pieces), k=30))
         await store.close()
     edge, local = found
     for arm in ("dense", "bm25"):

@@ -11,6 +11,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from retrieval.lexical.terms import query_vectors
 from retrieval.records.documents import Passage
 from retrieval.records.points import Point, PointPage
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
@@ -18,7 +19,17 @@ from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.qdrant import QdrantStore
 from retrieval.stores.schema import BATCH, PAGE
-from tests.contracts.points import DIMENSION, VECTORS, id_of, passage_of, point_of, point_with, points_of, vector_of
+from tests.contracts.points import (
+    DIMENSION,
+    VECTORS,
+    id_of,
+    passage_of,
+    point_of,
+    point_with,
+    points_of,
+    vector_of,
+    words_of,
+)
 
 Open = Callable[[], Awaitable[Store]]
 
@@ -71,11 +82,11 @@ async def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def lexical(store: Store, words: str, *tenants: str, k: int = 10) -> list[ScoredId]:
-    return (await store.search(tenants or ("a@1",), vector_of(0), [(words, 1.0)], k=k))["bm25"]
+    return (await store.search(tenants or ("a@1",), vector_of(0), words_of(words, *(tenants or ("a@1",))), k=k))["bm25"]
 
 
 async def dense(store: Store, seed: int, *tenants: str, k: int = 10) -> list[ScoredId]:
-    return (await store.search(tenants or ("a@1",), vector_of(seed), [], k=k))["dense"]
+    return (await store.search(tenants or ("a@1",), vector_of(seed), {}, k=k))["dense"]
 
 
 def ids(hits: list[ScoredId]) -> list[str]:
@@ -99,19 +110,19 @@ def same(one: Mapping[str, list[ScoredId]], other: Mapping[str, list[ScoredId]])
 
 
 async def test_a_tenant_of_none_finds_nothing(store: Store) -> None:
-    assert await store.search(["a@1"], vector_of(0), [("pool", 1.0)], k=5) == {"dense": [], "bm25": []}
+    assert await store.search(["a@1"], vector_of(0), words_of("pool"), k=5) == {"dense": [], "bm25": []}
     assert await store.count("a@1") == 0
     assert await store.passages("a@1") == []
 
 
 async def test_no_tenants_find_nothing(store: Store) -> None:
     await store.upsert("a@1", points_of(["pool"]))
-    assert await store.search([], vector_of(0), [("pool", 1.0)], k=5) == {"dense": [], "bm25": []}
+    assert await store.search([], vector_of(0), words_of("pool"), k=5) == {"dense": [], "bm25": []}
 
 
 async def test_a_tenant_of_one_finds_it_by_both_arms(store: Store) -> None:
     await store.upsert("a@1", points_of(["the connection pool"]))
-    found = await store.search(["a@1"], vector_of(1), [("pool", 1.0)], k=5)
+    found = await store.search(["a@1"], vector_of(1), words_of("pool"), k=5)
     assert ids(found["dense"]) == ids(found["bm25"]) == [id_of(1)]
     assert found["dense"][0].score == pytest.approx(1.0, abs=1e-5)
 
@@ -146,14 +157,16 @@ async def test_rarer_words_and_heavier_pieces_come_first(store: Store) -> None:
     await store.upsert("a@1", points_of(texts))
     assert ids(await lexical(store, "common rare"))[0] == id_of(1)
     for heavy, light, winner in (("first", "second", 2), ("second", "first", 3)):
-        found = (await store.search(["a@1"], vector_of(0), [(heavy, 1.0), (light, 0.3)], k=5))["bm25"]
+        found = (await store.search(["a@1"], vector_of(0), query_vectors(["a@1"], [(heavy, 1.0), (light, 0.3)]), k=5))[
+            "bm25"
+        ]
         assert ids(found)[0] == id_of(winner)
 
 
 async def test_words_nobody_wrote_find_nothing_but_the_dense_arm_still_answers(store: Store) -> None:
     await store.upsert("a@1", points_of(["pool", "socket"]))
     for words in ("zyzzyva", "the of and", ""):
-        found = await store.search(["a@1"], vector_of(1), [(words, 1.0)], k=5)
+        found = await store.search(["a@1"], vector_of(1), words_of(words), k=5)
         assert found["bm25"] == []
         assert len(found["dense"]) == 2
 
@@ -179,7 +192,7 @@ def grouped(*groups: str, words: str = "pool", first: int = 1, count: int = 1) -
 
 
 async def seen(store: Store, view: View, *, k: int = 100, words: str = "pool") -> tuple[set[str], set[str]]:
-    found = await store.search(["a@1"], vector_of(0), [(words, 1.0)], k=k, view=view)
+    found = await store.search(["a@1"], vector_of(0), words_of(words), k=k, view=view)
     return set(ids(found["dense"])), set(ids(found["bm25"]))
 
 
@@ -224,10 +237,10 @@ async def test_scores_tell_nothing_of_what_is_not_in_view(
     monkeypatch.setattr("retrieval.stores.edge._SETTLED_S", settled_s)
     open_ones = points_of(["pool socket", "pool kotlin", "socket", "driver"])
     await store.upsert("a@1", open_ones)
-    alone = await store.search(["a@1"], vector_of(0), [("pool socket", 1.0)], k=9)
+    alone = await store.search(["a@1"], vector_of(0), words_of("pool socket"), k=9)
     await store.upsert("a@1", grouped("hr", words="pool socket kotlin", first=10, count=30))
-    assert same(await store.search(["a@1"], vector_of(0), [("pool socket", 1.0)], k=9), alone)
-    assert not same(await store.search(["a@1"], vector_of(0), [("pool socket", 1.0)], k=9, view=ALL), alone)
+    assert same(await store.search(["a@1"], vector_of(0), words_of("pool socket"), k=9), alone)
+    assert not same(await store.search(["a@1"], vector_of(0), words_of("pool socket"), k=9, view=ALL), alone)
 
 
 # k and ties
@@ -236,14 +249,14 @@ async def test_scores_tell_nothing_of_what_is_not_in_view(
 async def test_returns_at_most_k_of_each_arm(store: Store) -> None:
     await store.upsert("a@1", points_of(["pool socket"] * 5 + ["pool"] * 5))
     for k in (1, 2, 9, 10, 11, 1000):
-        found = await store.search(["a@1"], vector_of(0), [("pool", 1.0)], k=k)
+        found = await store.search(["a@1"], vector_of(0), words_of("pool"), k=k)
         assert len(found["dense"]) == len(found["bm25"]) == min(k, 10)
 
 
 async def test_refuses_a_k_below_one(store: Store) -> None:
     for k in (0, -1):
         with pytest.raises(ValueError, match="k is"):
-            await store.search(["a@1"], vector_of(0), [], k=k)
+            await store.search(["a@1"], vector_of(0), {}, k=k)
 
 
 async def test_ties_are_broken_by_id_also_at_the_cut(store: Store) -> None:
@@ -251,7 +264,7 @@ async def test_ties_are_broken_by_id_also_at_the_cut(store: Store) -> None:
     await store.upsert("a@1", [point_of(number, "the same words", seed=7) for number in order])
     await store.upsert("b@1", [point_of(100, "the same words", seed=7)])
     for k in (1, 5, 59, 60):
-        found = await store.search(["a@1"], vector_of(7), [("words", 1.0)], k=k)
+        found = await store.search(["a@1"], vector_of(7), words_of("words"), k=k)
         assert ids(found["dense"]) == ids(found["bm25"]) == [id_of(number) for number in range(1, k + 1)]
 
 
@@ -284,8 +297,10 @@ async def test_several_tenants_are_scored_each_by_its_own_and_merged(store: Stor
     await store.upsert("a@1", points_of(["pool socket", "driver", "kotlin"]))
     await store.upsert("b@1", points_of(["pool", "pool driver", "pool kotlin", "swift"], first=20))
     question = [("pool driver", 1.0)]
-    merged = await store.search(["a@1", "b@1"], vector_of(3), question, k=4)
-    apart = [await store.search([tenant], vector_of(3), question, k=4) for tenant in ("a@1", "b@1")]
+    merged = await store.search(["a@1", "b@1"], vector_of(3), query_vectors(["a@1", "b@1"], question), k=4)
+    apart = [
+        await store.search([tenant], vector_of(3), query_vectors([tenant], question), k=4) for tenant in ("a@1", "b@1")
+    ]
     both = {arm: [hit for found in apart for hit in found[arm]] for arm in ("dense", "bm25")}
     assert same(merged, {arm: sorted(both[arm], key=lambda hit: (-hit.score, hit.id))[:4] for arm in both})
 
@@ -341,7 +356,7 @@ async def test_drop_empties_one_tenant_and_it_can_be_filled_again(store: Store) 
     await store.drop("a@1")
     await store.drop("a@1")
     await store.drop("unknown@1")
-    assert await store.search(["a@1"], vector_of(0), [("pool", 1.0)], k=5) == {"dense": [], "bm25": []}
+    assert await store.search(["a@1"], vector_of(0), words_of("pool"), k=5) == {"dense": [], "bm25": []}
     assert await store.count("b@1") == 1
     await store.upsert("a@1", points_of(["kotlin"]))
     assert ids(await lexical(store, "kotlin")) == [id_of(1)]
@@ -400,7 +415,7 @@ async def test_refuses_a_vector_that_is_not_finite(store: Store, bad: float) -> 
     vector[3] = bad
     await store.upsert("a@1", points_of(["pool"]))
     with pytest.raises(ValueError, match="NaN"):
-        await store.search(["a@1"], vector, [("pool", 1.0)], k=3)
+        await store.search(["a@1"], vector, words_of("pool"), k=3)
     with pytest.raises(ValueError, match="NaN"):
         await store.upsert("a@1", [point_of(2, "socket"), replace(point_of(3, "socket"), vectors={"dense": vector})])
     assert await store.count("a@1") == 1
@@ -410,7 +425,7 @@ async def test_refuses_a_vector_that_is_not_finite(store: Store, bad: float) -> 
 async def test_refuses_a_vector_of_another_dimension(store: Store, d: int) -> None:
     vector = np.ones(d, np.float32)
     with pytest.raises(ValueError, match="dimension"):
-        await store.search(["a@1"], vector, [], k=3)
+        await store.search(["a@1"], vector, {}, k=3)
     with pytest.raises(ValueError, match="dimension"):
         await store.upsert("a@1", [point_of(2, "socket"), replace(point_of(3, "socket"), vectors={"dense": vector})])
     assert await store.count("a@1") == 0
@@ -418,7 +433,7 @@ async def test_refuses_a_vector_of_another_dimension(store: Store, d: int) -> No
 
 async def test_refuses_a_vector_of_no_length(store: Store) -> None:
     with pytest.raises(ValueError, match="zero"):
-        await store.search(["a@1"], np.zeros(DIMENSION, np.float32), [], k=3)
+        await store.search(["a@1"], np.zeros(DIMENSION, np.float32), {}, k=3)
 
 
 # lifetime and concurrency
@@ -429,11 +444,13 @@ async def test_reopening_keeps_everything(reopen: Open) -> None:
     await first.upsert("a@1", points_of(["pool", "socket", "driver", "kotlin"]))
     await first.upsert("b@1", points_of(["pool"], first=50))
     await first.delete("a@1", [id_of(2)])
-    before = await first.search(["a@1", "b@1"], vector_of(3), [("pool kotlin", 1.0)], k=9)
+    before = await first.search(["a@1", "b@1"], vector_of(3), words_of("pool kotlin", "a@1", "b@1"), k=9)
     await first.close()
     second = await reopen()
     try:
-        assert same(await second.search(["a@1", "b@1"], vector_of(3), [("pool kotlin", 1.0)], k=9), before)
+        assert same(
+            await second.search(["a@1", "b@1"], vector_of(3), words_of("pool kotlin", "a@1", "b@1"), k=9), before
+        )
         assert (await second.count("a@1"), await second.count("b@1")) == (3, 1)
         await second.upsert("a@1", points_of(["timeout"], first=9))
         assert ids(await lexical(second, "timeout")) == [id_of(9)]
@@ -450,7 +467,7 @@ async def test_writes_and_searches_at_once_lose_nothing(store: Store) -> None:
 
     async def read(seed: int) -> None:
         for _ in range(5):
-            found = await store.search(["a@1"], vector_of(seed), [("writer1 writer2 writer3", 1.0)], k=200)
+            found = await store.search(["a@1"], vector_of(seed), words_of("writer1 writer2 writer3"), k=200)
             assert len(set(ids(found["bm25"]))) == len(found["bm25"]) <= 3 * 40
             await asyncio.sleep(0)
 
@@ -471,11 +488,11 @@ async def test_a_search_started_after_a_write_sees_it(store: Store) -> None:
 
 async def test_without_a_vector_the_dense_arm_is_empty(store: Store) -> None:
     await store.upsert("a@1", points_of(["the connection pool", "another page"]))
-    both = await store.search(["a@1"], vector_of(0), [("pool", 1.0)], k=5)
-    found = await store.search(["a@1"], None, [("pool", 1.0)], k=5)
+    both = await store.search(["a@1"], vector_of(0), words_of("pool"), k=5)
+    found = await store.search(["a@1"], None, words_of("pool"), k=5)
     assert len(both["dense"]) == 2
     assert (found["dense"], scores(found["bm25"])) == ([], scores(both["bm25"]))
-    assert await store.search(["a@1"], None, [], k=5) == {"dense": [], "bm25": []}
+    assert await store.search(["a@1"], None, {}, k=5) == {"dense": [], "bm25": []}
 
 
 async def test_gives_the_vectors_of_points_that_are_there(store: Store) -> None:
@@ -499,7 +516,7 @@ async def test_a_search_compares_the_vectors_of_one_name(kind: str, tmp_path: Pa
     points = points_of([f"page {number}" for number in range(1, 9)])
     written = [replace(one, vectors={"dense": vector_of(1), "page": one.vectors["dense"]}) for one in points]
     await store.upsert("a@1", written)
-    found = await store.search(["a@1"], vector_of(7), [("page", 1.0)], k=1, name="page")
+    found = await store.search(["a@1"], vector_of(7), words_of("page"), k=1, name="page")
     assert ({*found}, ids(found["page"])) == ({"page", "bm25"}, [id_of(7)])
     np.testing.assert_allclose((await store.vectors([id_of(7)], "page"))[id_of(7)], vector_of(7), atol=1e-6)
     np.testing.assert_allclose((await store.vectors([id_of(7)]))[id_of(7)], vector_of(1), atol=1e-6)
@@ -546,9 +563,9 @@ async def test_a_tenant_copied_page_by_page_is_the_same(store: Store) -> None:
     await other.upsert("a@1", page.points)
     await other.upsert("a@1", (await store.points("a@1", page.after, 2)).points)
     asked = [("pool kotlin", 1.0)]
-    copied = await other.search(["a@1"], vector_of(3), asked, k=9)
+    copied = await other.search(["a@1"], vector_of(3), query_vectors(["a@1"], asked), k=9)
     await other.close()
-    assert same(copied, await store.search(["a@1"], vector_of(3), asked, k=9))
+    assert same(copied, await store.search(["a@1"], vector_of(3), query_vectors(["a@1"], asked), k=9))
 
 
 def ids_of(page: PointPage) -> list[str]:

@@ -19,7 +19,7 @@ from retrieval.records.search import View
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.qdrant import QdrantStore
-from tests.contracts.points import VECTORS, passage_of, point_with, vector_of
+from tests.contracts.points import VECTORS, passage_of, point_with, vector_of, words_of
 
 KEYS = ["team", "year", "open", "tags", "issued", "my-key", "never"]
 TEXTS = [
@@ -174,7 +174,7 @@ class Filled:
 
     def found(self, view: View, k: int) -> dict[str, list[str]]:
         """By each arm: the documents, all of the same words."""
-        arms = self.loop.run_until_complete(self.store.search(["a@1"], vector_of(3), [("pool", 1.0)], k=k, view=view))
+        arms = self.loop.run_until_complete(self.store.search(["a@1"], vector_of(3), words_of("pool"), k=k, view=view))
         return {arm: [f"d{int(hit.id.replace('-', ''), 16)}" for hit in hits] for arm, hits in arms.items()}
 
 

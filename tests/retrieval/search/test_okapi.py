@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from retrieval.lexical.terms import words
+from retrieval.lexical.terms import query_vectors, words
 from retrieval.records.documents import lexical_text
 from retrieval.records.search import ALL, ScoredId
 from retrieval.search.okapi import OkapiArm, OkapiIndex
@@ -78,7 +78,7 @@ def test_equal_scores_are_ordered_by_id_at_every_cut() -> None:
 
 async def found_texts(arm: OkapiArm, library: Library, *pieces: tuple[str, float]) -> dict[str, float]:
     """Text -> score of what the arm finds."""
-    hits = await arm.search([library.collection.tenant], pieces, k=500, view=ALL)
+    hits = await arm.search(query_vectors([library.collection.tenant], pieces), k=500, view=ALL)
     read = await library.store.read([hit.id for hit in hits])
     assert hits == sorted(hits, key=lambda hit: (-hit.score, hit.id))
     return {read[hit.id].text: hit.score for hit in hits}

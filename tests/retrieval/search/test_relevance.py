@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from retrieval.embedding.embed import Embedder, Matrix
+from retrieval.lexical.terms import query_vectors
 from retrieval.records.search import Candidate
 from retrieval.search.ranking import (
     NullDistribution,
@@ -17,6 +18,7 @@ from retrieval.search.ranking import (
     rarest_idf,
     score_scale,
 )
+from tests.contracts.points import words_of
 from tests.support.minilm import hashing
 
 ARMS = ("dense", "bm25")
@@ -44,7 +46,7 @@ def test_a_rare_word_found_makes_up_for_a_low_similarity() -> None:
 
 def test_the_best_of_a_larger_collection_must_be_better() -> None:
     sizes = [10, 1000, 100_000]
-    chances = [probabilities(found(a=(0.35, None)), score_scale(SCALE.null, {"a@1": size}, []))[0] for size in sizes]
+    chances = [probabilities(found(a=(0.35, None)), score_scale(SCALE.null, {"a@1": size}, {}))[0] for size in sizes]
     assert chances == sorted(chances, reverse=True)
     assert chances[0] - chances[-1] > 0.3
 
@@ -56,11 +58,13 @@ def test_the_same_number_of_matches_says_less_of_a_long_question() -> None:
 
 def test_breadth_is_that_of_the_words_searched() -> None:
     unrelated = NullDistribution(0.0, 0.1)
-    assert score_scale(unrelated, {"a@1": 5}, [("kotlin driver sessions tokens", 1.0)]).query_norm == pytest.approx(2.0)
-    assert score_scale(unrelated, {"a@1": 5}, [("kotlin", 1.0), ("driver", 0.5)]).query_norm == pytest.approx(
-        math.sqrt(1.25)
+    assert score_scale(unrelated, {"a@1": 5}, words_of("kotlin driver sessions tokens")).query_norm == pytest.approx(
+        2.0
     )
-    assert score_scale(unrelated, {"a@1": 5}, [("how are you?", 1.0)]).query_norm == 1.0
+    assert score_scale(
+        unrelated, {"a@1": 5}, query_vectors(["a@1"], [("kotlin", 1.0), ("driver", 0.5)])
+    ).query_norm == pytest.approx(math.sqrt(1.25))
+    assert score_scale(unrelated, {"a@1": 5}, words_of("how are you?")).query_norm == 1.0
 
 
 def test_one_that_the_dense_arm_did_not_return_is_at_most_as_similar_as_its_last() -> None:
@@ -69,7 +73,7 @@ def test_one_that_the_dense_arm_did_not_return_is_at_most_as_similar_as_its_last
 
 
 def test_several_collections_are_one_haystack() -> None:
-    together = score_scale(SCALE.null, {"a@1": 100, "b@1": 300}, [])
+    together = score_scale(SCALE.null, {"a@1": 100, "b@1": 300}, {})
     assert (together.chunks, together.rarest_idf) == (400, rarest_idf(300))
 
 
@@ -108,7 +112,7 @@ def test_nothing_found_is_not_relevant() -> None:
 
 
 def test_a_collection_of_one_chunk_can_be_judged() -> None:
-    one = score_scale(SCALE.null, {"a@1": 1}, [("sessions", 1.0)])
+    one = score_scale(SCALE.null, {"a@1": 1}, words_of("sessions"))
     near, far = probabilities(found(near=(0.6, 0.3), far=(0.0, None)), one)
     assert near > 0.9
     assert far < 0.5
@@ -150,7 +154,7 @@ def test_another_embedders_cosines_mean_the_same_once_it_was_asked_for_its_backg
         cosines = (embedder.embed_query(asked) @ embedder.embed_documents(told).T)[0]
         unrelated = null_distribution(embedder)
         candidates = found(a=(float(cosines[0]), None), b=(float(cosines[1]), None))
-        chances.append(probabilities(candidates, score_scale(unrelated, {"a@1": 2}, [])))
+        chances.append(probabilities(candidates, score_scale(unrelated, {"a@1": 2}, {})))
     assert chances[0] == pytest.approx(chances[1], abs=1e-3)
 
 

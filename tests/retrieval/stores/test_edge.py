@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import DataInUse, RetrievalError
+from retrieval.lexical.terms import query_vectors
 from retrieval.records.points import Point
 from retrieval.records.search import PUBLIC
 from retrieval.stores import edge_shard
 from retrieval.stores.edge import EdgeStore
-from tests.contracts.points import DIMENSION, VECTORS, id_of, point_of, points_of, vector_of
+from tests.contracts.points import DIMENSION, VECTORS, id_of, point_of, points_of, vector_of, words_of
 
 # Opens the store of argv[1], runs the lines given, says "ready" and holds the store open until it is killed.
 CHILD = """
 import asyncio, sys
 from pathlib import Path
 from retrieval.stores.edge import EdgeStore
-from tests.contracts.points import DIMENSION, VECTORS, id_of, point_of, points_of, vector_of
+from tests.contracts.points import DIMENSION, VECTORS, id_of, point_of, points_of, vector_of, words_of
 async def main():
     store = EdgeStore.open(Path(sys.argv[1]), vectors=VECTORS)
 {work}
@@ -49,7 +50,7 @@ async def test_what_was_upserted_survives_kill_9(tmp_path: Path) -> None:
     kill(child(tmp_path, 'await store.upsert("a@1", points_of([f"word{i}" for i in range(700)]))'))
     store = EdgeStore.open(tmp_path, vectors=VECTORS)
     assert await store.count("a@1") == 700
-    found = await store.search(["a@1"], vector_of(700), [("word699", 1.0)], k=1)
+    found = await store.search(["a@1"], vector_of(700), words_of("word699"), k=1)
     await store.close()
     assert found["dense"][0].id == found["bm25"][0].id == id_of(700)
 
@@ -154,7 +155,7 @@ async def test_closing_twice_does_nothing_and_writing_after_it_says_so(tmp_path:
     with pytest.raises(RetrievalError, match="closed"):
         await store.upsert("a@1", points_of(["pool"]))
     with pytest.raises(RetrievalError, match="search"):
-        await store.search(["a@1"], vector_of(1), [], k=1)
+        await store.search(["a@1"], vector_of(1), {}, k=1)
 
 
 async def test_closing_finishes_the_write_under_way(tmp_path: Path) -> None:
@@ -188,7 +189,7 @@ async def everything(store: EdgeStore) -> list[object]:
     for tenant in ("a@1", "b@1"):
         seen += [await store.count(tenant), await store.passages(tenant)]
         for seed, words in enumerate([*WORDS, "word7"]):
-            found = await store.search([tenant], vector_of(seed), [(words, 1.0)], k=8)
+            found = await store.search([tenant], vector_of(seed), words_of(words, tenant), k=8)
             seen.append([[(hit.id, round(hit.score, 5)) for hit in found[arm]] for arm in ("dense", "bm25")])
     return seen
 
@@ -279,7 +280,7 @@ async def test_a_tenant_alone_has_the_same_scores_by_the_quick_way_and_others_or
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def found() -> list[tuple[str, float]]:
-        hits = (await store.search(["a@1"], None, [("pool word7 socket", 1.0)], k=20))["bm25"]
+        hits = (await store.search(["a@1"], None, words_of("pool word7 socket"), k=20))["bm25"]
         return [(hit.id, hit.score) for hit in hits]
 
     async def both_ways() -> bool:
@@ -346,7 +347,7 @@ async def test_a_divided_shard_holds_and_finds_the_same(monkeypatch: pytest.Monk
     await store.upsert("a@1", points_of([f"pool word{i}" for i in range(700)]))
     await store.upsert("b@1", points_of(["pool"], first=1000))
     question = [("word77", 1.0)]
-    before = await store.search(["a@1"], vector_of(77), question, k=20)
+    before = await store.search(["a@1"], vector_of(77), query_vectors(["a@1"], question), k=20)
     everything = await store.passages("a@1"), await store.passages("b@1")
     await store.close()
     whole = edge_shard.open_shard(tmp_path, VECTORS)
@@ -363,7 +364,7 @@ async def test_a_divided_shard_holds_and_finds_the_same(monkeypatch: pytest.Monk
     opened.close()
     store = EdgeStore.open(tmp_path, vectors=VECTORS)
     assert (await store.passages("a@1"), await store.passages("b@1")) == everything
-    assert await store.search(["a@1"], vector_of(77), question, k=20) == before
+    assert await store.search(["a@1"], vector_of(77), query_vectors(["a@1"], question), k=20) == before
     await store.close()
 
 

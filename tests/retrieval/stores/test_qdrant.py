@@ -14,7 +14,7 @@ import pytest
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.stores.qdrant import ONE_SERVER, Layout, QdrantStore, Quantisation
-from tests.contracts.points import DIMENSION, VECTORS, vector_of
+from tests.contracts.points import DIMENSION, VECTORS, vector_of, words_of
 from tests.support.qdrant_server import Qdrant
 from tests.support.recording_upstream import Answer, recording
 from tests.support.recording_upstream import answering as always
@@ -221,7 +221,7 @@ async def asked_of(layout: Layout) -> tuple[dict[str, Any], list[dict[str, Any]]
             recorder.url, api_key="", collection="c", vectors=VECTORS, timeout_s=20, layout=layout
         )
         before = len(server.asked)
-        await store.search(["a@1", "b@1"], vector_of(1), [("pool", 1.0)], k=5)
+        await store.search(["a@1", "b@1"], vector_of(1), words_of("pool", "a@1", "b@1"), k=5)
         asked = len(server.asked) - before
         await store.close()
     return server.made[0], server.searches, asked
