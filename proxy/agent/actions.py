@@ -306,6 +306,7 @@ class Actions:
             k=k * SEARCHED,
             view=View(rights.groups),
             exists=exists,
+            rows=self._sets,
         )
         actions = found.actions
         usable = _with_producers([one for one in actions if not why[_place_of(one)]], k)

@@ -32,6 +32,7 @@ from runtime.database import Database
 
 _FILE = "actions.db"
 _ROWS = 500  # written at a time
+_MOST_REMEMBERED = 1000  # operations; reading some takes a thread 1 ms
 COLLECTION = ".actions"  # reserved (`retrieval.records.documents.is_reserved`)
 
 
@@ -47,6 +48,11 @@ class ActionSet:
     count: int = 0
 
 
+ReadSets = Mapping[str, ActionSet]  # by name, as read some time ago
+_NOT_READ: ReadSets = {}
+FoundOperations = dict[tuple[str, str], Operation]  # by set and name
+
+
 class ActionStore(Database):
     """Action sets in a data folder or on a server. The first set creates the file."""
 
@@ -54,6 +60,8 @@ class ActionStore(Database):
         """url: a PostgreSQL database; "" = the data folder."""
         super().__init__(data / _FILE, url, what="the actions", tables="proxy.apis.tables")
         self._now_s = now_s
+        # (set, when it was written, name) -> operation; None: there is none
+        self._memory: dict[tuple[str, float, str], Operation | None] = {}
 
     def sets(self) -> list[ActionSet]:
         """All sets, by name. Raises RetrievalError."""
@@ -85,10 +93,18 @@ class ActionStore(Database):
         rows = self.rows(query.order_by(actions.c.name).limit(limit))
         return [msgspec.json.decode(row.definition, type=Operation) for row in rows]
 
-    def found(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Operation]:
-        """(set, name) -> operation, for those that exist. Raises RetrievalError."""
+    def remembered(self, names: Iterable[tuple[str, str]], rows: ReadSets) -> FoundOperations:
+        """As `found`, from memory. Raises KeyError for a name not read since its set was written."""
+        read = {(each, name): self._memory[each, rows[each].updated_s, name] for each, name in names}
+        return {place: one for place, one in read.items() if one is not None}
+
+    def found(self, names: Iterable[tuple[str, str]], rows: ReadSets = _NOT_READ) -> FoundOperations:
+        """(set, name) -> operation, for those that exist. Raises RetrievalError.
+
+        rows: sets whose operations `remembered` shall know.
+        """
         by_set: dict[str, list[str]] = {}
-        for each, name in names:
+        for each, name in (names := list(names)):
             by_set.setdefault(each, []).append(name)
         if not by_set:
             return {}
@@ -97,8 +113,14 @@ class ActionStore(Database):
         from proxy.apis.tables import actions
 
         wanted = or_(*(and_(actions.c.set == each, actions.c.name.in_(some)) for each, some in by_set.items()))
-        rows = self.rows(select(actions.c.set, actions.c.name, actions.c.definition).where(wanted))
-        return {(row.set, row.name): msgspec.json.decode(row.definition, type=Operation) for row in rows}
+        query = select(actions.c.set, actions.c.name, actions.c.definition).where(wanted)
+        found = {(row.set, row.name): msgspec.json.decode(row.definition, type=Operation) for row in self.rows(query)}
+        if len(self._memory) > _MOST_REMEMBERED:
+            self._memory.clear()
+        for each, name in names:
+            if each in rows:
+                self._memory[each, rows[each].updated_s, name] = found.get((each, name))
+        return found
 
     def find(self, name: str) -> ActionSet | None:
         return next((one for one in self.sets() if one.name == name), None)
@@ -267,21 +289,29 @@ class ActionLibrary:
             return await self._remove_texts(name, ()) > 0 or existed
 
     async def find(
-        self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC, exists: Exists = _all
+        self,
+        question: Sequence[Turn],
+        sets: Sequence[str],
+        *,
+        k: int,
+        view: View = PUBLIC,
+        exists: Exists = _all,
+        rows: ReadSets = _NOT_READ,
     ) -> FoundActions:
         """At most k operations for the latest question, from sets with documents. Raises RetrievalError.
 
-        exists: whether there is an operation of a set for the caller; the others take no place.
+        exists: whether there is an operation of a set for the caller; the others take no place. rows: sets whose
+        operations may come from memory, unless the row has a later write.
         """
         if not sets:
             return FoundActions()
         view = replace(view, filter=_filter(tuple(sets)))
         try:
             found, hits = await self._hits(question, view, k * _HITS_PER_OPERATION, _CANDIDATES)
-            read, hidden = await asyncio.to_thread(self._read_with_producers, _by_set(hits), k, exists)
+            read, hidden = await self._existing(hits, k, exists, rows)
             if hidden and len(read) < k:
                 found, hits = await self._hits(question, view, _FURTHER_HITS, _FURTHER_HITS)
-                read, _ = await asyncio.to_thread(self._read_with_producers, _by_set(hits), k, exists)
+                read, _ = await self._existing(hits, k, exists, _NOT_READ)
         except UnknownCollection:
             return FoundActions()
         best = {_name_of(hit.passage.source): hit for hit in reversed(hits)}
@@ -311,28 +341,16 @@ class ActionLibrary:
             )
         )
 
-    def _read_with_producers(
-        self, names: Sequence[tuple[str, str]], k: int, exists: Exists
+    async def _existing(
+        self, hits: Sequence[Hit], k: int, exists: Exists, rows: ReadSets
     ) -> tuple[list[tuple[str, Operation]], bool]:
         """At most k existing operations with their sets, each once and before its producers; and whether some do not
         exist for the caller.
-
-        names: (set, name), also of texts without an operation: a write may be under way or interrupted.
         """
-        read: dict[tuple[str, str], Operation] = {}
-        hidden = 0
-        for at in range(0, len(names), k):
-            if len(read) < k:
-                rows = self.store.found(names[at : at + k])
-                shown = {place: one for place, one in rows.items() if exists(place[0], one)}
-                hidden += len(rows) - len(shown)
-                read |= shown
-        found = [one for one in names if one in read][:k]
-        producers = {one: [(one[0], name) for name in read[one].producers] for one in found}
-        further = self.store.found({each for some in producers.values() for each in some} - read.keys())
-        read |= {place: one for place, one in further.items() if exists(place[0], one)}
-        groups = ([each for each in (one, *producers[one]) if each in read] for one in found)
-        return [(one[0], read[one]) for one in whole_groups(groups, k)], hidden > 0
+        names, store = _by_set(hits), self.store
+        with contextlib.suppress(KeyError):
+            return _with_producers(names, k, exists, lambda names: store.remembered(names, rows))
+        return await asyncio.to_thread(_with_producers, names, k, exists, lambda names: store.found(names, rows))
 
     async def _write_texts(self, texts: Sequence[DocumentInput], progress: Progress | None) -> None:
         with contextlib.suppress(CollectionExists):
@@ -354,6 +372,32 @@ class ActionLibrary:
             for at in range(0, len(gone), _BATCH):
                 removed += await writing.detach(COLLECTION, gone[at : at + _BATCH], None)
         return removed
+
+
+def _with_producers(
+    names: Sequence[tuple[str, str]],
+    k: int,
+    exists: Exists,
+    find: Callable[[Collection[tuple[str, str]]], FoundOperations],
+) -> tuple[list[tuple[str, Operation]], bool]:
+    """As `ActionLibrary._existing`.
+
+    names: (set, name), also of texts without an operation: a write may be under way or interrupted.
+    """
+    read: FoundOperations = {}
+    hidden = 0
+    for at in range(0, len(names), k):
+        if len(read) < k:
+            rows = find(names[at : at + k])
+            shown = {place: one for place, one in rows.items() if exists(place[0], one)}
+            hidden += len(rows) - len(shown)
+            read |= shown
+    found = [one for one in names if one in read][:k]
+    producers = {one: [(one[0], name) for name in read[one].producers] for one in found}
+    further = find({each for some in producers.values() for each in some} - read.keys())
+    read |= {place: one for place, one in further.items() if exists(place[0], one)}
+    groups = ([each for each in (one, *producers[one]) if each in read] for one in found)
+    return [(one[0], read[one]) for one in whole_groups(groups, k)], hidden > 0
 
 
 def whole_groups(groups: Iterable[Sequence[_T]], k: int) -> list[_T]:

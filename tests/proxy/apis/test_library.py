@@ -105,6 +105,25 @@ async def test_texts_of_a_killed_add_take_no_place_of_an_operation(tmp_path: Pat
     assert len(found) == 5
 
 
+async def test_operations_come_from_memory_until_their_set_is_written(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (library, _):
+
+        async def found() -> list[str]:
+            answer = await library.find([Turn("user", "thing 130")], ["set"], k=5, view=ALL, rows=rows)
+            return [one.operation.summary for one in answer.actions]
+
+        await library.add("set", OLD)
+        rows = {row.name: row for row in library.store.sets()}
+        before = await found()
+        file = tmp_path / "actions.db"
+        file.rename(tmp_path / "away")
+        assert await found() == before != []
+        (tmp_path / "away").rename(file)
+        await library.add("set", document("weight"))
+        rows = {row.name: row for row in library.store.sets()}
+        assert {summary.split()[1] for summary in await found()} == {"weight"}
+
+
 @pytest.mark.parametrize("odd", ["a\0b", "\x01\x02\x03\x04", "\ufeff"], ids=["NUL", "controls", "mark"])
 async def test_a_character_that_no_text_has_costs_no_operation(tmp_path: Path, odd: str) -> None:
     parameter = {"name": "p", "in": "query", "description": odd, "schema": {"type": "string", "enum": [odd]}}
