@@ -42,9 +42,9 @@ _MAP = ROOT / "docs" / "why" / "map.md"
 # time. A journey that needs more has lost its way: join what belongs together, and ask for a thing once.
 AT_MOST = {
     "A chat passed through": (18, 72),
-    "An augmented chat": (38, 168),
-    "A follow-up question": (38, 190),
-    "A chat with an action": (65, 545),
+    "An augmented chat": (38, 154),
+    "A follow-up question": (38, 173),
+    "A chat with an action": (64, 505),
     "An ingested document": (32, 178),
 }
 _INTRODUCTION = """# The map: files that a request passes
