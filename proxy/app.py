@@ -22,7 +22,7 @@ from config.sections import Settings
 from proxy.access.auth import Guard, must_be_no_page, origin_refused
 from proxy.access.keys import Keyring, secret_of
 from proxy.access.ledger import Ledger
-from proxy.access.metering import Metering
+from proxy.access.metering import Metering, within_ceiling
 from proxy.api import admin, mcp
 from proxy.api.admin import Admin
 from proxy.api.advice import Advice
@@ -117,10 +117,10 @@ def application(parts: Parts) -> App:
     calls: dict[str, ModelRoute] = {path: chat for path in BY_PATH if path not in listed}
     if not {MESSAGES.path, COUNT_PATH} & set(listed):
         calls[COUNT_PATH] = count
-    app: App = Metering(_Routes(calls, ours, others), parts.ledger, settings.usage.record, relayed=listed)
+    metered = Metering(_Routes(calls, ours, others), parts.ledger, settings.usage.record, relayed=listed)
     origins = settings.server.cors_origins
-    app = Guard(app, keyring=parts.keyring, open=settings.auth.open, origins=origins)
-    app = Observe(app, parts.metrics)
+    guarded_app = Guard(metered, keyring=parts.keyring, open=settings.auth.open, origins=origins)
+    app = Observe(guarded_app, parts.metrics, within_ceiling)
     return CanonicalPaths(_cors(app, origins) if origins else app)
 
 

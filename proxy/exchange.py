@@ -195,7 +195,7 @@ class Exchange:
     most_tokens: int = 0  # that a chat with operations allows itself; 0: any number
     after_reply: list[Callable[[], object]] = field(default_factory=list, repr=False)  # run after a reply
     limited: str = ""  # which limit refused the request; "unavailable": accounts cannot be reached
-    tokens: Tokens | None = None  # None: no model was called
+    tokens: Tokens | None = None  # of all calls so far; None: no model was called
     injected_tokens: int = 0  # in passages, as the embedder counts
     injected_bytes: int = 0  # of `body`: passages and the text around them, as JSON
     model: str = ""  # as the client named the model
@@ -263,24 +263,15 @@ class Exchange:
 class CallMeter(Protocol):
     """Makes the model calls of one request, one after the other."""
 
-    def __call__(
-        self,
-        upstream: App,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        count: Callable[[], Tokens | None] | None = None,
-    ) -> Awaitable[None]:
-        """Call the model with `exchange.body`: reserve tokens before, and add what it used to the exchange after.
+    def __call__(self, upstream: App, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Call the model with `exchange.body`: reserve tokens before, and add what it used to `exchange.tokens` after.
 
-        count: used tokens, for a caller that reads the reply; None: read as the reply passes. Raises ApiError 400, 429,
-        503, and as the upstream.
+        An upstream that reads the reply adds the tokens by itself; else they are read as the reply passes. Raises
+        ApiError 400, 429, 503, and as the upstream.
         """
 
 
-def unmetered(
-    upstream: App, scope: Scope, receive: Receive, send: Send, count: Callable[[], Tokens | None] | None = None
-) -> Awaitable[None]:
+def unmetered(upstream: App, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
     """A `CallMeter` that reserves and counts nothing."""
     return upstream(scope, receive, send)
 

@@ -24,7 +24,7 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.replies import Tokens
 from proxy.dialects.target import Target
-from proxy.exchange import EXCHANGE, Exchange, ModelCall, one_call
+from proxy.exchange import EXCHANGE, Exchange, ModelCall, one_call, unmetered
 
 _MOST_BYTES = 256 * 1024  # of an answer
 _MODELS = "/v1/models"
@@ -143,7 +143,9 @@ class ModelCalls:
         scope: of a client's request, for headers and query. Raises ApiError: no reply, or the owner's limits are used
         up (`call.limited`).
         """
-        await self._metering({**scope, EXCHANGE: call}, _nothing_more, send)
+        scope = {**scope, EXCHANGE: call}
+        if (uncounted := await self._metering(scope, _nothing_more, send)) is not None:
+            await uncounted(unmetered)(scope, _nothing_more, send)
 
 
 async def list_models(upstream: App, target: Target, *, headers: Headers) -> Sequence[Mapping[str, Any]]:

@@ -18,10 +18,10 @@ import re
 from collections.abc import Awaitable, Collection
 
 from proxy.access.keys import Keyring, secret_of
-from proxy.asgi import App, Receive, Scope, Send
+from proxy.asgi import Receive, Scope, Send
 from proxy.caller import EVERYTHING, PREFIX
 from proxy.dialects.errors import ApiError
-from proxy.exchange import EXCHANGE, Exchange
+from proxy.exchange import EXCHANGE, Exchange, ModelCall, ModelRoute
 
 _OWN_KEY = PREFIX.encode()
 _UNGUARDED = ("/healthz", "/readyz")
@@ -34,13 +34,13 @@ _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "application/ope
 class Guard:
     """Admits callers with a valid key; without keys, requests that no web page can send."""
 
-    def __init__(self, app: App, *, keyring: Keyring, open: bool, origins: Collection[str]) -> None:
+    def __init__(self, app: ModelRoute, *, keyring: Keyring, open: bool, origins: Collection[str]) -> None:
         self._app = app
         self._keyring = keyring
         self._open = open
         self._origins = frozenset(origins)
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[ModelCall | None]:
         if scope["type"] == "http" and scope["path"] not in _UNGUARDED:
             if self._keyring.closed:
                 self._admit(scope)

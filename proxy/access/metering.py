@@ -2,11 +2,12 @@
 
 A route sends its answer, or prepares a model call and returns it; the middleware then makes the call. So a request is
 admitted and settled in the same function. Every model call, be it the only one or one of several rounds, goes through
-the request's meter, which reserves tokens before the call and counts them after it.
+the request's meter, which reserves tokens before the call and counts them after it. If a request does not count, the
+middleware returns the route's call unmade, and `Observe` makes it: one function fewer waits for the reply.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from proxy.dialects.json_body import LENGTHS, by_size, values_of
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.replies import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.dialects.responses import RESPONSES
-from proxy.exchange import EXCHANGE, Exchange, ModelRoute
+from proxy.exchange import EXCHANGE, Exchange, ModelCall, ModelRoute
 
 # Gateway routes that call no model and do not count as requests, except searches, operation runs and approvals.
 _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage", "/v1/actions")
@@ -51,14 +52,19 @@ class Metering:
         self._record = record
         self._relayed = tuple(relayed)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ApiError 429 if a limit is used up, 503 if the accounts cannot be reached."""
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[ModelCall | None]:
+        """The call of a request that does not count; None: answered.
+
+        Raises ApiError 429 if a limit is used up, 503 if the accounts cannot be reached.
+        """
         exchange: Exchange = scope[EXCHANGE]
         kept = keeps_row(self._record, exchange)
         if (exchange.limits is UNLIMITED and not kept) or not self._counts(scope["method"], scope["path"]):
-            if (call := await self._routes(scope, receive, send)) is not None:
-                await call(RequestMeter(exchange))(scope, receive, send)
-            return
+            return self._routes(scope, receive, send)
+        return self._counted(scope, receive, send, kept=kept)
+
+    async def _counted(self, scope: Scope, receive: Receive, send: Send, *, kept: bool) -> None:
+        exchange: Exchange = scope[EXCHANGE]
         admission = None
         try:
             # Admit: a request, tokens and money must be left.
@@ -90,55 +96,43 @@ class Metering:
         return not any(covers(free, path) for free in _FREE)
 
 
-class RequestMeter:
-    """The `CallMeter` of one request."""
+def within_ceiling(upstream: App, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    """The `CallMeter` of a request that does not count: only the request's own ceiling limits its calls."""
+    exchange: Exchange = scope[EXCHANGE]
+    if exchange.most_tokens:
+        _check_ceiling(exchange, exchange.body or b"", exchange.fields or {}, exchange.tokens or _NONE)
+    return upstream(scope, receive, send)
 
-    def __init__(self, exchange: Exchange, ledger: Ledger | None = None, admission: Admission | None = None) -> None:
-        """ledger: None for a request whose use is not counted. admission: None for a caller without limits."""
+
+class RequestMeter:
+    """The `CallMeter` of one request that counts."""
+
+    def __init__(self, exchange: Exchange, ledger: Ledger, admission: Admission | None) -> None:
+        """admission: None for a caller without limits."""
         self._exchange = exchange
         self._ledger = ledger
         self._admission = admission
 
-    def __call__(
-        self,
-        upstream: App,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        count: Callable[[], Tokens | None] | None = None,
-    ) -> Awaitable[None]:
-        exchange = self._exchange
-        if exchange.most_tokens:
-            _check_ceiling(exchange, exchange.body or b"", exchange.fields or {}, exchange.tokens or _NONE)
-        if self._ledger is None and count is None:
-            return upstream(scope, receive, send)
-        return self._counted(upstream, scope, receive, send, count)
-
-    async def _counted(
-        self, upstream: App, scope: Scope, receive: Receive, send: Send, count: Callable[[], Tokens | None] | None
-    ) -> None:
-        exchange, used, tap, body = self._exchange, self._exchange.tokens, None, b""
-        if self._ledger is not None:
-            body = await self._reserve(self._ledger, scope["path"], used)
-            tap = UsageTap(send, exchange.dialect)
-        exchange.tokens = None
+    async def __call__(self, upstream: App, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange, used = self._exchange, self._exchange.tokens
+        body = await self._reserve(scope["path"], used)
+        tap = UsageTap(send, exchange.dialect)
         try:
-            await upstream(scope, receive, send if tap is None else tap.send)
-        except ApiError:  # the upstream gave no reply, or broke off in a later round
-            exchange.tokens = _NONE if used is None or count is None else None
+            await within_ceiling(upstream, scope, receive, tap.send)
+        except ApiError:  # the upstream gave no reply
+            exchange.tokens = exchange.tokens or _NONE
             raise
         finally:
-            tokens = exchange.tokens or (None if count is None else count())
-            if tap is not None:
-                tokens = tokens or _with_prompt(tap.tokens(body), exchange.body_tokens)
-            exchange.tokens = used.plus(tokens) if used and tokens else tokens or used
+            if exchange.tokens is used:  # nobody has read the reply
+                tokens = _with_prompt(tap.tokens(body), exchange.body_tokens)
+                exchange.tokens = tokens if used is None else used.plus(tokens)
 
-    async def _reserve(self, ledger: Ledger, path: str, used: Tokens | None) -> bytes:
+    async def _reserve(self, path: str, used: Tokens | None) -> bytes:
         """Reserve tokens that the call may take. used: by earlier calls; None: this is the first.
 
         Returns the body for a token estimate; b"" for a large body, which may be forgotten.
         """
-        exchange, admission = self._exchange, self._admission
+        exchange, ledger, admission = self._exchange, self._ledger, self._admission
         body = exchange.body or b""
         if exchange.fields is not None and not exchange.fields:  # a form with a file: an attachment
             body = body[: ATTACHMENT_TOKENS * BYTES_PER_TOKEN]

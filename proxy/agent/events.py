@@ -17,10 +17,11 @@ from proxy.dialects.chat import CHAT, usage_of
 from proxy.dialects.deviations import numbered_calls
 from proxy.dialects.errors import ApiError
 from proxy.dialects.json_body import member_span, unescaped
-from proxy.dialects.replies import Tokens, content_text, json_bytes, json_of
+from proxy.dialects.replies import Tokens, announces_stream, content_text, json_bytes, json_of
 
 Json = dict[str, Any]
 _ENVELOPE = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
+_COUNTS = {"prompt_tokens", "completion_tokens", "total_tokens"}
 _DONE = b"[DONE]"
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 
@@ -110,12 +111,13 @@ class ClientReply:
         """id: the exchange's. keepalive_s: seconds without a chunk after which a stream gets an empty one."""
         self._send = send
         self._request = request
+        self._streamed = request.streamed  # as the client wants
         self._id = id
         self._keepalive_s = keepalive_s
         self.envelope = Envelope(
             {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
         )
-        media = b"text/event-stream" if request.streamed else b"application/json"
+        media = b"text/event-stream" if self._streamed else b"application/json"
         # Until sent: the head of the model's newest good reply; at first, one for a gateway reply.
         self.start: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]}
         self.started = False
@@ -138,7 +140,9 @@ class ClientReply:
     def add_usage(self, tokens: Tokens, reported: Json) -> None:
         """Count a round. reported: upstream usage, which overrides the tokens."""
         self._counted = self._counted or tokens != _NO_TOKENS
-        self._usage = summed({**usage_of(tokens), **reported}, self._usage)
+        if not reported.keys() >= _COUNTS:
+            reported = {**usage_of(tokens), **reported}
+        self._usage = summed(reported, self._usage)
 
     @property
     def text(self) -> str:
@@ -157,7 +161,7 @@ class ClientReply:
     @property
     def streams(self) -> bool:
         """Whether the reply is a stream: some upstreams send it whole although a stream was requested."""
-        return self._request.streamed and sse.announced_by(self.start.get("headers", ()))
+        return self._streamed and announces_stream(self.start.get("headers", ()))
 
     async def begin(self, start: Message | None = None, length: int | None = None) -> None:
         """Send the reply's head, once. length: the body's in bytes, if it is not the upstream's."""
@@ -273,8 +277,11 @@ class ClientReply:
             return
         await self.body(CHAT.error_frame(error, self._id), more=False)
 
-    async def kept_alive(self, work: Awaitable[_T]) -> _T:
+    def kept_alive(self, work: Awaitable[_T]) -> Awaitable[_T]:
         """The work's result. Meanwhile, a stream gets an empty chunk after each `keepalive_s` without another."""
+        return self._kept_alive(work) if self._streamed else work
+
+    async def _kept_alive(self, work: Awaitable[_T]) -> _T:
         task = asyncio.ensure_future(work)
         try:
             sends = self._sends

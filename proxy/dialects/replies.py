@@ -9,7 +9,7 @@ every round with the gateway's tools is one.
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +31,11 @@ _TIER = re.compile(rb'"service_tier"\s*:\s*"(\w{1,32})"')
 _DECODER = json.JSONDecoder()
 _MESSAGE_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 _MOST_TOKENS = 10**12  # per call: no real count is larger, and no column could hold its price
+
+
+def announces_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether reply headers announce an event stream."""
+    return dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
 
 
 @dataclass(frozen=True, slots=True)

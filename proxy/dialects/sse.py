@@ -5,7 +5,6 @@ Line ends are LF, CRLF or CR: https://html.spec.whatwg.org/multipage/server-sent
 """
 
 import re
-from collections.abc import Iterable
 
 DONE = b"data: [DONE]\n\n"
 
@@ -13,11 +12,6 @@ DONE = b"data: [DONE]\n\n"
 _LINE_END = rb"(?:\r\n|\n|\r(?!\n|\Z))"
 _BLANK_LINE = re.compile(_LINE_END + _LINE_END)
 _ANY_LINE_END = re.compile(rb"\r\n|\n|\r")
-
-
-def announced_by(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether reply headers announce an event stream."""
-    return dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
 
 
 def frame(data: bytes) -> bytes:

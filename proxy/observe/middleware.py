@@ -6,14 +6,14 @@ import logging
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
+from proxy.asgi import CLIENT_LEFT, Message, Receive, Scope, Send, send_error
 from proxy.body import ClientGone, end_grant
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import BY_PATH
-from proxy.exchange import EXCHANGE, HEADER_WORDS, Exchange
+from proxy.exchange import EXCHANGE, HEADER_WORDS, CallMeter, Exchange, ModelRoute, unmetered
 from proxy.observe.metrics import Metrics
 from runtime import logs
 from runtime.logs import truncate
@@ -25,9 +25,11 @@ _MAX_SOURCES_BYTES = 1000  # for a header that names sources or operations
 class Observe:
     """Wraps every HTTP request in an `Exchange`; other ASGI traffic passes untouched."""
 
-    def __init__(self, app: App, metrics: Metrics) -> None:
+    def __init__(self, app: ModelRoute, metrics: Metrics, meter: CallMeter = unmetered) -> None:
+        """meter: for a prepared call that the app returns."""
         self._app = app
         self._metrics = metrics
+        self._meter = meter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,7 +54,8 @@ class Observe:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_headers)
+            if (call := await self._app(scope, receive, send_with_headers)) is not None:
+                await call(self._meter)(scope, receive, send_with_headers)
         except ClientGone:
             exchange.error = CLIENT_LEFT
         except asyncio.CancelledError as cancelled:

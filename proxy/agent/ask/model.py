@@ -10,6 +10,7 @@ model is then asked again in another form, and the process learns it once the mo
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from proxy.agent.ask.protocol_replies import ProtocolReader
@@ -32,7 +33,7 @@ from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.dialects.deviations import provider_field_names, strip_provider_fields
 from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.json_body import Edit, by_size
-from proxy.dialects.replies import Tokens, ToolCall, json_bytes, json_of, read_error
+from proxy.dialects.replies import ToolCall, json_bytes, json_of, read_error
 from proxy.dialects.target import Target, ToolProtocol
 from proxy.exchange import ActionTrace, CallMeter, Exchange, ModelRound
 
@@ -289,8 +290,7 @@ class ChatModel:
     async def _ask_once(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> ModelTurn:
         """One request's reply, passed on. If it has no gateway calls, the client gets its end. Raises ApiError."""
         exchange, first, protocol = self._exchange, not self._transcript.hidden, self._toolbox.tool_protocol
-        exchange.body = body = await by_size(self._raw, lambda: self._api.body(*self._transcript.parts(last=last)))
-        client.next_round()
+        exchange.body = await by_size(self._raw, lambda: self._api.body(*self._transcript.parts(last=last)))
         began = time.perf_counter()
         traced = ModelRound((began - exchange.started) * 1000, tool_protocol=protocol)
         turn = ModelTurn(
@@ -316,18 +316,9 @@ class ChatModel:
             elif (events := turn.read(chunk, more=more)) and (body := self._frames(turn, events, client)):
                 await client.body(body, more=True)
 
-        async def upstream(scope: Scope, receive: Receive, send: Send) -> None:
-            self._trace.rounds.append(traced)
-            await self._api.app(scope, receive, send)
-            if not turn.refuses_protocol:
-                await self._end(turn, client)  # a whole reply is read here, before its tokens are counted
-                turn.goes_on = turn.goes_on and turn.ended  # broken off after [DONE]: make no call
-
-        def count() -> Tokens | None:
-            return turn.tokens(body) if turn.readable else None
-
         try:
-            asking = self._api.meter(upstream, scope, receive, take, count)
+            asking = self._api.meter(partial(self._read, turn, traced, client), scope, receive, take)
+            client.next_round()
             await (asking if first and not self._toolbox.structured_output else client.kept_alive(asking))
         except ApiError as error:
             exchange.error = error.log_text
@@ -337,9 +328,25 @@ class ChatModel:
             await self._fail(client, error)
         finally:
             traced.duration_ms = (time.perf_counter() - began) * 1000
-            traced.tokens, traced.finish, traced.calls = turn.tokens(body), turn.finish, len(turn.calls)
+            traced.finish, traced.calls = turn.finish, len(turn.calls)
             client.add_usage(traced.tokens, turn.usage)
         return turn
+
+    async def _read(
+        self, turn: ModelTurn, traced: ModelRound, client: ClientReply, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """The upstream of one request: the reply is read to its end, which passes on, and its tokens are counted."""
+        exchange, body = self._exchange, self._exchange.body or b""
+        self._trace.rounds.append(traced)
+        try:
+            await self._api.app(scope, receive, send)
+            if not turn.refuses_protocol:
+                await self._end(turn, client)  # a whole reply is read here, before its tokens are counted
+                turn.goes_on = turn.goes_on and turn.ended  # broken off after [DONE]: make no call
+        finally:
+            traced.tokens = tokens = turn.tokens(body)
+            if turn.readable:
+                exchange.tokens = tokens if exchange.tokens is None else exchange.tokens.plus(tokens)
 
     def _frames(self, turn: ModelTurn, events: Iterable[Event], client: ClientReply) -> bytes:
         """Client events as frames. Before the last ones, the conversation is stored."""
@@ -414,7 +421,6 @@ class ChatModel:
         elif not turn.leaked and not self._transcript.hidden and not self._transcript.flattened:
             self._lower(refused=False)
 
-    @property
     def calls_by_tools(self) -> bool:
         """Whether this model has made a call by tools, in this chat or another."""
         ids = self._transcript.call_ids()

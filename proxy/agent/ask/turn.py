@@ -6,7 +6,7 @@ Gateway calls never come out. Until one begins, events come out as they came in.
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,7 +18,16 @@ from proxy.asgi import Message
 from proxy.dialects import sse
 from proxy.dialects.deviations import ProviderFields, numbered_calls
 from proxy.dialects.errors import upstream_error
-from proxy.dialects.replies import ChatReplyReader, Tokens, ToolCall, called_tool, json_bytes, json_of, tool_name
+from proxy.dialects.replies import (
+    ChatReplyReader,
+    Tokens,
+    ToolCall,
+    announces_stream,
+    called_tool,
+    json_bytes,
+    json_of,
+    tool_name,
+)
 
 _MOST_FINISH_CHARS = 50
 _FAULT = 500  # also llama.cpp's status for tools without --jinja
@@ -46,12 +55,12 @@ class ModelTurn:
         *,
         protocol: ProtocolReader | None = None,
         stands: Stands = stands_nowhere,
-        by_tools: bool = False,
+        by_tools: Callable[[], bool] = lambda: False,
     ) -> None:
         """refusals: an error with one of these words refuses how the model was asked for calls.
 
-        protocol: reads a model that writes calls as text. stands: as in `written_calls`. by_tools: the model calls by
-        tools, so its plain texts are not calls.
+        protocol: reads a model that writes calls as text. stands: as in `written_calls`. by_tools: whether the model
+        calls by tools, so that its plain texts are not calls.
         """
         self._toolbox = toolbox
         self._envelope = envelope
@@ -97,7 +106,7 @@ class ModelTurn:
         self.start, status, headers = start, start["status"], dict(start.get("headers", ()))
         self.readable = status == 200 and headers.get(b"content-encoding", b"identity") == b"identity"
         self.may_refuse = status in _REFUSALS and bool(self._refusals)
-        self.streamed = sse.announced_by(headers.items())
+        self.streamed = announces_stream(headers.items())
         if self.streamed:
             self._frames = sse.FrameSplitter()
         self._reader = ChatReplyReader(streamed=self.streamed, max_bytes=sys.maxsize)
@@ -246,12 +255,14 @@ class ModelTurn:
 
     def _take_written(self, id: str) -> None:
         """Take a call that the model wrote as text, with this id."""
+        if self._lines == ".":
+            return
         before = (self.text or "").removesuffix(self._lines)
         found = written_call(self._lines, before, self._names_call, self._stands)
-        if found is None or (self._by_tools and not found.template):
+        if found is None or ((by_tools := self._by_tools()) and not found.template):
             return
         self.all_calls = self.calls = [replace(found.call, id=id)]
-        self.text, self.written, self.leaked = before or None, True, self._by_tools
+        self.text, self.written, self.leaked = before or None, True, by_tools
 
     def _read_lines(self, text: object) -> None:
         """Read another piece of the answer."""

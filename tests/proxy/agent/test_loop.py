@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.access.metering import RequestMeter
+from proxy.access.metering import within_ceiling
 from proxy.agent.actions import Actions
 from proxy.agent.ask.model import ModelApi, result_messages
 from proxy.agent.ask.tool_protocols import as_plain_text
@@ -24,7 +24,7 @@ from proxy.dialects.errors import ApiError, upstream_error
 from proxy.dialects.json_body import Edit
 from proxy.dialects.replies import ToolCall, json_bytes
 from proxy.dialects.target import Target
-from proxy.exchange import ActionTrace, Exchange
+from proxy.exchange import EXCHANGE, ActionTrace, Exchange
 from tests.proxy.apis.calling import accepts, operation, served_api
 from tests.support.action_offers import action_limits, empty_toolbox
 from tests.support.action_team import CLIENT_TOOL
@@ -187,8 +187,8 @@ class Loop:
             return request.edited(context=instructions, position="lead", model="m", without_rag=True, edits=edits)
 
         self.chat = Chat(model, client, memory, looked, exchange.action_trace or ActionTrace(), exchange)
-        self._run = ActionLoop(ModelApi(model, forwarded, RequestMeter(exchange)), request, toolbox, exchange, actions)
-        self._scope = {"type": "http", "headers": list(headers)}
+        self._run = ActionLoop(ModelApi(model, forwarded, within_ceiling), request, toolbox, exchange, actions)
+        self._scope = {"type": "http", "headers": list(headers), EXCHANGE: exchange}
         self.toolbox = toolbox
 
     async def run(self) -> Chat:
