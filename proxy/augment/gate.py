@@ -113,9 +113,9 @@ def decide(
 
     Raises ApiError 400: a control, model or messages cannot be read, or two headers disagree.
     """
-    name, sets = split_sets(request.model()) if actions else (request.model(), "")
+    name, messages, continued = request.model(), request.messages(), request.previous_reply or request.conversation
+    name, sets = split_sets(name) if actions else (name, "")
     model, raw, prefix = split_model(name)
-    messages = request.messages()
     controls = [pair for pair in scope["headers"] if pair[0] in _CONTROLS]
     header = _header(controls, _CONTROLS[0]).lower()
     if header not in ("", "on", "off", "compare"):
@@ -136,7 +136,7 @@ def decide(
         turns = () if utility else turns_of(messages)
         status = "augmented" if turns else "skipped"
         reason = HOUSEKEEPING if utility else "" if turns else "no user text"
-        continues = not utility and _continues(request, messages, turns)
+        continues = not utility and continued != "" and _lacks_turns(messages, turns)
     searched, compare = chosen or tuple(collections), header == "compare"
     asked_sets = _header(controls, _CONTROLS[2])
     named = _named_sets(options, asked_sets, sets) if actions else None
@@ -190,14 +190,12 @@ def split_sets(name: str) -> tuple[str, str]:
     return rest, sets.encode("utf-8", "replace").decode()
 
 
-def _continues(request: ModelRequest, messages: Sequence[ConversationMessage], turns: Sequence[Turn]) -> bool:
-    """Whether the search needs turns that only the provider and we have.
+def _lacks_turns(messages: Sequence[ConversationMessage], turns: Sequence[Turn]) -> bool:
+    """Whether the search needs turns of a stored conversation, which only the provider and we have.
 
     A request with a model's answer has the whole history. One without a user message has tool results, and continues an
     earlier question.
     """
-    if not (request.previous_reply or request.conversation):
-        return False
     if not turns:
         return messages[-1:] != [] and messages[-1].role == "tool" and all(each.role != "user" for each in messages)
     return all(turn.role == "user" for turn in turns)
@@ -326,8 +324,9 @@ def turns_of(messages: Sequence[ConversationMessage]) -> tuple[Turn, ...]:
 
 def _without_program_text(message: ConversationMessage) -> ConversationMessage | None:
     """A user message without what a program added; None if nothing else is left."""
-    if message.role != "user" or (text := without_program_text(message.text)) == message.text:
+    if message.role != "user" or "<" not in message.text:
         return message
+    text = without_program_text(message.text)
     return ConversationMessage("user", text, message.calls) if text.strip() else None
 
 

@@ -93,7 +93,8 @@ class Relay:
             key_header = exchange.dialect.key_header
             headers = request_headers(scope["headers"], target, key_header=key_header, listed=exchange.listed)
             method, body = scope["method"].encode("ascii"), exchange.body or b""
-            asked = self._client.request(method, url, headers, body, functools.partial(forget, exchange))
+            sent = functools.partial(forget, exchange) if exchange.granted_mb else None
+            asked = self._client.request(method, url, headers, body, sent)
             del body
             response = await asked
         except (UpstreamError, ValueError) as error:
