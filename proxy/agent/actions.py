@@ -353,9 +353,10 @@ def _with_producers(found: Sequence[FoundAction], k: int) -> list[FoundAction]:
 
 
 def _found_operation(one: FoundAction, outcome: FoundOutcome) -> FoundOperation:
+    label = "/".join(_place_of(one))
     if one.hit is None:
-        return FoundOperation(one.label, outcome, None, {}, {})
-    return FoundOperation(one.label, outcome, one.hit.score, one.hit.ranks, one.hit.scores)
+        return FoundOperation(label, outcome, None, {}, {})
+    return FoundOperation(label, outcome, one.hit.score, one.hit.ranks, one.hit.scores)
 
 
 def unsuited(request: ChatRequest, messages: Sequence[ConversationMessage]) -> str:

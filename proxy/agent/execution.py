@@ -84,13 +84,19 @@ class Execution:
         self.question = ""  # of the gateway to the person; "": none
         self.waiting: dict[int, Proposed] = {}  # place in the newest round -> a call that a person has to confirm
 
+    @property
+    def over(self) -> bool:
+        """Whether no further call may start."""
+        chat = self.chat
+        return chat.calls_left <= 0 or chat.budget.size_bytes <= 0 or time.monotonic() >= chat.until_s
+
     def has_read(self, one: ToolCall) -> bool:
         """Whether a call stands word for word in the conversation, a passage or a result."""
         return stands_in(one, self.chat.known)
 
     def repeats(self, one: ToolCall) -> bool:
         """Whether the same call has brought a result, or a refusal that no value of the person changes."""
-        return (one.name, _canonical(one.arguments)) in self._done
+        return (one.name, _canonical(one.arguments, _arguments(one.arguments))) in self._done
 
     def after_question(self, reply: str) -> str:
         """How a model goes on after the person has answered the gateway's question; "": no question.
@@ -106,7 +112,7 @@ class Execution:
         The calls beyond the limit have one entry in the trace: a model may write 10,000.
         """
         chat = self.chat
-        made = calls[: 0 if chat.over else chat.calls_left]
+        made = calls[: 0 if self.over else chat.calls_left]
         share = chat.budget.share(max(1, len(made)), chat.limits.call)
         chat.round += 1
         self.waiting = {}
@@ -125,13 +131,14 @@ class Execution:
         return texts
 
     async def _result(self, one: ToolCall, share: CallShare, at: int) -> str:
+        given = _arguments(one.arguments)
         tool = self._toolbox.named(one.name)  # a waiting call may outlive the operation
         began = time.perf_counter()
         traced = self._trace.begin_call((began - self._exchange.started) * 1000)
         if tool is not None:
             traced.set, traced.operation = tool.origin[0], tool.label
         try:
-            result = await self._called(one, tool, traced, share)
+            result = await self._called(one, given, tool, traced, share)
             text = result.text
             if isinstance(result, NeedsPerson):
                 self.question = result.question
@@ -148,16 +155,17 @@ class Execution:
             traced.duration_ms = (time.perf_counter() - began) * 1000
         refused = traced.outcome in _REFUSALS and traced.operation not in self.chat.incomplete
         if traced.sent or refused or traced.outcome == "ok":
-            self._done.add((one.name, _canonical(one.arguments)))
+            self._done.add((one.name, _canonical(one.arguments, given)))
         traced.arguments, traced.result = self.kept(one.arguments, text)
         return text
 
-    async def _called(self, one: ToolCall, tool: Tool | None, traced: ActionCall, share: CallShare) -> ToolResult:
-        """The one place that decides whether a call is made."""
-        if self.chat.over:
+    async def _called(
+        self, one: ToolCall, arguments: Any, tool: Tool | None, traced: ActionCall, share: CallShare
+    ) -> ToolResult:
+        """The one place that decides whether a call is made. arguments: as `_arguments`."""
+        if self.over:
             return Refused(_LIMIT, "limit")
         self.chat.calls_left -= 1
-        arguments = _arguments(one.arguments)
         if tool is not None:
             arguments = turned(tool.schema, arguments)
         if not isinstance(arguments, dict):
@@ -195,20 +203,17 @@ class Execution:
         return found[0] if found else ""
 
 
-async def traced_call(
+def traced_call(
     api: Api,
     operation: Operation,
     arguments: Mapping[str, Any],
     limits: CallLimits,
     exchange: Exchange,
     traced: ActionCall,
-) -> CallResult:
+) -> Awaitable[CallResult]:
     """`call`, noted in the exchange and in the trace. Only cancellation raises: a fault is in the log."""
-    label = f"{api.name}/{operation.name}"
-    if api.why_not_called(operation, exchange.rights) == "not_granted":
-        traced.outcome = "no_credentials"
-        return CallResult(f"Nothing was sent: this key may not call {label}.", word="no_credentials")
-    return await traced_work(call(api, operation, arguments, limits, owner=exchange.key), label, exchange, traced)
+    work = call(api, operation, arguments, limits, owner=exchange.key, granted=exchange.rights)
+    return traced_work(work, f"{api.name}/{operation.name}", exchange, traced)
 
 
 async def traced_work(
@@ -238,16 +243,16 @@ async def traced_work(
 
 def _arguments(text: str) -> Any:
     """The arguments as a model wrote them; None: not JSON. orjson rounds whole numbers beyond 64 bits."""
-    value = json_of(text.encode()) if text.strip() not in ("", "null") else {}
+    value = json_of(text.encode("utf-8", "replace")) if text.strip() not in ("", "null") else {}
     if value is not None and _LONG_NUMBER.search(text):
         with contextlib.suppress(ValueError, RecursionError):  # a number of 4,300 digits; many levels
             return json.loads(text)
     return value
 
 
-def _canonical(arguments: str) -> str:
-    value = json_of(arguments.encode("utf-8", "replace"))
+def _canonical(text: str, arguments: Any) -> str:
+    """A call's arguments in one form, however they are written. arguments: as `_arguments`."""
     try:
-        return json.dumps(value, sort_keys=True) if value is not None else arguments  # orjson refuses half a pair
+        return json.dumps(arguments, sort_keys=True) if arguments is not None else text
     except RecursionError:
-        return arguments
+        return text

@@ -45,13 +45,13 @@ class ActionLoop:
         self._trace = trace = exchange.action_trace or ActionTrace()
         self._limits = limits = actions.limits
         assert exchange.target is not None, "the route sets the target"
+        messages = request.messages()
+        toolbox.instructions = [message.text for message in messages if message.role in INSTRUCTIONS]
+        replies = [message.text for message in messages[:-1] if message.role == "assistant"]
         accepts_fields = actions.tool_protocols.accepts_provider_fields(exchange.target)
         self._transcript = transcript = Transcript(
             request, toolbox, actions.hidden_rounds, exchange.key, api.sendable, accepts_fields=accepts_fields
         )
-        messages = request.messages()
-        toolbox.instructions = [message.text for message in messages if message.role in INSTRUCTIONS]
-        replies = [message.text for message in messages[:-1] if message.role == "assistant"]
         self._execution = execution = Execution(
             toolbox,
             limits,
@@ -78,7 +78,7 @@ class ActionLoop:
         if self._toolbox.ended:
             self._transcript.add_calls(*ended(self._toolbox.ended, self._toolbox))
         for number in range(self._limits.settings.rounds + 2):
-            last = number >= self._limits.settings.rounds or self._execution.chat.over or self._must_answer
+            last = number >= self._limits.settings.rounds or self._execution.over or self._must_answer
             turn = await self._model.ask(plain, receive, client, last=last)
             if turn.takes_no_tools:
                 await self._model.ask_without_tools(scope, receive, send)

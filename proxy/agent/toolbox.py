@@ -5,7 +5,6 @@ The entries of the body's `tools` follow the client's own tools, so the client's
 """
 
 import sys
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -83,10 +82,14 @@ class Tool(Protocol):
     schema: Mapping[str, Any]  # of the arguments
     effect: Effect = "reads"
     asked: Collection[str] = ()  # the arguments that only a person knows
-    confirms: bool = False  # whether a call that changes something can be confirmed by a person; else no call is made
 
     async def call(self, arguments: dict[str, Any], calling: "Calling") -> ToolResult:
         """Make a call. An exception is a gateway fault, and a text for the model."""
+
+    @cached_property
+    def confirms(self) -> bool:
+        """Whether a call that changes something can be confirmed by a person; else no call is made."""
+        return False
 
     @cached_property
     def origin(self) -> tuple[str, str]:
@@ -303,11 +306,6 @@ class ChatState:
     wanted: dict[str, str] = field(
         default_factory=dict
     )  # tool -> name of the tool that waits for a value of the result
-
-    @property
-    def over(self) -> bool:
-        """Whether no further call may start."""
-        return self.calls_left <= 0 or self.budget.size_bytes <= 0 or time.monotonic() >= self.until_s
 
     def note_private(self, name: str) -> None:
         """Note that the conversation has a result of a set."""

@@ -35,7 +35,9 @@ from proxy.apis.credentials import (
 from proxy.apis.openapi.operation import (
     NO_WRITES,
     CallPolicy,
+    Effect,
     Granted,
+    Mode,
     Operation,
     Parameter,
     name_parts,
@@ -175,16 +177,22 @@ class Api:
 
         granted: to the caller; None: everything. not_granted: for the caller, there is no such operation.
         """
-        mode, effect = self.policy.mode_and_effect(operation)
-        refused = mode == "refuse"
-        effect = "reads" if refused else effect  # a reader may know what nobody may call
-        if granted is not None and granted.mode_of(self.name, operation.names, effect) == "refuse":
+        called = self.mode_and_effect(operation, granted)
+        if called is None:
             return "not_granted"
-        if refused:
+        if called[0] == "refuse":
             return "could_change"
         if not self.allows(operation):
             return "not_allowed"
         return "" if self.serves(operation) else "other_server"
+
+    def mode_and_effect(self, operation: Operation, granted: Granted | None) -> tuple[Mode, Effect] | None:
+        """How the settings let an operation be called, and what a call does; None: not granted to the caller."""
+        mode, effect = self.policy.mode_and_effect(operation)
+        known = "reads" if mode == "refuse" else effect  # a reader may know what nobody may call
+        if granted is not None and granted.mode_of(self.name, operation.names, known) == "refuse":
+            return None
+        return mode, effect
 
     def share(self, other: "Api") -> None:
         """Share the pool and the calls at a time with another `Api` of the same address."""
@@ -303,13 +311,23 @@ def _without_values(value: Any) -> Any:
 
 
 async def call(
-    api: Api, operation: Operation, arguments: Mapping[str, Any], limits: CallLimits, *, owner: str = ""
+    api: Api,
+    operation: Operation,
+    arguments: Mapping[str, Any],
+    limits: CallLimits,
+    *,
+    owner: str = "",
+    granted: Granted | None = None,
 ) -> CallResult:
     """Call an operation. arguments: checked (`schema_check.problems`), without the fixed arguments. owner: the key.
 
-    Only reading calls are tried again. Only cancellation raises.
+    granted: as in `Api.why_not_called`. Only reading calls are tried again. Only cancellation raises.
     """
-    if api.policy.effect_of(operation) == "changes":
+    called = api.mode_and_effect(operation, granted)
+    if called is None:
+        text = f"Nothing was sent: this key may not call {api.name}/{operation.name}."
+        return CallResult(text, word="no_credentials")
+    if called[1] == "changes":
         return CallResult(
             f"{operation.method} {operation.path} could change something. This gateway only reads: nothing was sent.",
             word="could_change",
@@ -330,8 +348,9 @@ async def over_limit(api: Api, operation: Operation, owner: str) -> CallResult |
 
     Without the count, no call is made.
     """
-    most = api.policy.most_calls_an_hour(operation)
-    if most is None or api.count is None:
+    if api.count is None or not api.policy.calls_per_hour:
+        return None
+    if (most := api.policy.most_calls_an_hour(operation)) is None:
         return None
     try:
         waits_s = await asyncio.to_thread(api.count, owner, f"{api.name}/{operation.name}", most)
@@ -436,7 +455,8 @@ async def _once(api: Api, given: ApiRequest, limits: CallLimits, sending: _Sendi
     url = httpx.URL(given.url)
     for _ in range(_MOST_REDIRECTS + 1):
         async with _response(api, given, url, sending) as response:
-            target = None if sending.once else _redirect_target(response, url, given.method)
+            follows = response.has_redirect_location and not sending.once
+            target = _redirect_target(response, url, given.method) if follows else None
             if target is None:
                 content, whole = await read_within(response, limits.max_bytes)
                 outcome = await by_size(content, functools.partial(_outcome, api, response, content, whole, limits))
@@ -479,9 +499,7 @@ def _header_bytes(value: str) -> bytes:
 
 
 def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> httpx.URL | None:
-    """The address to call next, within the origin and by the same method. Raises httpx.InvalidURL."""
-    if not response.has_redirect_location:
-        return None
+    """The address to call next, within the origin and by the same method; None: none. Raises httpx.InvalidURL."""
     target = redirect_target(response, url)
     if any(map(names_method, query_names(str(target)) - query_names(str(url)))):
         return None

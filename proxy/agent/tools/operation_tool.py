@@ -81,7 +81,8 @@ class OperationTool(Tool):
         self.name = PREFIX + operation.name
         self.schema = api.schema_of(operation)  # without the fixed arguments
         self.asked = api.asked_of(operation)
-        self.confirms = not api.why_not_called(operation)
+        self.origin = api.name, operation.name
+        self.label = "/".join(self.origin)
         self.effect = api.policy.effect_of(operation)
         texts = [one.strip(". \n") for one in (operation.summary, operation.description)]
         known = ". ".join(filter(None, texts)) or operation.operation_id or operation.name
@@ -92,8 +93,8 @@ class OperationTool(Tool):
         self.description = f"{description} {_ASKS_ITSELF}" if asks else description
 
     @cached_property
-    def origin(self) -> tuple[str, str]:
-        return self.api.name, self.operation.name
+    def confirms(self) -> bool:
+        return not self.api.why_not_called(self.operation)
 
     @property
     def secrets(self) -> Collection[str]:
@@ -168,12 +169,16 @@ class _Call:
         self._required: Sequence[str] = tool.schema["required"]
         self._arguments = arguments
         self._in_path = {one.argument for one in tool.operation.parameters if one.place == "path"}
-        self._asked = asked(tool.operation, chat.known)  # arguments that the person was asked for, in an earlier reply
         # The operation that finds the identifiers; None: not offered.
         producers = {(tool.api.name, name) for name in tool.operation.producers}
         offered = chat.toolbox.operations if producers else ()
         self._producer = next((one for one in offered if one.origin in producers), None)
         self._needs = needs_of(self._producer.schema) if self._producer is not None else {}
+
+    @cached_property
+    def _asked(self) -> Collection[str]:
+        """The arguments that the person was asked for, in an earlier reply."""
+        return asked(self._tool.operation, self._chat.known)
 
     async def result(self, calling: Calling) -> ToolResult:
         tool, chat = self._tool, self._chat
@@ -274,12 +279,13 @@ class _Call:
     def read(self, outcome: CallResult, calling: Calling) -> Done:
         """The text of a result for the model, whose values later calls may use."""
         tool, chat, share = self._tool, self._chat, calling.share
+        narrows = self._narrows()
         chat.budget.size_bytes -= outcome.size
         fitted = share.fitted(outcome.text)
         text = quoted(fitted)
         if outcome.sent:  # the text of a refused call has the values that stand nowhere
             chat.known.append(without_marks(text))
-            chat.listed.append((outcome.whole or outcome.text, self._narrows()))
+            chat.listed.append((outcome.whole or outcome.text, narrows))
             chat.note_private(tool.api.name)
         if whole := outcome.whole or (outcome.text if fitted != outcome.text else ""):
             id = self._toolbox.result_store.put(whole)

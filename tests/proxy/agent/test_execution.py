@@ -386,10 +386,10 @@ async def test_arguments_of_the_wrong_type_are_sent_as_the_schema_says() -> None
 async def test_no_call_starts_after_the_bytes_of_a_chat() -> None:
     async with served_api(many, fixed={"groupId": "g1"}) as (server, api):
         running = budgeted(api, total_bytes=100_000)
-        assert not running.chat.over
+        assert not running.over
         for _ in range(3):
             await result(running, GOLD)
-        assert running.chat.over
+        assert running.over
         assert "limit" in await result(running, GOLD)
     assert len(server.requests) == 2
 
