@@ -7,8 +7,8 @@ rounds with gateway calls alone stay hidden. A client that leaves ends the call 
 import logging
 
 from proxy.agent.actions import Actions
-from proxy.agent.ask.model import ChatModel, ModelApi, Transcript
-from proxy.agent.ask.turn import ModelTurn
+from proxy.agent.ask.model import ChatModel, ModelApi, ModelTurn
+from proxy.agent.ask.transcript import Transcript
 from proxy.agent.events import ClientReply
 from proxy.agent.execution import Execution
 from proxy.agent.toolbox import Toolbox

@@ -1,7 +1,7 @@
 """Model requests, in the form that each model takes, and replies as events.
 
-model             a chat's messages for the model: asks, asks again in another form, counts, passes the reply on
-turn              one round's reply
+model             asks, asks again in another form, counts, reads each round's reply and passes it on
+transcript        a chat's messages for the model, and those kept for the client's next request
 tool_protocols    how each model is asked for calls, by tools or text: what was learned, and requests
 protocol_replies  replies of models that write calls as text
 """

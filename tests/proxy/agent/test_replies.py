@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.agent.ask.model import ChatModel, ModelApi, Transcript
+from proxy.agent.ask.model import ChatModel, ModelApi, ModelTurn
 from proxy.agent.ask.tool_protocols import ToolProtocols
-from proxy.agent.ask.turn import ModelTurn
+from proxy.agent.ask.transcript import Transcript
 from proxy.agent.events import ClientReply
 from proxy.agent.text_calls.written_calls import stands_nowhere
 from proxy.agent.toolbox import Toolbox
