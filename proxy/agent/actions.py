@@ -347,6 +347,8 @@ def _place_of(found: FoundAction) -> tuple[str, str]:
 
 def _with_producers(found: Sequence[FoundAction], k: int) -> list[FoundAction]:
     """At most k operations, each with the producers that can be called."""
+    if not any(one.operation.producers for one in found):
+        return list(found[:k])
     known = {(one.set, one.operation.name): one for one in found}
     groups = [[key, *((one.set, name) for name in one.operation.producers)] for key, one in known.items()]
     return [known[key] for key in whole_groups([[key for key in group if key in known] for group in groups], k)]

@@ -52,6 +52,7 @@ class ActionLoop:
         self._transcript = transcript = Transcript(
             request, toolbox, actions.hidden_rounds, exchange.key, api.sendable, accepts_fields=accepts_fields
         )
+        private = transcript.private_sets(limits.private, trace.sets, messages, forgotten=trace.forgotten)
         self._execution = execution = Execution(
             toolbox,
             limits,
@@ -59,7 +60,7 @@ class ActionLoop:
             [*toolbox.passages, *transcript.known_texts(messages)],
             [one.text for one in messages if one.role == "user"] if toolbox.said is None else toolbox.said,
             transcript.results(),
-            transcript.private_sets(limits.private, trace.sets, messages, forgotten=trace.forgotten),
+            private,
         )
         toolbox.go_on = execution.after_question(replies[-1]) if replies and toolbox.tool_protocol != "native" else ""
         self._model = ChatModel(api, toolbox, transcript, exchange, actions.tool_protocols, execution.has_read)
@@ -102,7 +103,11 @@ class ActionLoop:
     async def _calls(self, turn: ModelTurn, client: ClientReply, *, shown: bool) -> bool:
         """Make the calls of a turn; returns whether the chat is answered. shown: the client gets a line for each."""
         before = len(self._trace.calls)
-        results = await client.kept_alive(self._results(turn))
+        results = [_LEAKED] * len(turn.calls)
+        if not turn.leaked:
+            written = turn.written or self._toolbox.tool_protocol != "native"
+            calls = [self._toolbox.typed(one) for one in turn.calls] if written else turn.calls
+            results = await client.kept_alive(self._execution.results(calls))
         if self._execution.question:
             await self._say(client, self._execution.question)
             return True
@@ -124,15 +129,6 @@ class ActionLoop:
             await client.note("\n".join([*lines, "", ""]))
         self._transcript.add(turn, results)
         return False
-
-    async def _results(self, turn: ModelTurn) -> list[str]:
-        """The texts for the model, for each call of a turn."""
-        if turn.leaked:
-            return [_LEAKED] * len(turn.calls)
-        written = turn.written or self._toolbox.tool_protocol != "native"
-        return await self._execution.results(
-            [self._toolbox.typed(one) for one in turn.calls] if written else turn.calls
-        )
 
     async def _resume(self, client: ClientReply) -> bool:
         """Make the calls that waited for the client's results; returns whether the gateway answers the chat."""

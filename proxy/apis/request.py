@@ -98,7 +98,7 @@ def build_request(
     url = base.rstrip("/") + quote(path, safe=_RESERVED + _UNRESERVED + "%")
     own = [one for one in (own_query, path_query) if one]
     url += f"?{'&'.join([*own, *parts.query])}" if own or parts.query else ""
-    override = next(filter(names_method, query_names(url)), "")
+    override = next(filter(names_method, query_names(url) if "?" in url else ()), "")
     if override and not operation.takes_method:
         raise BadArgument(f"the query must not have the name {override}, which names another method")
     taken = [_Taken("query", name) for one in own for name in query_names(f"?{one}")]

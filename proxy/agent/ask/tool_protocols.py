@@ -1,30 +1,21 @@
-"""How each model is asked for calls: the protocols, which one it takes (learned from refusals and replies), and
-requests.
+"""How each model is asked for calls: the protocols, and which one it takes (learned from refusals and replies).
 
 native       operations are the request's `tools`
 text         instructions list the operations; the model writes a call as JSON
 none         nothing is offered: set by `models.NAME.tools`, or beside structured output if the model
              refuses tools there
 
-Clients see none of this: `protocol_replies` reads the replies. Hidden rounds are stored as tool calls and written in
-whichever protocol the model is asked by now, each time with the same bytes.
+Clients see none of this: `transcript` writes the requests, and `protocol_replies` reads the replies. Hidden rounds are
+stored as tool calls and written in whichever protocol the model is asked by now, each time with the same bytes.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
-from proxy.agent.conversation import HiddenMessages, edits_of
-from proxy.agent.text_calls.written_calls import example
-from proxy.agent.toolbox import Tool, Toolbox, member_edit
-from proxy.agent.tools.operation_tool import FIND
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.deviations import UnsupportedFeatures
-from proxy.dialects.json_body import Edit
-from proxy.dialects.replies import called_tool, json_bytes, tool_name
 from proxy.dialects.target import Target, ToolProtocol
 
 LEARNED: tuple[ToolProtocol, ...] = ("native", "text")
@@ -45,6 +36,20 @@ def wants_structured_output(fields: Mapping[str, Any]) -> bool:
     """Whether a chat completion request wants structured output, such as JSON."""
     form = fields.get("response_format")
     return bool(form) and form != {"type": "text"}
+
+
+# Request members that would clash with calls as text: client tools, stop words, token probabilities.
+_UNSUITED = ("tools", "stop", "logprobs", "top_logprobs")
+
+
+def suits(protocol: ToolProtocol, request: ModelRequest) -> bool:
+    """Whether an offer by this protocol leaves a request's meaning unchanged."""
+    if protocol == "native":
+        return True
+    fields = request.fields
+    if wants_structured_output(fields):
+        return False
+    return not any(fields.get(name) for name in _UNSUITED) and fields["messages"][-1].get("role") == "user"
 
 
 # Where errors place a function: `tools[3]`, `tools.3.custom`, `"tools", 3`. Google counts function declarations in one
@@ -154,166 +159,3 @@ class ToolProtocols:
     def _learn(self, target: Target, name: str, instead: str) -> None:
         if not self._unsupported.knows(target, name, model=target.model):
             self._unsupported.learn(target, name, instead, model=target.model)
-
-
-# --- requests in each protocol ----------------------------------------------------------------------------------------
-
-
-# Request members that would clash with calls as text: client tools, stop words, token probabilities.
-_UNSUITED = ("tools", "stop", "logprobs", "top_logprobs")
-_MOST_SCHEMA_CHARS = 1_500
-
-_INTRODUCTION = "You can call these operations to look up facts:"
-# A form, not an example: Qwen2.5-Coder 0.5B makes the example's call, word for word.
-_HOW = """To call an operation, answer with one JSON object alone, in this form:
-{"name": "the operation", "arguments": {"the argument": "the value"}}
-
-The next message has the result. Ids come from the results of other operations: call these operations first. \
-Never invent a value: where only the user knows a value, ask the user. \
-The user does not see the operations: make each call yourself. \
-When you know enough, or no operation helps, answer the user in plain words, without JSON."""
-# Without this sentence, models call operations for questions that a passage answers.
-_PASSAGES = "\nThe passages may answer the question, too: then answer from the passages, without a call."
-_CHANGING = (
-    "\nIf the user wants this, say that you cannot do it here, because only operations that read can be called: {}."
-)
-_FINAL = "Answer the question in plain words, from these results."
-
-
-def suits(protocol: ToolProtocol, request: ModelRequest) -> bool:
-    """Whether an offer by this protocol leaves a request's meaning unchanged."""
-    if protocol == "native":
-        return True
-    fields = request.fields
-    if wants_structured_output(fields):
-        return False
-    return not any(fields.get(name) for name in _UNSUITED) and fields["messages"][-1].get("role") == "user"
-
-
-def request_parts(
-    toolbox: Toolbox, request: ModelRequest, earlier: Sequence[HiddenMessages], hidden: Sequence[bytes], *, last: bool
-) -> tuple[Sequence[Edit], str]:
-    """Edits for the request, and instructions for the model ("": none).
-
-    earlier: hidden messages from earlier questions. hidden: this question's so far. last: the model must answer.
-    """
-    if toolbox.tool_protocol == "native":
-        edits = [toolbox.edit(request), *edits_of(request, earlier, hidden)]
-        return [*edits, member_edit(request, "tool_choice", b'"none"')] if last else edits, ""
-    before = [as_plain_text(one) for one in earlier]
-    if last:
-        results = "\n\n".join(_result_texts(_messages(b",".join(hidden))))
-        final = request.insertion(f"{results}\n\n{_FINAL}", "tail") if results else ()
-        return [*edits_of(request, before, []), *final], ""
-    texts = edits_of(request, before, [json_bytes(one) for one in as_texts(_messages(b",".join(hidden)))])
-    functions = [orjson.loads(one.definition(name))["function"] for name, one in _shown(toolbox)]
-    listed = "\n".join(_listed(one, toolbox.tools[one["name"]].asked) for one in functions)
-    notes = (_PASSAGES if toolbox.passages else "") + (_CHANGING.format(toolbox.changing) if toolbox.changing else "")
-    if toolbox.go_on and not hidden:
-        notes += f"\n{toolbox.go_on}"
-    return texts, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{notes}"
-
-
-def _shown(toolbox: Toolbox) -> Iterator[tuple[str, Tool]]:
-    """Tools that the instructions list, by name; without the operation search if any operation is offered.
-
-    Qwen2.5-Coder 0.5B searched in 7 of 10 questions although the right operation was listed.
-    """
-    for name, one in toolbox.tools.items():
-        if one.origin != ("", FIND) or not toolbox.operations:
-            yield name, one
-
-
-def as_plain_text(hidden: HiddenMessages) -> HiddenMessages:
-    """Hidden messages as texts."""
-    return hidden.with_rows(as_texts(hidden.rows()))
-
-
-def as_texts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Calls and results as alternating text messages of model and user; texts stay."""
-    written: list[dict[str, str]] = []
-    names = _names(messages)
-    for message in messages:
-        if message["role"] == "assistant":
-            calls = [_written(call) for call in message.get("tool_calls") or ()]
-            text = "\n".join(filter(None, [message.get("content"), *calls]))
-            written.append({"role": "assistant", "content": text})
-            continue
-        text = _result(message, names) if message["role"] == "tool" else message["content"]
-        if written and written[-1]["role"] == "user":
-            written[-1]["content"] += "\n\n" + text
-        else:
-            written.append({"role": "user", "content": text})
-    return written
-
-
-def _result_texts(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    names = _names(messages)
-    for message in messages:
-        if message["role"] == "tool":
-            yield _result(message, names)
-
-
-def _result(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """A result message as text. names: as in `_names`."""
-    return f"Result of {names.get(message['tool_call_id'], 'the call')}:\n{message['content']}"
-
-
-def _names(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-    """Each call's id -> its operation."""
-    calls = [call for message in messages for call in message.get("tool_calls") or ()]
-    return {call["id"]: tool_name(call) for call in calls}
-
-
-def _messages(joined: bytes) -> list[dict[str, Any]]:
-    """Messages, separated by commas."""
-    return HiddenMessages(0, joined.decode()).rows()
-
-
-def _written(call: Mapping[str, Any]) -> str:
-    """A call as the model writes it."""
-    called = called_tool(call) or {}
-    return example(tool_name(call), called.get("arguments", called.get("input")) or "{}")
-
-
-def _listed(function: Mapping[str, Any], asked: Collection[str] = ()) -> str:
-    """An operation's lines in the instructions. asked: arguments that only a person knows."""
-    schema = function["parameters"]
-    members = ", ".join(f'"{name}": …' for name in schema["properties"])
-    rows = [f"{function['name']}: {' '.join(function['description'].split())}", f"  arguments: {{{members}}}"]
-    for name, given in schema["properties"].items():
-        one = given if isinstance(given, dict) else {}  # the schema `true`
-        required = ", required" if name in schema["required"] else ""
-        required += ", only the user knows it" if name in asked else ""
-        meaning = ": " + " ".join(str(one["description"]).split()) if one.get("description") else ""
-        rows.append(f"  {name} ({_kind(one)}{required}){meaning}")
-    if "$defs" in schema:
-        rows.append("  definitions: " + orjson.dumps(schema["$defs"]).decode()[:_MOST_SCHEMA_CHARS])
-    return "\n".join(rows)
-
-
-def _kind(schema: Mapping[str, Any]) -> str:
-    """An argument's type in words, else its schema. Null does not count: such an argument can be left out."""
-    schema = _without_null(schema)
-    kind = schema.get("type")
-    if isinstance(schema.get("enum"), list):
-        return "one of " + ", ".join(orjson.dumps(value).decode() for value in schema["enum"])[:_MOST_SCHEMA_CHARS]
-    if isinstance(kind, str) and kind not in ("array", "object"):
-        return kind
-    shown = {name: value for name, value in schema.items() if name != "description"}
-    return "as the JSON Schema " + orjson.dumps(shown).decode()[:_MOST_SCHEMA_CHARS]
-
-
-def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema without null."""
-    for name in ("anyOf", "oneOf"):
-        some = [one for one in schema.get(name, ()) if one != {"type": "null"}]
-        if len(some) == 1 and isinstance(some[0], dict):
-            return {**{key: value for key, value in schema.items() if key not in (name, "title")}, **some[0]}
-    made = dict(schema)
-    if isinstance(kinds := made.get("type"), list):
-        some = [one for one in kinds if one != "null"]
-        made["type"] = some[0] if len(some) == 1 else some
-    if isinstance(values := made.get("enum"), list):
-        made["enum"] = [one for one in values if one is not None]
-    return made

@@ -11,8 +11,7 @@ import pytest
 from proxy.access.metering import within_ceiling
 from proxy.agent.actions import Actions
 from proxy.agent.ask.model import ModelApi
-from proxy.agent.ask.tool_protocols import as_plain_text
-from proxy.agent.ask.transcript import result_messages
+from proxy.agent.ask.transcript import as_plain_text, result_messages
 from proxy.agent.conversation import NEW, Conversation, HiddenMessages
 from proxy.agent.loop import ActionLoop
 from proxy.agent.toolbox import ActionLimits, Calling, Done, Tool, ToolResult, arguments_schema

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.agent.ask.tool_protocols import as_texts, request_parts
+from proxy.agent.ask.transcript import as_texts, request_parts
 from proxy.agent.tools.operation_tool import OperationTool
 from proxy.apis.call import Api
 from proxy.apis.openapi.operations import operations_of
