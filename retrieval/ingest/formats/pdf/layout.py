@@ -7,7 +7,7 @@ baseline are a row; rows whose pieces stand below each other are a table (`table
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import median
@@ -20,6 +20,7 @@ _NUMBER = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]")
 _END_SIGNS = ".,;:!?"
 _TWO_LINKS = re.compile(r"\]\((https?://\S+)\) \[([^\]\n]*\]\(\1\))")
 _COLUMN_LINES = 4  # a column has as many lines at least
+_TURN_LINES = 6  # the same if few of them are full
 _MOST_EDGES = 12  # tried: a map has hundreds
 _FILLED = 0.7  # of a column's width, by half of its lines at least
 _COLUMN_WORDS = 3.0  # a line, on average
@@ -159,21 +160,21 @@ def regions(items: Sequence[Item]) -> list[list[Item]]:
 
 def _columns(items: Sequence[Item]) -> list[list[Item]] | None:
     """Return what is above two columns, the left one, the right one, and what is below; None without columns."""
-    best: tuple[int, float, float, float] | None = None
+    best: tuple[list[Item], float] | None = None
     for edge in _edges(items):
         at = edge - 2.0
-        across = sorted((item for item in items if item.x0 < at < item.x1), key=lambda item: item.y0)
+        across = sorted((item for item in items if _left(item) < at < item.x1), key=lambda item: item.y0)
+        aside = [item for item in items if not _left(item) < at < item.x1]
         tops = [-1e9, *(item.base for item in across)]
         ends = [*(item.y0 for item in across), 1e9]
         for top, end in zip(tops, ends, strict=True):
-            strip = [item for item in items if top < item.base and item.y1 <= end + 1 and not item.x0 < at < item.x1]
-            left, right = [item for item in strip if item.x1 <= at], [item for item in strip if item.x0 >= at]
-            if _are_columns(left, right) and (best is None or len(strip) > best[0]):
-                best = len(strip), at, top, end
+            strip = [item for item in aside if top < item.base and item.y1 <= end + 1]
+            left, right = [item for item in strip if item.x1 <= at], [item for item in strip if _left(item) >= at]
+            if _are_columns(left, right, strip) and (best is None or len(strip) > len(best[0])):
+                best = strip, at
     if best is None:
         return None
-    _, at, top, end = best
-    inside = [item for item in items if top < item.base and item.y1 <= end + 1 and not item.x0 < at < item.x1]
+    inside, at = best
     first, last = min(item.base for item in inside), max(item.y1 for item in inside)
     rest = [item for item in items if not any(item is one for one in inside)]
     return [
@@ -181,7 +182,7 @@ def _columns(items: Sequence[Item]) -> list[list[Item]] | None:
         for part in (
             [item for item in rest if item.base < first],
             [item for item in inside if item.x1 <= at],
-            [item for item in inside if item.x0 >= at],
+            [item for item in inside if _left(item) >= at],
             [item for item in rest if item.base >= first and item.base <= last],
             [item for item in rest if item.base > last],
         )
@@ -193,34 +194,64 @@ def _edges(items: Sequence[Item]) -> list[int]:
     """Return left edges that may be a column's: those of most lines."""
     edges: Counter[int] = Counter()
     for item in items:
-        edges[round(item.x0)] += _lines(item)
+        edges[round(_left(item))] += _lines(item)
     return [edge for edge, lines in edges.most_common(_MOST_EDGES) if lines >= _COLUMN_LINES]
+
+
+def _left(item: Item) -> float:
+    """Return where its text begins: the mark of a list's item may stand in the gap between columns."""
+    if isinstance(item, Line) and len(item.words) > 1 and is_marker(item.words[0].text):
+        return item.words[1].x0
+    return item.x0
 
 
 def _lines(item: Item) -> int:
     return 1 if isinstance(item, Line) else len(item.rows)
 
 
-def _are_columns(left: Sequence[Item], right: Sequence[Item]) -> bool:
-    """Whether these are two columns of running text beside each other, and not of a table."""
+def _are_columns(left: Sequence[Item], right: Sequence[Item], written: Sequence[Item]) -> bool:
+    """Whether these are two columns of running text beside each other, and not of a table.
+
+    written: both sides in the order of the file.
+    """
     if not left or not right:
         return False
     top = max(min(item.y0 for item in left), min(item.y0 for item in right))
     end = min(max(item.y1 for item in left), max(item.y1 for item in right))
     beside = [sum(_lines(item) for item in side if item.y0 <= end and item.y1 >= top) for side in (left, right)]
-    return min(beside) >= _COLUMN_LINES and _is_prose(left) and _is_prose(right)
+    full = 0.0 if _in_turn(left, right, written) else 0.5
+    return min(beside) >= _COLUMN_LINES and _is_prose(left, full) and _is_prose(right, full)
 
 
-def _is_prose(items: Sequence[Item]) -> bool:
-    rows = rows_of(sorted(items, key=lambda item: item.base))
-    lines = [[item for item in row if isinstance(item, Line) and not item.mono] for row in rows]
+def _in_turn(left: Sequence[Item], right: Sequence[Item], written: Sequence[Item]) -> bool:
+    """Whether the file has one side after the other, each longer than a cell: a table is written row by row.
+
+    So columns with headings, lists and code are known, which have few full lines.
+    """
+    if list(_running_text(written)) != [*_running_text(left), *_running_text(right)]:
+        return False
+    return all(sum(_lines(row[0]) for row in _rows(side)) >= _TURN_LINES for side in (left, right))
+
+
+def _running_text(items: Iterable[Item]) -> Iterator[Line]:
+    """Yield the lines but for code, which browsers write after the rest if it has a box of its own."""
+    return (item for item in items if isinstance(item, Line) and not item.mono)
+
+
+def _is_prose(items: Sequence[Item], full: float) -> bool:
+    """Whether most rows have several words. full: the least share of rows that fill the width."""
+    lines = [list(_running_text(row)) for row in _rows(items)]
     lines = [row for row in lines if row]
     if not lines:
         return all(isinstance(item, PageTable) for item in items)
     width = max(row[-1].x1 for row in lines) - min(row[0].x0 for row in lines)
     filled = sum(sum(piece.x1 - piece.x0 for piece in row) > _FILLED * width for row in lines)
     words = sum(max(len(piece.words), sum(map(_wide, piece.text)) // 2) for row in lines for piece in row)
-    return 2 * filled >= len(lines) and words >= _COLUMN_WORDS * len(lines)
+    return filled >= full * len(lines) and words >= _COLUMN_WORDS * len(lines)
+
+
+def _rows(items: Iterable[Item]) -> list[list[Item]]:
+    return rows_of(sorted(items, key=lambda item: item.base))
 
 
 def rows_of(items: Sequence[Item]) -> list[list[Item]]:

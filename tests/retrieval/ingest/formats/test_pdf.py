@@ -134,6 +134,22 @@ def test_headers_footers_and_page_numbers_are_left_out_and_paragraphs_go_on_over
     assert [name for _, name in over.places] == ["page 1", "page 2"]
 
 
+def test_columns_with_headings_lists_and_code_are_read_one_after_the_other() -> None:
+    """Few of their lines are full, and the marks of the right list hang in the gap."""
+    page = lines(50, 740, "Before the", "winter", size=18, pitch=22) + lines(50, 690, *PROSE)
+    items = ((760, "Drain the pipes of the garden,"), (746, "and leave all taps open."))
+    page += "".join(said(318, y, "•") + said(330, y, text) for y, text in items) + said(
+        330, 720, "In the cellar", size=14
+    )
+    page += lines(330, 700, "Move what must not freeze", "inside: seeds, paint, and", "the accumulator.")
+    page += said(50, 650, "open(valve)", font="mono")  # written last, as browsers do
+    assert markdown(page) == (
+        f"# Before the winter\n\n{' '.join(PROSE)}\n\n```\nopen(valve)\n```\n\n"
+        "- Drain the pipes of the garden,\n\n- and leave all taps open.\n\n"
+        "## In the cellar\n\nMove what must not freeze inside: seeds, paint, and the accumulator.\n"
+    )
+
+
 def test_columns_are_read_one_after_the_other_whatever_the_order_in_the_file() -> None:
     left = [f"left line {n} of a column with text that fills it" for n in range(9)]
     right = [f"right line {n} of a column with text that fills it" for n in range(9)]
