@@ -219,6 +219,10 @@ class FoundAction:
     operation: Operation
     hit: Hit | None = None  # its best text; None: found only as a producer
 
+    @property
+    def label(self) -> str:
+        return f"{self.set}/{self.operation.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class FoundActions:
