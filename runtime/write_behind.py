@@ -36,6 +36,8 @@ class OfAChat(Protocol):
     def id(self) -> str: ...
     @property
     def at_s(self) -> float: ...
+    @property
+    def size_bytes(self) -> int: ...  # of memory; 0: little
 
 
 Value = TypeVar("Value")
@@ -48,6 +50,7 @@ class Record(Generic[Value]):
     id: str
     at_s: float
     value: Value
+    size_bytes: int = 0  # of memory; 0: little
 
 
 def record_id(**names: Any) -> str:
@@ -78,14 +81,13 @@ class WriteBehindQueue(Generic[One]):
         count: Count,
         *,
         every_s: float = EVERY_S,
-        size_bytes: Callable[[One], int] = lambda _: 0,
     ) -> None:
         """content: a record's JSON; called in a thread. every_s: from the first waiting record to the write.
 
-        size_bytes: a record's memory. Records beyond the limits on number and bytes are lost, and counted.
+        Records beyond the limits on number and bytes are lost, and counted.
         """
         self._store = store
-        self._every_s, self._size_bytes = every_s, size_bytes
+        self._every_s = every_s
         self._unwritten_bytes = 0
         self._content = content
         self._count = count
@@ -97,7 +99,7 @@ class WriteBehindQueue(Generic[One]):
     def add(self, one: One) -> bool:
         """Add a record to the queue; returns whether there was room."""
         before = self._waiting.get(one.id)
-        added_bytes = self._size_bytes(one) - (0 if before is None else self._size_bytes(before))
+        added_bytes = one.size_bytes - (0 if before is None else before.size_bytes)
         full = self._unwritten_bytes and self._unwritten_bytes + added_bytes > _MOST_BYTES
         if full or len(self._waiting) >= _MOST:
             self._count(lost=1)
@@ -165,7 +167,7 @@ class WriteBehindQueue(Generic[One]):
             self._waiting = dict(both[:_MOST])
             self._wake.set()
         self._writing = {}
-        self._unwritten_bytes = sum(map(self._size_bytes, self._waiting.values()))
+        self._unwritten_bytes = sum(one.size_bytes for one in self._waiting.values())
 
     def _put(self) -> None:
         rows = []

@@ -99,7 +99,6 @@ class HiddenRounds(WriteBehindQueue[Record[Conversation]]):
             lambda one: msgspec.json.encode(one.value),
             count,
             every_s=NEXT_REQUEST_EVERY_S,
-            size_bytes=lambda one: one.value.size_bytes,
         )
 
     async def find(
@@ -155,11 +154,13 @@ class HiddenRounds(WriteBehindQueue[Record[Conversation]]):
             self.add(Record(_pair(key, messages), time() + self._store.keep_s, NEW))
         counted = [0, *itertools.accumulate(int(one.get("role") not in INSTRUCTIONS) for one in messages)]
         stored = _moved(conversation, lambda at: counted[min(at, len(messages))])
-        self.add(Record(row_id(key, messages), time(), stored))
+        size_bytes = stored.size_bytes
+        self.add(Record(row_id(key, messages), time(), stored, size_bytes))
 
     def keep_items(self, key: str, id: str, items: bytes) -> None:
         """Remember a conversation up to a stored response. items: as JSON; b"" forgets it."""
-        self.add(Record(record_id(key=key, response=id), time(), Conversation(items=items.decode())))
+        stored = Conversation(items=items.decode())
+        self.add(Record(record_id(key=key, response=id), time(), stored, stored.size_bytes))
 
 
 def _moved(conversation: Conversation, place: Callable[[int], int]) -> Conversation:

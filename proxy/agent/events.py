@@ -6,6 +6,7 @@ and summed usage."""
 import asyncio
 import time
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import orjson
@@ -76,14 +77,14 @@ class Event:
         return not any(value for name, value in self.delta.items() if name != "role")
 
 
+@dataclass(slots=True)
 class Envelope:
     """The id, model and other members that a reply's events share, from the newest event that has any.
 
     Empty values do not count: Azure's first event, with filter results, has no others.
     """
 
-    def __init__(self, members: Json) -> None:
-        self.members = members
+    members: Json
 
     def see(self, body: Mapping[str, Any]) -> None:
         """Note an event or a whole reply, even one that the client does not get."""

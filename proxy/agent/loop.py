@@ -53,13 +53,14 @@ class ActionLoop:
             request, toolbox, actions.hidden_rounds, exchange.key, api.sendable, accepts_fields=accepts_fields
         )
         private = transcript.private_sets(limits.private, trace.sets, messages, forgotten=trace.forgotten)
+        results = transcript.results()
         self._execution = execution = Execution(
             toolbox,
             limits,
             exchange,
             [*toolbox.passages, *transcript.known_texts(messages)],
             [one.text for one in messages if one.role == "user"] if toolbox.said is None else toolbox.said,
-            transcript.results(),
+            results,
             private,
         )
         toolbox.go_on = execution.after_question(replies[-1]) if replies and toolbox.tool_protocol != "native" else ""

@@ -22,7 +22,7 @@ from proxy.augment.middleware import Passages
 from proxy.dialects.base import own_text, own_words
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.codes import CodeLine, code_line
-from proxy.dialects.errors import ApiError
+from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.json_body import by_size
 from proxy.dialects.responses import RESPONSES
 from proxy.exchange import ActionTrace, CallMeter, Exchange, ModelCall
@@ -110,7 +110,7 @@ class Offers:
                 toolbox = await actions.offer(request, turns, sets, exchange, form, own, answer)
                 if toolbox is not None:
                     toolbox.person, toolbox.said = chat.request.person(chat.headers), own_words(completion.own)
-                    chat.exchange.shows_approvals = _shows_approvals(chat)
+                    exchange.shows_approvals = exchange.dialect is RESPONSES and _shows_approvals(chat.headers)
                 return toolbox
         except (RetrievalError, TimeoutError) as error:
             if isinstance(answer, CodeAnswer):  # without the operations, the model would answer the code line
@@ -199,10 +199,9 @@ def app_of(
     return call
 
 
-def _shows_approvals(chat: Chat) -> bool:
-    """Whether the client shows approval items: `x-rag-approvals: items`, for a response."""
-    shows = any(name == b"x-rag-approvals" and value.strip().lower() == b"items" for name, value in chat.headers)
-    return shows and chat.exchange.dialect is RESPONSES
+def _shows_approvals(headers: Headers) -> bool:
+    """Whether the client shows approval items of a response: `x-rag-approvals: items`."""
+    return any(name == b"x-rag-approvals" and value.strip().lower() == b"items" for name, value in headers)
 
 
 def _unavailable() -> ApiError:

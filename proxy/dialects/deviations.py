@@ -13,6 +13,7 @@ even an empty text: DeepSeek refuses a call without `reasoning_content`. Some se
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.dialects.target import Target
@@ -33,12 +34,12 @@ _MOST_LEVELS = 50  # of nesting; orjson writes 254
 Json = dict[str, Any]
 
 
+@dataclass(slots=True)
 class ProviderFields:
     """Collects one message's provider fields, from stream pieces or from the whole message."""
 
-    def __init__(self) -> None:
-        self._message: Json = {}
-        self._calls: dict[int, Json] = {}
+    _message: Json = field(default_factory=dict, init=False)
+    _calls: dict[int, Json] = field(default_factory=dict, init=False)
 
     def read(self, message: Mapping[str, Any], numbers: Sequence[int]) -> None:
         """Read a piece of the message. numbers: which call each piece in `tool_calls` belongs to; -1: none."""

@@ -184,10 +184,11 @@ class Metrics:
             self._add("client_disconnects")
         if exchange.limited:
             self._add("limited", exchange.limited)
-        for stage, ms in durations_ms(exchange.steps).items():
+        stages_ms, total_ms = durations_ms(exchange.steps), exchange.elapsed_ms()
+        for stage, ms in stages_ms.items():
             if (at := self._stages.get(stage)) is not None:
                 self._observe(at, ms)
-        self._observe(self._stages["total"], exchange.elapsed_ms())
+        self._observe(self._stages["total"], total_ms)
         if target is not None and self._rows:
             self._upstream(exchange, target.row)
         if exchange.action_trace is not None:

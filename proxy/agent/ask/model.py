@@ -442,7 +442,7 @@ class ChatModel:
     async def _ask_once(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> ModelTurn:
         """One request's reply, passed on. If it has no gateway calls, the client gets its end. Raises ApiError."""
         exchange, first, protocol = self._exchange, not self._transcript.hidden, self._toolbox.tool_protocol
-        exchange.body = await by_size(self._raw, lambda: self._api.body(*self._transcript.parts(last=last)))
+        exchange.body = await by_size(self._raw, partial(self._transcript.body, self._api.body, last=last))
         began = time.perf_counter()
         traced = ModelRound((began - exchange.started) * 1000, tool_protocol=protocol)
         turn = ModelTurn(
@@ -480,7 +480,6 @@ class ChatModel:
             await self._fail(client, error)
         finally:
             traced.duration_ms = (time.perf_counter() - began) * 1000
-            traced.finish, traced.calls = turn.finish, len(turn.calls)
             client.add_usage(traced.tokens, turn.usage)
         return turn
 
@@ -496,6 +495,7 @@ class ChatModel:
                 await self._end(turn, client)  # a whole reply is read here, before its tokens are counted
                 turn.goes_on = turn.goes_on and turn.ended  # broken off after [DONE]: make no call
         finally:
+            traced.finish, traced.calls = turn.finish, len(turn.calls)
             traced.tokens = tokens = turn.tokens(body)
             if turn.readable:
                 exchange.tokens = tokens if exchange.tokens is None else exchange.tokens.plus(tokens)

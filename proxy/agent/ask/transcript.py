@@ -64,9 +64,9 @@ class Transcript:
         )
         self._note_fields()
 
-    def parts(self, *, last: bool) -> tuple[Sequence[Edit], str]:
-        """As `request_parts`."""
-        return request_parts(self._toolbox, self.request, self.earlier, self.hidden, last=last)
+    def body(self, write: Callable[[Sequence[Edit], str], bytes], *, last: bool) -> bytes:
+        """A request's bytes. write: makes them from edits and instructions. last: the model must answer."""
+        return write(*request_parts(self._toolbox, self.request, self.earlier, self.hidden, last=last))
 
     def add(self, turn: ModelMessage, results: Sequence[str]) -> None:
         """Add the model's message, and the results of its calls."""

@@ -20,13 +20,11 @@ class StoredResults(WriteBehindQueue[Record[bytes]]):
     KIND = "action_results"
 
     def __init__(self, store: RecordStore, count: Count) -> None:
-        super().__init__(
-            store, lambda one: one.value, count, every_s=NEXT_REQUEST_EVERY_S, size_bytes=lambda one: len(one.value)
-        )
+        super().__init__(store, lambda one: one.value, count, every_s=NEXT_REQUEST_EVERY_S)
 
     def keep(self, key: str, id: str, content: bytes) -> bool:
         """Store a result for a key; returns whether the queue had room."""
-        return self.add(Record(record_id(key=key, result=id), time(), content))
+        return self.add(Record(record_id(key=key, result=id), time(), content, len(content)))
 
     async def find(self, key: str, id: str) -> bytes | None:
         """A result of the key; None: no result of this id. Raises RetrievalError."""

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import time
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
@@ -34,6 +34,7 @@ class Receipt:
     budget_tokens: int
     found: Retrieved | None
     injected: str  # "": no text
+    size_bytes: ClassVar[int] = 0  # its number is limited
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import orjson
@@ -43,6 +43,7 @@ class Comparison:
     rag: Side
     raw: Side
     judged: Sequence[Mapping[str, Any]] = ()  # what models said of both, later: `evaluation.shadow.preferences`
+    size_bytes: ClassVar[int] = 0  # its number is limited
 
 
 def serialize_comparison(one: Comparison) -> bytes:
