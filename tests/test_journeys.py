@@ -44,7 +44,7 @@ AT_MOST = {
     "A chat passed through": (18, 66),
     "An augmented chat": (38, 141),
     "A follow-up question": (38, 158),
-    "A chat with an action": (63, 418),
+    "A chat with an action": (63, 416),
     "An ingested document": (32, 178),
 }
 _INTRODUCTION = """# The map: files that a request passes

@@ -186,8 +186,10 @@ class Actions:
             toolbox.add(always)
         if answer is not None:
             await self._take(answer, toolbox, apis, exchange.rights)
-        if sets and not isinstance(answer, CodeAnswer) and self._has_room(toolbox):
-            toolbox.add(await self._found(search, turns, exchange, needed=not toolbox.operations))
+        operations = toolbox.operations if toolbox.tools else []
+        has_room = len(operations) < self.limits.settings.k * _MOST_TIMES
+        if sets and not isinstance(answer, CodeAnswer) and has_room:
+            toolbox.add(await self._found(search, turns, exchange, needed=not operations))
         if trace.searches:
             toolbox.changing = trace.searches[0].changing
             toolbox.sure = (trace.searches[0].relevance or 0.0) >= _SURE_RELEVANCE
@@ -199,10 +201,6 @@ class Actions:
         trace.forgotten = trace.forgotten and conversation is None
         toolbox.add([*find, *own])
         return toolbox
-
-    def _has_room(self, toolbox: Toolbox) -> bool:
-        """Whether a search may add operations."""
-        return len(toolbox.operations) < self.limits.settings.k * _MOST_TIMES
 
     async def _remembered(
         self, key: str, messages: Sequence[Mapping[str, Any]], trace: ActionTrace
