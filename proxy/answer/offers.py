@@ -104,7 +104,8 @@ class Offers:
                 SearchDocuments(passages.knowledge, explicit=decision.explicit, k=decision.k, deadline_s=deadline_s)
             )
         began = time.perf_counter()
-        await passages.begun()
+        if chat.found is None:  # else the index has answered
+            await passages.begun()
         try:
             async with asyncio.timeout(deadline_s):
                 toolbox = await actions.offer(request, turns, sets, exchange, form, own, answer)

@@ -188,12 +188,14 @@ def quoted_passages(passages: Sequence[Quotable]) -> str:
 
 
 def shown_passages(passages: Sequence[Quotable]) -> list[tuple[str, str]]:
-    return [(_label(passage), quoted(passage.text).strip()) for passage in passages]
+    sources = [passage.cited for passage in passages]
+    pairs = zip(passages, sources, strict=True)
+    return [(_label(passage, source), quoted(passage.text).strip()) for passage, source in pairs]
 
 
-def _label(passage: Quotable) -> str:
+def _label(passage: Quotable, source: str) -> str:
     path = " > ".join(quoted_label(part) for part in (passage.title, *passage.headings) if part)
-    return f"{path} (source: {quoted_label(passage.cited)})"
+    return f"{path} (source: {quoted_label(source)})"
 
 
 def _visible(text: str) -> str:

@@ -84,7 +84,8 @@ class Retriever:
         self._okapi = okapi
         self._expander = Expander(catalog, store, options)
         self._questions = QueryBatcher(embedder)
-        self._sizes: dict[tuple[str, Groups], int] = {}  # tenant and reader's groups -> chunks
+        self._parts: dict[tuple[str, Groups], _Part] = {}  # by collection and reader's groups
+        self._rows_dropped = 0  # by the catalog, as of these parts
         self._null: NullDistribution | None = None  # measured at the first question
         self._by_options: dict[SearchOptions, Retriever] = {}  # retrievers made for hit options
 
@@ -189,16 +190,22 @@ class Retriever:
 
     async def _scope(self, collections: Sequence[str], view: View) -> "_Scope":
         """What to search. Raises if a collection cannot be searched."""
+        if self._rows_dropped != self._catalog.rows_dropped:
+            self._parts, self._rows_dropped = {}, self._catalog.rows_dropped
         sizes, searched = {}, []
         for name in dict.fromkeys(collections):
-            row = self._catalog.collection(name)
-            await self.check(row)
-            key = row.tenant, view.groups
-            if key not in self._sizes:
-                self._sizes[key] = self._catalog.chunks(name, view.groups)
-            sizes[row.tenant] = self._sizes[key]
-            searched.append(SearchedCollection(row.name, row.generation, row.embedder, row.language))
+            part = self._parts.get((name, view.groups))
+            if part is None or part.tenant not in self._store.verified:
+                part = self._parts[name, view.groups] = await self._part(name, view.groups)
+            sizes[part.tenant] = part.chunks
+            searched.append(part.searched)
         return _Scope(sizes, view, tuple(searched))
+
+    async def _part(self, collection: str, groups: Groups) -> "_Part":
+        row = self._catalog.collection(collection)
+        await self.check(row)
+        searched = SearchedCollection(row.name, row.generation, row.embedder, row.language)
+        return _Part(row.tenant, self._catalog.chunks(collection, groups), searched)
 
     async def check(self, row: Collection) -> None:
         """Check once that the index holds a whole collection, embedded by this embedder.
@@ -367,12 +374,19 @@ class Retriever:
         """Forget one collection's counts, or all. Call after every ingest and rebuild."""
         verified = self._store.verified
         verified -= {tenant for tenant in verified if collection in (None, collection_of(tenant))}
-        self._sizes = {
-            key: size for key, size in self._sizes.items() if collection not in (None, collection_of(key[0]))
-        }
+        self._parts = {key: part for key, part in self._parts.items() if collection not in (None, key[0])}
         self._expander.collections_changed()
         for retriever in self._by_options.values():
             retriever.collections_changed(collection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A collection, as some reader searches it."""
+
+    tenant: str
+    chunks: int  # readable ones
+    searched: SearchedCollection
 
 
 @dataclass(frozen=True, slots=True)
