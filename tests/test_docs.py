@@ -23,6 +23,7 @@ from proxy.exchange import RagStatus
 from proxy.observe.metrics import STAGES, Metrics
 from retrieval.ingest.formats import pictures
 from retrieval.ingest.formats.registry import CONTAINERS, FORMATS
+from tests.support.rows import all_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs").glob("*/*.md"))]
@@ -73,7 +74,7 @@ def test_every_setting_is_documented_and_no_other() -> None:
     assert set(documented_settings()) == set(defaults()) | of_rows
 
 
-@pytest.mark.parametrize("key", defaults())
+@all_rows("key", defaults())
 def test_the_documented_default_is_the_default(key: str) -> None:
     assert yaml.safe_load(documented_settings()[key]) == defaults()[key]
 
@@ -105,7 +106,7 @@ def shared_section() -> str:
     return page("reference/command-line.md").partition("## Options that every command takes")[2].partition("\n## ")[0]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@all_rows("name", COMMANDS)
 def test_every_command_has_a_section_with_its_options_and_no_other(name: str) -> None:
     written = {match for code in _CODE.findall(section_of(name)) for match in re.findall(r"(?<!\S)--?[a-z-]+", code)}
     assert written == options_of(name)

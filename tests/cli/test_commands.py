@@ -18,6 +18,7 @@ from cli import COMMANDS
 from cli import ragway as group
 from tests.support.copies import copied
 from tests.support.gateway import environment, ragway, ragway_from_scratch, refused
+from tests.support.rows import all_rows
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 
@@ -55,7 +56,7 @@ def test_help_goes_to_stdout_and_says_what_each_option_does(name: str, tmp_path:
         assert all(re.search(rf"^  {known} ", done.stdout, re.MULTILINE) for known in COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@all_rows("name", COMMANDS)
 def test_the_table_of_commands_says_what_the_command_says_of_itself(name: str) -> None:
     said = re.findall(r"[a-z]{4,}", COMMANDS[name][1].lower())
     itself = (command(name).help or "").lower()

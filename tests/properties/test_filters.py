@@ -20,6 +20,7 @@ from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.qdrant import QdrantStore
 from tests.contracts.points import VECTORS, passage_of, point_with, vector_of, words_of
+from tests.support.rows import all_rows
 
 KEYS = ["team", "year", "open", "tags", "issued", "my-key", "never"]
 TEXTS = [
@@ -230,7 +231,7 @@ def test_what_is_no_filter_is_refused_and_nothing_breaks(value: object) -> None:
         filter_of(value)
 
 
-@pytest.mark.parametrize(("value", "said"), [
+@all_rows(("value", "said"), [
     ({"type": "eq", "key": "groups", "value": "hr"}, "cannot filter by groups"),
     ({"type": "eq", "key": "tenant@1", "value": "a"}, "'key' must be"),
     ({"type": "eq", "key": "a.b", "value": "a"}, "'key' must be"),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.caller import EVERYTHING, NOTHING, Act, Acts, BadAct, Names, act_of
+from tests.support.rows import all_rows
 
 SETS = st.sampled_from(["atlas", "tickets", "t1"])
 OPERATIONS = st.sampled_from(["createTicket", "createUser", "deleteTicket", "listTickets", "GET /tickets/{id}"])
@@ -50,7 +51,7 @@ def test_the_order_of_grants_does_not_count(some, set_name, name, effect, random
     assert Acts([*texts, *texts]).mode_of(set_name, [name], effect) == before
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("granted", "name", "mode"),
     [
         ([], "createTicket", "refuse"),
@@ -94,7 +95,7 @@ def test_a_set_with_a_grant_may_be_used(granted: list[str], usable: bool) -> Non
     assert replace(NOTHING, act=Acts(granted)).may_use("tickets") is usable
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "text",
     ["", "atlas", "atlas:", ":read", "!", "Atlas:read", "a*b:read", "atlas:a*b", "atlas: read", "atlas:read=auto",
      "!atlas:write=auto", "!atlas:x=confirm", "!!atlas:x", "atlas:x\n", "atlas:" + "x" * 300],

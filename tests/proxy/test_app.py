@@ -29,6 +29,7 @@ from retrieval.knowledge import Knowledge
 from runtime.sealing import MasterKey
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.rings import ring
+from tests.support.rows import all_rows
 from tests.support.unasked import no_receipts
 
 PAGE = b"https://chat.example.com"
@@ -119,8 +120,8 @@ _FIXED = (
 _SERVED = [*_FIXED, *(route.path for route in [*_NONE.routes(relayed=()), *_admin().routes(usage=True)])]
 
 
-@pytest.mark.parametrize("path", sorted({re.sub(r"\{.*?\}", "x", path) for path in _SERVED}))
-@pytest.mark.parametrize("listed", [(), ("/v1/skills",)])
+@all_rows("path", sorted({re.sub(r"\{.*?\}", "x", path) for path in _SERVED}))
+@all_rows("listed", [(), ("/v1/skills",)])
 async def test_nothing_that_is_served_takes_a_body_that_a_page_may_send_unasked(
     path: str, listed: tuple[str, ...]
 ) -> None:

@@ -10,6 +10,7 @@ from proxy.caller import EVERYTHING, NOTHING
 from proxy.dialects.errors import ApiError
 from proxy.exchange import EXCHANGE, Exchange
 from tests.support.rings import key_hash_of, ring
+from tests.support.rows import all_rows
 
 PATH = "/v1/chat/completions"
 JSON = "application/json"
@@ -90,7 +91,7 @@ async def test_this_machine_gets_in(host: str) -> None:
     assert await passes(("host", host), AS_JSON)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "host",
     [
         "",
@@ -126,7 +127,7 @@ async def test_behind_something_that_guards_it_any_host_will_do() -> None:
     assert await passes(AS_JSON, open=True)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "origin",
     [
         "https://evil.example",
@@ -141,7 +142,7 @@ async def test_behind_something_that_guards_it_any_host_will_do() -> None:
         "localhost:8000",
     ],
 )
-@pytest.mark.parametrize("open", [False, True])
+@all_rows("open", [False, True])
 async def test_a_foreign_origin_is_refused(origin: str, open: bool) -> None:
     error = await refusal(HERE, AS_JSON, ("origin", origin), open=open, origins=("https://chat.example.com",))
     assert (error.status, error.code) == (403, "origin_not_allowed")
@@ -181,8 +182,8 @@ async def test_json_by_any_spelling_gets_in(content_type: str) -> None:
     assert await passes(HERE, ("content-type", content_type))
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
-@pytest.mark.parametrize(
+@all_rows("method", ["POST", "PUT", "PATCH"])
+@all_rows(
     "content_type",
     [
         "",

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.access.metering import tokens_to_reserve
+from tests.support.rows import all_rows
 
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
@@ -36,7 +37,7 @@ def test_a_length_counts_however_it_is_written(body: bytes) -> None:
     assert reserved(body) == (1_000_000, 1_000_000)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("body", "expected"),
     [
         (b"{}", (500, 0)),

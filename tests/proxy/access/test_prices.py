@@ -5,6 +5,7 @@ import pytest
 from proxy.access import prices
 from proxy.access.prices import Size, price_of, size_of
 from proxy.dialects.replies import Tokens
+from tests.support.rows import all_rows
 
 
 def test_a_model_has_a_price_and_a_size_by_both_of_its_names() -> None:
@@ -32,7 +33,7 @@ ROW = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("tokens", "dollars"),
     [
         (Tokens(100, 10), 100 + 100),

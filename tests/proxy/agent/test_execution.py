@@ -21,6 +21,7 @@ from proxy.exchange import ActionTrace, Exchange, FoundOperation, OperationSearc
 from tests.proxy.apis.calling import accepts, served_api
 from tests.support.action_offers import action_limits, empty_toolbox
 from tests.support.api_server import ApiRequest, Reply
+from tests.support.rows import all_rows
 
 PATIENCE_S = 10.0  # less than the 30 s of a call
 LIMITS = action_limits()
@@ -199,7 +200,7 @@ MUTANTS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", MUTANTS)
+@all_rows("kind", MUTANTS)
 async def test_a_wrong_call_is_not_sent_and_the_model_gets_the_reason(kind: str) -> None:
     arguments, reason = MUTANTS[kind]
     async with served_api(users, fixed={"groupId": "fixed-group"}, secrets=["fixed-group"]) as (server, api):
@@ -405,9 +406,9 @@ async def test_a_call_of_another_tool_is_answered_with_the_names_of_all_tools() 
     assert server.targets == []
 
 
-@pytest.mark.parametrize("name", ["act_listUsers", "listUsers"])
-@pytest.mark.parametrize("way", ["native", "text"])
-@pytest.mark.parametrize("value", ['"caf\\ud83d"', "9" * 30, *("[" * n + "]" * n for n in (400, 1000)), "NaN"])
+@all_rows("name", ["act_listUsers", "listUsers"])
+@all_rows("way", ["native", "text"])
+@all_rows("value", ['"caf\\ud83d"', "9" * 30, *("[" * n + "]" * n for n in (400, 1000)), "NaN"])
 async def test_a_value_that_cannot_be_written_ends_no_chat(value: str, way: ToolProtocol, name: str) -> None:
     one = ToolCall("c1", name, f'{{"orgId": "5f0c1e", "q": {value}}}')
     async with served_api(users, fixed={"groupId": "g1"}) as (server, api):

@@ -25,6 +25,7 @@ from proxy.dialects.target import Target
 from proxy.exchange import Exchange, unmetered
 from tests.support.action_offers import empty_toolbox, nothing
 from tests.support.call_spellings import ANSWERS, SPELLINGS, WITHOUT_ARGUMENTS
+from tests.support.rows import all_rows
 
 SCHEMA = {"type": "object", "properties": {}, "required": []}
 
@@ -356,8 +357,8 @@ def text_reply(text: str, *, streamed: bool, piece: int) -> bytes:
     return orjson.dumps({"id": "1", "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]})
 
 
-@pytest.mark.parametrize("kind", SPELLINGS)
-@pytest.mark.parametrize(("streamed", "piece"), [(True, 1), (True, 7), (True, 10_000), (False, 0)])
+@all_rows("kind", SPELLINGS)
+@all_rows(("streamed", "piece"), [(True, 1), (True, 7), (True, 10_000), (False, 0)])
 async def test_a_call_in_the_spelling_of_another_model_is_made_and_not_shown(
     kind: str, streamed: bool, piece: int
 ) -> None:
@@ -381,15 +382,15 @@ async def test_a_call_without_arguments_in_the_spelling_of_another_model_is_made
     assert b"act_a" not in got
 
 
-@pytest.mark.parametrize("text", ANSWERS)
-@pytest.mark.parametrize(("streamed", "piece"), [(True, 1), (True, 7), (True, 10_000), (False, 0)])
+@all_rows("text", ANSWERS)
+@all_rows(("streamed", "piece"), [(True, 1), (True, 7), (True, 10_000), (False, 0)])
 async def test_answers_with_marks_of_templates_pass_byte_for_byte(text: str, streamed: bool, piece: int) -> None:
     for whole in (text, f"Well.\n{text}", f"{text}\n\nThat is all.", f"Well, {text}"):
         body = text_reply(whole, streamed=streamed, piece=piece)
         assert (await passed(body, 50, streamed=streamed))[0] == body
 
 
-@pytest.mark.parametrize("kind", [kind for kind, text in SPELLINGS.items() if text.startswith(("<", "[TOOL"))])
+@all_rows("kind", [kind for kind, text in SPELLINGS.items() if text.startswith(("<", "[TOOL"))])
 async def test_a_template_may_begin_anywhere_in_a_line(kind: str) -> None:
     for after in ("", "\nThe result is made up."):
         body = text_reply(f"I look this up.{SPELLINGS[kind]}{after}", streamed=True, piece=5)

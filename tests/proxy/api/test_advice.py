@@ -11,6 +11,7 @@ from proxy.dialects.errors import ApiError, Headers
 from proxy.dialects.messages import MESSAGES
 from proxy.exchange import Exchange
 from tests.support.asgi_calls import scope_of
+from tests.support.rows import all_rows
 
 SERVED = (
     "/v1/chat/completions", "/v1/embeddings", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/models",
@@ -31,7 +32,7 @@ def told(
     return error
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("path", "meant", "why"),
     [
         ("/v1/chat/completions/", "/v1/chat/completions", "none at its end"),
@@ -57,7 +58,7 @@ def test_the_right_path_is_named_with_what_was_wrong(path: str, meant: str, why:
     assert why in error.message
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("path", "meant"),
     [
         ("/v1/knowledge/serach", "/v1/knowledge/search"),

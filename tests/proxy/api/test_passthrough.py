@@ -24,6 +24,7 @@ from proxy.dialects.target import Target
 from proxy.exchange import EXCHANGE, Exchange
 from proxy.upstream.routes import Routes
 from tests.support.asgi_calls import Call, called, scope_of
+from tests.support.rows import all_rows
 
 AS_JSON = (b"content-type", b"application/json")
 ROUTES = Routes({
@@ -99,9 +100,9 @@ TYPES: list[list[tuple[bytes, bytes]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("headers", TYPES)
-@pytest.mark.parametrize("name", ["big", "raw/big", "rag/docs/big", "none"])
-@pytest.mark.parametrize("below", ["", "/resp-1/input"])
+@all_rows("headers", TYPES)
+@all_rows("name", ["big", "raw/big", "rag/docs/big", "none"])
+@all_rows("below", ["", "/resp-1/input"])
 async def test_a_key_for_the_listed_model_calls_no_other(
     headers: list[tuple[bytes, bytes]], name: str, below: str
 ) -> None:
@@ -122,9 +123,9 @@ async def test_the_bodys_model_decides_where_a_listed_path_goes() -> None:
     assert (await passed(b"RIFF", "/v1/files", (b"content-type", b"audio/wav"))).fields == {}
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/completions"])
-@pytest.mark.parametrize("name", ["mini", "raw/mini", "rag/docs/mini"])
-@pytest.mark.parametrize("paths", [{}, {"/v1": "big"}])
+@all_rows("path", ["/v1/embeddings", "/v1/completions"])
+@all_rows("name", ["mini", "raw/mini", "rag/docs/mini"])
+@all_rows("paths", [{}, {"/v1": "big"}])
 async def test_an_alias_and_a_prefix_are_all_that_changes(path: str, name: str, paths: Mapping[str, str]) -> None:
     body = b'{ "n":1.50, "model" : "%b","odd\\u0041":[ {"model":"x"}] }' % name.encode()
     exchange = await passed(body, path, paths=paths)
@@ -133,7 +134,7 @@ async def test_an_alias_and_a_prefix_are_all_that_changes(path: str, name: str, 
     assert (exchange.rag_status, exchange.rag_reason) == ("off", "path is not augmented")
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("body", "code"),
     [
         (b'{"model": "mini", "model": "big"}', "duplicate_field"),
@@ -149,21 +150,21 @@ async def test_an_alias_and_a_prefix_are_all_that_changes(path: str, name: str, 
         ('{"model": "big"}'.encode("utf-16"), "invalid_json"),
     ],
 )
-@pytest.mark.parametrize("headers", [[AS_JSON], []])
+@all_rows("headers", [[AS_JSON], []])
 async def test_a_body_that_two_readers_could_read_differently_is_refused(
     body: bytes, code: str, headers: list[tuple[bytes, bytes]]
 ) -> None:
     assert await refused(body, *headers) == (400, code)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "body",
     [
         BIG + b" x", BIG + BIG, BIG + b"\0", b'{"model": "big", "n": NaN}', b'{"model": "big", "n": "\xff"}',
         b"\n{\n" + BIG[1:] + b"\n{}", *(BIG.decode().encode(code) for code in CODES),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("media", [b"text/plain", b"application/octet-stream", b"application/x-ndjson", b"audio/wav"])
+@all_rows("media", [b"text/plain", b"application/octet-stream", b"application/x-ndjson", b"audio/wav"])
 async def test_an_object_that_some_readers_find_in_what_is_no_json_is_refused(body: bytes, media: bytes) -> None:
     assert await refused(body, (b"content-type", media), rights=MINI_ONLY) == (400, "invalid_json")
 
@@ -235,7 +236,7 @@ async def test_a_form_goes_by_its_model_and_nothing_else_of_it_changes(names: by
             assert await refused(body % forbidden, FORM, rights=MINI_ONLY) == (404, "model_not_found")
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("body", "code"),
     [
         (NAMES % b"mini" + NAMES % b"big" + END, "duplicate_field"),

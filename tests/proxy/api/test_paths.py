@@ -18,6 +18,7 @@ from proxy.dialects.errors import ApiError, Headers
 from proxy.exchange import EXCHANGE, Exchange
 from proxy.upstream.relay import url_of
 from tests.support.asgi_calls import Call, scope_of
+from tests.support.rows import all_rows
 
 AS_JSON = (b"content-type", b"application/json")
 OTHER_SPELLINGS = [
@@ -67,7 +68,7 @@ async def seen(raw: bytes, headers: Headers | None = None, query: bytes = b"") -
     return app.scope
 
 
-@pytest.mark.parametrize(("path", "served"), OTHER_SPELLINGS)
+@all_rows(("path", "served"), OTHER_SPELLINGS)
 def test_another_spelling_is_the_served_path(path: str, served: str) -> None:
     assert canonical(path) == (served, "")
 
@@ -77,7 +78,7 @@ def test_a_path_of_azures_form_names_the_model(path: str, served: str, deploymen
     assert canonical(path) == (served, deployment)
 
 
-@pytest.mark.parametrize("path", UNCHANGED)
+@all_rows("path", UNCHANGED)
 def test_every_other_path_stays(path: str) -> None:
     assert canonical(path) == (path, "")
 

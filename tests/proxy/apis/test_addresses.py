@@ -12,6 +12,7 @@ from proxy.apis.call import Api, CallLimits
 from runtime.public_addresses import ForbiddenAddress, check, networks_of
 from tests.proxy.apis.calling import LOOPBACK, OK, accepts, called
 from tests.support.api_server import api_server
+from tests.support.rows import all_rows
 from tests.support.upstream_servers import certificate
 
 FORBIDDEN = {
@@ -33,7 +34,7 @@ FORBIDDEN = {
 PUBLIC = "8.8.8.8 1.1.1.1 2606:4700::1111 64:ff9b::8.8.8.8 2a00:1450:4001:80e::200e"
 
 
-@pytest.mark.parametrize("kind", FORBIDDEN)
+@all_rows("kind", FORBIDDEN)
 def test_an_address_that_is_not_public_is_forbidden(kind: str) -> None:
     for address in FORBIDDEN[kind].split():
         with pytest.raises(ForbiddenAddress):

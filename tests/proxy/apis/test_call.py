@@ -25,6 +25,7 @@ from runtime.fair_slots import FairSlots
 from tests.proxy.apis.calling import LOOPBACK, OK, QUICK, accepts, bearer, called, operation, replies, served_api
 from tests.support.api_server import ApiRequest, Reply, api_server
 from tests.support.digest_gate import DigestGate
+from tests.support.rows import all_rows
 from tests.support.upstream_servers import certificate
 
 JSON = ("Content-Type", "application/json")
@@ -495,7 +496,7 @@ async def test_problem_details_of_a_refusal_reach_the_model() -> None:
     assert json.loads(text.partition(". ")[2]) == json.loads(problem)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("body", "media_type", "expected"),
     [
         (b"", "", "The API answered with status 200 and no content."),
@@ -641,7 +642,7 @@ def php(value: object) -> str:
     return json.dumps(value).replace("/", "\\/")
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("body", "media_type"),
     [
         (json.dumps({"a": LONG_SECRET}).replace("<", "\\u003c").replace("/", "\\/").encode(), "application/json"),
@@ -667,7 +668,7 @@ def php(value: object) -> str:
         *((base64.b64encode(b"key:x"[at:] + LONG_SECRET.encode() + b"!"), "text/plain") for at in range(3)),
     ],
 )
-@pytest.mark.parametrize("max_chars", [10_000, 20])
+@all_rows("max_chars", [10_000, 20])
 async def test_a_secret_in_another_encoding_is_masked_before_the_cut(
     body: bytes, media_type: str, max_chars: int
 ) -> None:

@@ -17,6 +17,7 @@ from proxy.apis.openapi.operations import operations_of
 from tests.proxy.apis.calling import OK, QUICK, accepts, bearer, called, operation, served_api
 from tests.support.api_server import ApiRequest, Reply, api_server
 from tests.support.digest_gate import DigestGate
+from tests.support.rows import all_rows
 
 USER, PASSWORD = "Mufasa", 'Circle of "Life"'
 
@@ -94,10 +95,8 @@ async def test_a_parameter_with_the_name_of_the_api_key_in_another_place_is_an_a
     assert server.targets == ["/things?api_key=zz"]
 
 
-@pytest.mark.parametrize(
-    "name", ["api key", "API_KEY", "api_key[]", "api.key", "api-key", "Api_Key[0]", "api key\0x", " api_key"]
-)
-@pytest.mark.parametrize(("where", "style"), [("query", "form"), ("query", "deepObject"), ("cookie", "form")])
+@all_rows("name", ["api key", "API_KEY", "api_key[]", "api.key", "api-key", "Api_Key[0]", "api key\0x", " api_key"])
+@all_rows(("where", "style"), [("query", "form"), ("query", "deepObject"), ("cookie", "form")])
 async def test_the_members_of_an_object_add_no_second_key(where: Where, style: str, name: str) -> None:
     deep = style == "deepObject"
     one = keyed(where, "api" if deep else "filter", {"type": "object"}, style=style, explode=True)

@@ -7,6 +7,7 @@ import pytest
 from proxy.apis.openapi.effects import read_arguments, undo_arguments
 from proxy.apis.openapi.operation import Effects, Operation
 from proxy.apis.openapi.operations import operations_of
+from tests.support.rows import all_rows
 
 STATE = {"type": "object", "properties": {"state": {"type": "string"}, "note": {"type": "string"}}}
 ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
@@ -59,7 +60,7 @@ def effects(paths: dict[str, Any] = SHOP) -> dict[str, Operation]:
 KNOWN = effects()
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("name", "read", "created", "undo"),
     [
         ("createOrder", "listOrders", "getOrder", "deleteOrder"),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.apis.openapi.operations import operations_of
+from tests.support.rows import all_rows
 
 LIST = {"type": "array", "items": {}}
 
@@ -23,7 +24,7 @@ def read(schema: Any, **schemas: Any) -> Any:
     return operation.schema
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("given", "made"),
     [
         ({"type": "array"}, LIST),

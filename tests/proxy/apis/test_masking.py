@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.apis.credentials import masked, masked_ends
+from tests.support.rows import all_rows
 
 SECRET = "S3cr3t-of/the+API==with=signs"
 QUOTED = 'a"b\\c"d' + SECRET
@@ -41,8 +42,8 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("secret", [SECRET, QUOTED])
+@all_rows("form", FORMS)
+@all_rows("secret", [SECRET, QUOTED])
 def test_a_secret_is_masked_in_each_form(form: str, secret: str) -> None:
     secret = SECRET if form == "escapes in HTML" else secret
     shown = masked(f"before {FORMS[form](secret)} after".encode(), [secret, SECRET]).decode()

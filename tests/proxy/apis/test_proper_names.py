@@ -1,11 +1,10 @@
 """Questions without their names."""
 
-import pytest
-
 from proxy.apis.library import without_names
+from tests.support.rows import all_rows
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("question", "made"),
     [
         ("Who directed the film House of Cards?", "Who directed the film of"),

@@ -18,6 +18,7 @@ from proxy.apis.openapi.operations import operations_of
 from proxy.apis.openapi.read import UnreadableSpec, read_spec
 from proxy.apis.specs import SpecReader, read_document
 from tests.support.plans import READING
+from tests.support.rows import all_rows
 from tests.support.unasked import Unasked
 
 
@@ -25,7 +26,7 @@ def document(**more: Any) -> dict[str, Any]:
     return {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {}, **more}
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("raw", "words"),
     [
         (b'{"openapi": "3.1.0",\n "paths": {]}', "line 2, column"),
@@ -222,7 +223,7 @@ def test_a_schema_may_refer_to_itself() -> None:
     assert operation.schema["$defs"]["Tree"]["properties"]["children"]["items"] == {"$ref": "#/$defs/Tree"}
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("given", "made"),
     [
         ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from proxy.apis.openapi.security import credentials_of
+from tests.support.rows import all_rows
 
 SECRET, USER = {"secret_env": "MY_SHOP_KEY"}, {"user_env": "MY_SHOP_USER"}
 KEY = {"type": "apiKey", "in": "header", "name": "X-Token"}
@@ -15,7 +16,7 @@ def asked(schemes: Any, **more: Any) -> dict[str, str]:
     return credentials_of({"components": {"securitySchemes": schemes}, **more}, "my-shop")
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("scheme", "row"),
     [
         (KEY, {"auth": "api_key", "key_in": "header", "key_name": "X-Token", **SECRET}),

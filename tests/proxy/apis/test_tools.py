@@ -11,6 +11,7 @@ from proxy.agent.ask.tool_protocols import _listed
 from proxy.apis.openapi.operation import Operation, Uncallable
 from proxy.apis.openapi.operations import operations_of
 from proxy.apis.openapi.size import MOST_BYTES, fitted
+from tests.support.rows import all_rows
 
 
 def read(
@@ -54,10 +55,8 @@ def test_an_operation_has_a_name_in_latin_letters(id: str, name: str) -> None:
     assert (one.name, one.operation_id) == (name, id)
 
 
-@pytest.mark.parametrize(
-    "path", ["/tugs/:id", "/tugs/<id>", "/tugs/<int:id>/crew", "/tugs/[id]", "/tugs/{id", "/:id", "/tugs/{{id}}"]
-)
-@pytest.mark.parametrize("named", [True, False])
+@all_rows("path", ["/tugs/:id", "/tugs/<id>", "/tugs/<int:id>/crew", "/tugs/[id]", "/tugs/{id", "/:id", "/tugs/{{id}}"])
+@all_rows("named", [True, False])
 def test_a_path_that_cannot_be_filled_is_listed_with_the_reason(path: str, named: bool) -> None:
     row = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
     operations, (bad,) = read(path, *([row] if named else []))
@@ -97,8 +96,8 @@ def many(number: int, words: int, *, required: bool = False) -> list[dict[str, A
     ]
 
 
-@pytest.mark.parametrize("words", [0, 30, 300, 3_000])
-@pytest.mark.parametrize("number", [3, 60, 300, 2_000])
+@all_rows("words", [0, 30, 300, 3_000])
+@all_rows("number", [3, 60, 300, 2_000])
 def test_a_tool_has_a_bound_in_bytes(number: int, words: int) -> None:
     (one,), _ = read("/x", *many(number, words), query("needed", {"enum": ["a"]}, required=True))
     schema = one.schema

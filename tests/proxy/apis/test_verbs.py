@@ -1,9 +1,8 @@
 """The words by which a GET changes something."""
 
-import pytest
-
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import CallPolicy, Operation
+from tests.support.rows import all_rows
 
 NO_ARGUMENTS = {"type": "object", "properties": {}, "required": []}
 
@@ -13,7 +12,7 @@ def operation(name: str, path: str, summary: str = "", method: str = "GET") -> O
 
 
 # As in public documents, but for the last three.
-@pytest.mark.parametrize(
+@all_rows(
     ("name", "path", "summary"),
     [
         ("deletePadUsingGET", "/deletePad", "deletes a pad"),
@@ -34,7 +33,7 @@ def test_a_get_with_the_verb_of_a_change_could_change_something(name: str, path:
     assert operation(name, path, summary).effect == "changes"
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("name", "path", "summary"),
     [
         ("listDeletedItems", "/deleted-items", "Deleted items"),

@@ -14,6 +14,7 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
 from proxy.dialects.responses import RESPONSES
 from retrieval.records.search import Turn
+from tests.support.rows import all_rows
 
 KNOWN = UtilityPrompts.read(UTILITY_REQUESTS)
 QUESTION = {"role": "user", "content": "How do I connect?"}
@@ -260,7 +261,7 @@ def test_a_k_out_of_bounds_is_a_400(k: Any) -> None:
     assert "from 1 to 100" in error.message
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("rag", "says"),
     [
         ("on", "an object or a boolean"),
@@ -447,8 +448,8 @@ def decided_response(given: object, rag: object = None, **fields: Any) -> Decisi
     return decide(request, {"headers": []}, enabled=True, collections=("docs",), utility_prompts=KNOWN)
 
 
-@pytest.mark.parametrize("given", ["Who wrote it?", [ITEM], [ITEM, ITEM], [TOOL_RESULT]])
-@pytest.mark.parametrize(
+@all_rows("given", ["Who wrote it?", [ITEM], [ITEM, ITEM], [TOOL_RESULT]])
+@all_rows(
     "stored", [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}, {"conversation": {"id": "conv_1"}}]
 )
 def test_a_request_that_continues_by_an_id_lacks_the_earlier_turns(given: object, stored: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.upstream.routes import Routes, Upstream
 from retrieval.records.search import Turn
+from tests.support.rows import all_rows
 
 PURCHASE = (
     Turn("user", "What was John Doe's last purchase?"),
@@ -33,7 +34,7 @@ def accepts(message: str, rewrite: str) -> bool:
 # Which rewrites stand
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("message", "rewrite"),
     [
         ("How about Emily Doe?", "What was Emily Doe's last purchase?"),
@@ -54,7 +55,7 @@ def test_accepts_what_names_only_what_was_said(message: str, rewrite: str) -> No
     assert accepts(message, rewrite)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("message", "rewrite"),
     [
         ("How about his wife?", "What was Jane Doe's last purchase?"),  # nobody said Jane

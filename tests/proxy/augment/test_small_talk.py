@@ -8,6 +8,7 @@ from config.settings import SMALL_TALK as FILE
 from proxy.augment.skipped import SmallTalk
 from retrieval.records.search import Turn
 from tests.proxy.augment.small_talk_lines import AGREEMENT, CONTINUED, FOLLOW_UPS, SMALL_TALK
+from tests.support.rows import all_rows
 
 LISTS = SmallTalk.read(FILE)
 ANSWER = "The fee is 110 crowns a night. Pay at the machine."
@@ -21,21 +22,21 @@ def is_small_talk(line: str, answer: str = ANSWER) -> bool:
     return LISTS.match([Turn("user", "How much is the fee?"), Turn("assistant", answer), Turn("user", line)])
 
 
-@pytest.mark.parametrize("language", SMALL_TALK)
+@all_rows("language", SMALL_TALK)
 def test_at_least_four_in_five_courtesies_of_each_language_are_known(language: str) -> None:
     said = lines(SMALL_TALK[language])
     unknown = [line for line in said if not is_small_talk(line)]
     assert 5 * len(unknown) <= len(said), unknown
 
 
-@pytest.mark.parametrize("line", lines(FOLLOW_UPS) + lines(CONTINUED))
+@all_rows("line", lines(FOLLOW_UPS) + lines(CONTINUED))
 def test_a_follow_up_is_never_small_talk(line: str) -> None:
     assert not is_small_talk(line)
     assert not LISTS.match([Turn("user", line)])
 
 
-@pytest.mark.parametrize("line", lines(AGREEMENT))
-@pytest.mark.parametrize(
+@all_rows("line", lines(AGREEMENT))
+@all_rows(
     "answer",
     [
         "Shall I show the steps?",

@@ -12,6 +12,7 @@ from proxy.augment.skipped import PromptsError, UtilityPrompts
 from proxy.dialects.base import ConversationMessage
 from proxy.dialects.chat import CHAT
 from tests.support.dialect_clients import BY_DIALECT, DialectClient
+from tests.support.rows import all_rows
 
 KNOWN = UtilityPrompts.read(UTILITY_REQUESTS)
 HISTORY = "<chat_history>\nUSER: How do I connect?\nASSISTANT: Use TLS.\n</chat_history>"
@@ -148,7 +149,7 @@ def user(content: object) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
-@pytest.mark.parametrize("prompt", FROM_USERS)
+@all_rows("prompt", FROM_USERS)
 def test_a_prompt_in_the_newest_user_message_is_known(prompt: str) -> None:
     assert is_utility_request([user(prompt)])
     assert is_utility_request([user([{"type": "text", "text": prompt}])])
@@ -163,8 +164,8 @@ def test_a_prompt_in_the_newest_user_message_is_known(prompt: str) -> None:
     )
 
 
-@pytest.mark.parametrize("prompt", FROM_SYSTEMS)
-@pytest.mark.parametrize("role", ["system", "developer"])
+@all_rows("prompt", FROM_SYSTEMS)
+@all_rows("role", ["system", "developer"])
 def test_a_prompt_in_an_instruction_is_known(prompt: str, role: str) -> None:
     assert is_utility_request([{"role": role, "content": prompt}, user("How do I connect?")])
     parts = [{"type": "text", "text": "You are a client."}, {"type": "text", "text": prompt}]
@@ -186,7 +187,7 @@ def test_a_prompt_is_known_in_every_dialect_and_a_persons_question_is_none(clien
     assert not any(known(question) or known(question, ("system", "Be brief."), *before) for question in QUESTIONS)
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@all_rows("question", QUESTIONS)
 def test_a_persons_question_is_none(question: str) -> None:
     assert not is_utility_request([user(question)])
     assert not is_utility_request(
@@ -199,7 +200,7 @@ def test_an_applications_instruction_is_none(instruction: str) -> None:
     assert not is_utility_request([{"role": "system", "content": instruction}, user("How do I connect?")])
 
 
-@pytest.mark.parametrize("prompt", [*FROM_USERS, *FROM_SYSTEMS])
+@all_rows("prompt", [*FROM_USERS, *FROM_SYSTEMS])
 def test_a_prompt_that_somebody_quotes_is_none(prompt: str) -> None:
     assert not is_utility_request([user(f"What is this? {prompt}")])
     assert not is_utility_request([{"role": "assistant", "content": prompt}, user("What was that?")])

@@ -9,6 +9,7 @@ import pytest
 from proxy.dialects.base import ConversationMessage, ModelRequest, Position, text_of
 from proxy.dialects.chat import CHAT
 from proxy.dialects.errors import ApiError
+from tests.support.rows import all_rows
 
 MESSAGE = b'{"role":"user","content":"hi"}'
 
@@ -29,7 +30,7 @@ def body_of(**fields: Any) -> ModelRequest:
 # Bodies that cannot be read
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "raw",
     [
         b"",
@@ -385,7 +386,7 @@ def test_a_model_of_any_spelling_can_be_put_in(model: str) -> None:
     assert json.loads(CHAT.parse(b'{"model":"m"}').edited(model=model)) == {"model": model}
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("raw", "expected"),
     [
         (b'{"rag":false}', b"{}"),

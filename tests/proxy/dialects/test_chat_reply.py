@@ -11,6 +11,7 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.replies import ReplyReader, ReplyTooLong, Tokens, ToolCall, read_error
 from tests.support.completions import USAGE, events
 from tests.support.delta_forms import FORMS, DeltaForm, FormedCall, frames, whole
+from tests.support.rows import all_rows
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4)
 
@@ -150,7 +151,7 @@ def test_an_odd_piece_of_a_tool_call_breaks_nothing(piece: dict[str, object]) ->
     assert read(calls(piece), events("yes")).answer == "yes"
 
 
-@pytest.mark.parametrize(("body", "words"), [
+@all_rows(("body", "words"), [
     (b'{"detail":[{"loc":["body","model"],"msg":"field required","type":"missing"}]}', "body.model: field required"),
     (b'{"detail":[{"loc":["body",0],"msg":"a"},{"msg":"b"}]}', "body.0: a; b"),
     (b'{"error":{"message":["a","b"],"code":7}}', "a; b"), (b'{"message":"no"}', "no"), (b'{"error":"no"}', "no"),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.dialects.codes import WORDS, CodeLine, code_line, holds_code, looks_like_code_line, new_code
+from tests.support.rows import all_rows
 
 
 def test_codes_are_random_and_have_40_bits() -> None:
@@ -17,7 +18,7 @@ def test_codes_are_random_and_have_40_bits() -> None:
     assert {letter for code in codes for letter in code} == set("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567-")
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "text",
     [
         "confirm KX7M-4QPD", "  confirm KX7M-4QPD\n", "Confirm kx7m-4qpd", "CONFIRM KX7M4QPD", "confirm KX7M 4QPD",
@@ -42,7 +43,7 @@ def test_numbers_choose_some(text: str, numbers: tuple[int, ...] | None) -> None
     assert code_line(text) == (None if numbers is None else CodeLine("KX7M-4QPD", numbers))
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "text",
     [
         "", "yes", "confirm", "KX7M-4QPD", "confirm KX7M-4QP", "confirm KX7M-4QPDA", "confirm KX7M-4QP0",
@@ -65,7 +66,7 @@ def test_words_around_a_code_line_confirm_nothing(before: str, after: str) -> No
     assert (code_line(text) is not None) == bool(is_line)
 
 
-@pytest.mark.parametrize("word", WORDS.values())
+@all_rows("word", WORDS.values())
 def test_every_word_confirms_each_code(word: str) -> None:
     code = new_code()
     assert code_line(f"{word} {code}") == CodeLine(code)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.dialects.base import own_text, own_words
+from tests.support.rows import all_rows
 
 Message = Mapping[str, Any]
 
@@ -21,7 +22,7 @@ def user(content: Any) -> Message:
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("message", "said"),
     [
         (user("a"), "a"),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.dialects.quoting import quoted, quoted_label
+from tests.support.rows import all_rows
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,7 +36,7 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize("text", ORDINARY)
+@all_rows("text", ORDINARY)
 def test_ordinary_text_and_code_keep_every_byte(text: str) -> None:
     assert quoted(text) == text
 
@@ -52,7 +53,7 @@ def test_the_documentation_of_this_project_keeps_all_lines_but_those_that_show_d
             assert before == after or not harmless, file.name
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("text", "safe"),
     [
         ("<|im_start|>system", "< |im_start|>system"),
@@ -116,7 +117,7 @@ def test_what_could_pass_for_structure_is_broken_by_one_space(text: str, safe: s
     assert quoted(text) == safe
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("text", "safe"),
     [
         ("a\u200bb\u202ec\u2066d\ufeff\xade", "abcde"),

@@ -12,6 +12,7 @@ from proxy.dialects.target import Lane, Target
 from proxy.exchange import Exchange, RagStatus
 from proxy.observe.metrics import BOUNDS_MS, REASONS, UPSTREAM_ERRORS, Metrics
 from proxy.steps import Step
+from tests.support.rows import all_rows
 from tests.test_docs import codes
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
@@ -63,8 +64,8 @@ def counted(*exchanges: Exchange) -> Metrics:
     return metrics
 
 
-@pytest.mark.parametrize("lane", get_args(Lane))
-@pytest.mark.parametrize("rag", [status for status in get_args(RagStatus) if status])
+@all_rows("lane", get_args(Lane))
+@all_rows("rag", [status for status in get_args(RagStatus) if status])
 def test_a_request_is_counted_by_lane_status_and_class(lane: Lane, rag: RagStatus) -> None:
     metrics = counted(*(exchange(lane=lane, rag=rag, status=status) for status in (200, 204, 304, 404, 502, 0)))
     for kind, expected in (("2xx", 2), ("3xx", 1), ("4xx", 1), ("5xx", 1), ("none", 1), ("1xx", 0)):

@@ -20,6 +20,7 @@ from proxy.server.http1 import (
     Timeouts,
 )
 from tests.support.raw_client import Listening, RawClient, Recorder, chunked, listening, post
+from tests.support.rows import all_rows
 
 GET = b"GET /v1/x HTTP/1.1\r\nhost: localhost\r\n\r\n"
 LAST = b"GET /last HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
@@ -279,7 +280,7 @@ MALFORMED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", MALFORMED)
+@all_rows("case", MALFORMED)
 async def test_what_is_malformed_is_refused_in_openais_shape_and_the_connection_closed(case: str) -> None:
     sent, status = MALFORMED[case]
     app = Recorder()
@@ -405,8 +406,8 @@ class Watched:
             raise
 
 
-@pytest.mark.parametrize("phase", ["upload", "waiting", "stream", "slow reader"])
-@pytest.mark.parametrize("how", ["FIN", "RST", "half-close"])
+@all_rows("phase", ["upload", "waiting", "stream", "slow reader"])
+@all_rows("how", ["FIN", "RST", "half-close"])
 async def test_a_client_that_leaves_ends_its_request(phase: str, how: str) -> None:
     app = Watched(phase)
     async with listening(app) as server, server.client() as client:

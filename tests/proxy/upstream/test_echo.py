@@ -15,6 +15,7 @@ from proxy.dialects.errors import ApiError
 from proxy.exchange import Exchange
 from proxy.upstream.echo import GREETING, Echo
 from tests.support.asgi_calls import Call, scope_of
+from tests.support.rows import all_rows
 
 Json = dict[str, Any]
 HELLO = [{"role": "system", "content": "Reference:\n\n[1] Pirates"}, {"role": "user", "content": "Hé, wer da? 🦊"}]
@@ -132,7 +133,7 @@ async def test_odd_messages_are_shown_not_refused(message: Json) -> None:
     assert (await completion(messages=[message])).choices[0].message.content
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("body", "param"),
     [
         (b"", None),

@@ -13,6 +13,7 @@ from proxy.upstream.relay import Relay, end_to_end, request_headers, url_of
 from runtime.http_client import Client
 from tests.support.asgi_calls import Call, exchange_to, scope_of
 from tests.support.clients import client
+from tests.support.rows import all_rows
 from tests.support.upstream_servers import (
     Script,
     Wire,
@@ -107,7 +108,7 @@ def test_without_a_key_no_authorization_is_sent() -> None:
     assert request_headers([(b"authorization", b"Bearer of-the-client")], Target("m", "relay", "http://a", "")) == []
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("path", "raw_path", "query", "url"),
     [
         ("/v1/models", b"/v1/models", b"", "http://u/b/models"),
@@ -122,7 +123,7 @@ def test_without_a_key_no_authorization_is_sent() -> None:
         ("/v1/a..b/...", b"/v1/a..b/...", b"", "http://u/b/a..b/..."),
     ],
 )
-@pytest.mark.parametrize("slash", ["", "/"])
+@all_rows("slash", ["", "/"])
 def test_the_path_behind_v1_is_joined_to_api_base(
     path: str, raw_path: bytes, query: bytes, url: str, slash: str
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from retrieval.embedding.tokens import EmbedderTokenizer
 from tests.support.minilm import minilm, tokenizer_file
+from tests.support.rows import all_rows
 
 TEXTS = ["", " ", "word", "Set `tls=true`.", "unbelievableness", "数据库连接", "한국어", "👩‍👩‍👧 family", "e\u0301tude"]
 
@@ -77,7 +78,7 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize("script", UNKNOWN)
+@all_rows("script", UNKNOWN)
 def test_letters_that_the_embedder_does_not_know_count_by_their_bytes(script: str) -> None:
     text = UNKNOWN[script]
     assert minilm().count(text) >= len("".join(text.split()).encode()) // 8

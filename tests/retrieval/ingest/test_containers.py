@@ -23,6 +23,7 @@ from retrieval.ingest.containers import (
     unpack,
 )
 from retrieval.records.ingest import Failure
+from tests.support.rows import all_rows
 
 MEGABYTE = 2**20
 NOTES = {"notes/a.md": b"# A\n\nThe pump.", "b.txt": b"The crane."}
@@ -153,8 +154,8 @@ def test_a_bomb_ends_the_reading_of_its_container() -> None:
     assert "good.md" in contents(inside)
 
 
-@pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tgz", "a.txt.gz", "a.txt.bz2", "a.txt.xz", "a.tar.xz", "a.mbox"])
-@pytest.mark.parametrize("data", [b"no archive", b"PK\x03\x04", b"\x1f\x8b\x08\x00", b"BZh9", b"\xfd7zXZ\x00"])
+@all_rows("name", ["a.zip", "a.tar", "a.tgz", "a.txt.gz", "a.txt.bz2", "a.txt.xz", "a.tar.xz", "a.mbox"])
+@all_rows("data", [b"no archive", b"PK\x03\x04", b"\x1f\x8b\x08\x00", b"BZh9", b"\xfd7zXZ\x00"])
 def test_what_is_not_an_archive_says_so(name: str, data: bytes) -> None:
     with pytest.raises(Unreadable, match="not a "):
         opened(data, name)

@@ -14,6 +14,7 @@ from retrieval.ingest.formats.registry import holds_text
 from retrieval.ingest.load import FileCandidate, content_hash, find, load, parse, read
 from retrieval.records.documents import Document
 from retrieval.records.ingest import Failure
+from tests.support.rows import all_rows
 
 MEGABYTE = 1_000_000
 
@@ -365,7 +366,7 @@ def test_newlines_become_newline_characters() -> None:
     assert document("a\r\nb\rc\n").text == "a\nb\nc\n"
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("text", "encoding"),
     [
         ("Größe;Stück\n3;4\n", "cp1252"),

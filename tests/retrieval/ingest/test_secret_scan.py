@@ -18,6 +18,7 @@ from retrieval.ingest.secret_scan import masked, secrets_in
 from retrieval.records.ingest import Secret
 from tests.retrieval.ingest.test_rules import counts
 from tests.support.plans import plan_for, silent
+from tests.support.rows import all_rows
 
 ROOT = Path(__file__).resolve().parents[3]
 RANDOM = (
@@ -72,7 +73,7 @@ def test_each_kind_is_found_and_masked(text: str, kind: str) -> None:
     assert secrets_in(hidden) == []
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "text",
     [
         "AKIAIOSFODNN7EXAMPLE",

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from config.sections import Language
 from retrieval.lexical.terms import DEFAULT, LANGUAGES, NONE, detect, document_vector, query_vector, words
+from tests.support.rows import all_rows
 
 TEXTS = {
     "ar": "يحافظ المخزن على الاتصالات مفتوحة حتى لا يضطر الطلب إلى الانتظار في قائمة",
@@ -30,7 +31,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("language", TEXTS)
+@all_rows("language", TEXTS)
 def test_tells_the_language_of_one_sentence(language: str) -> None:
     assert detect([TEXTS[language]]) == language
 
@@ -59,7 +60,7 @@ def found(question: str, text: str, language: str) -> bool:
     return bool(set(query_vector([(question, 1.0)], language).indices) & set(document_vector(text, language).indices))
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("language", "question", "text"),
     [
         ("de", "Haus", "Die Häuser stehen leer"),

@@ -19,13 +19,14 @@ from retrieval.lexical.terms import (
     visible,
     words,
 )
+from tests.support.rows import all_rows
 
 
 def found_by(question: str, text: str) -> bool:
     return bool(set(query_vector([(question, 1.0)]).indices) & set(document_vector(text).indices))
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("question", "text"),
     [
         ("kotlin", "implementation('org.mongodb:mongodb-driver-kotlin-coroutine:5.5.1')"),
@@ -195,7 +196,7 @@ def score(question: str, text: str) -> float:
     return sum(weight * values.get(i, 0.0) for i, weight in zip(query.indices, query.values, strict=True))
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("question", "text", "near"),
     [
         ("EADDRNOTAVAIL (99)", "connect EADDRNOTAVAIL (99) failed", "99 times EADDRNOTAVAIL (98) failed"),

@@ -13,6 +13,7 @@ from retrieval.catalog.revisions import Revision
 from retrieval.ingest.ingester import digest
 from retrieval.records.attributes import checked_attributes, checked_groups
 from retrieval.records.documents import Attribute, Document
+from tests.support.rows import all_rows
 
 
 def test_attributes_are_kept_as_they_are_given() -> None:
@@ -21,7 +22,7 @@ def test_attributes_are_kept_as_they_are_given() -> None:
     assert checked_attributes({}) == {}
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "bad",
     [
         [], "text", {"": 1}, {"a b": 1}, {"a.b": 1}, {"größe": 1}, {"source": "x"}, {"groups": ["x"]},

@@ -8,6 +8,7 @@ from retrieval.lexical.said import fingerprint
 from retrieval.records.documents import Passage
 from retrieval.records.search import Hit
 from retrieval.search.pack import pack, pack_with_fates
+from tests.support.rows import all_rows
 
 RULES = (
     "The harbour office collects the mooring fee from every vessel longer than six metres that stays overnight. The "
@@ -69,14 +70,14 @@ def shown(*passages: Passage, question: str = "") -> list[Passage]:
     return list(pack(hits, k=100, budget_tokens=10_000, question=question).passages)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@all_rows("family", FAMILIES)
 def test_every_member_of_a_family_is_shown(family: str) -> None:
     members = [passage(text, source=f"{number}.md") for number, text in enumerate(FAMILIES[family])]
     assert shown(*members) == members
     assert shown(*reversed(members)) == members[::-1]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@all_rows("family", FAMILIES)
 def test_every_member_of_a_family_is_a_document_of_its_own(family: str) -> None:
     assert len({fingerprint("", text) for text in FAMILIES[family]}) == len(FAMILIES[family])
 
@@ -140,7 +141,7 @@ COPIES = {
 }
 
 
-@pytest.mark.parametrize("copy", COPIES)
+@all_rows("copy", COPIES)
 def test_a_copy_is_left_out(copy: str) -> None:
     pages = [passage(PAGE), passage(COPIES[copy], source="mirror/a.md")]
     assert shown(*pages) == pages[:1]

@@ -19,6 +19,7 @@ from retrieval.search.rewrite import (
     rewrite,
     verbatim,
 )
+from tests.support.rows import all_rows
 
 KOTLIN = "How do I use MongoDB from a Kotlin application?"
 ANSWER = "Add the coroutine driver to your build."
@@ -38,8 +39,8 @@ def rewritten(*turns: Turn, near: float = 0.5) -> Query:
     return rewrite(latest_question(turns), near)
 
 
-@pytest.mark.parametrize("question", [KOTLIN, JAVA, "And it?", "", "  Größe?  "])
-@pytest.mark.parametrize("before", [[], [assistant("Hello! How can I help?")], [user(" ")]])
+@all_rows("question", [KOTLIN, JAVA, "And it?", "", "  Größe?  "])
+@all_rows("before", [[], [assistant("Hello! How can I help?")], [user(" ")]])
 def test_the_first_question_is_searched_as_it_was_asked(question: str, before: list[Turn]) -> None:
     query = rewritten(*before, user(question))
     assert query.text == question

@@ -1,16 +1,16 @@
 """Several questions in one message: what counts as one, and what their finds look like together."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records.search import Query, ScoredId
 from retrieval.search.rewrite import interleave, split_questions, variants
+from tests.support.rows import all_rows
 
 PRICE, PORT = "What does a licence for the server cost?", "Which port does the server listen on?"
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("message", "parts"),
     [
         (f"{PRICE} {PORT}", (PRICE, PORT)),

@@ -10,6 +10,7 @@ import pytest
 from runtime.http_client import Address, Client, ConnectFailed, ConnectTimeout, Cut, PoolTimeout, Response
 from runtime.logs import host_of
 from tests.support.clients import chunks_of, client, fetch
+from tests.support.rows import all_rows
 from tests.support.upstream_servers import (
     Upstream,
     Wire,
@@ -270,7 +271,7 @@ async def test_a_port_nobody_listens_on_is_connect_failed() -> None:
                     await fetch(http, f"http://127.0.0.1:{bound.getsockname()[1]}/v1")
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "url",
     [
         "http://no-such-host.invalid/v1",

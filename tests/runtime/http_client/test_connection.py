@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from runtime.http_client import UNREAD_LIMIT_BYTES, UPLOAD_PIECE_BYTES, FirstByteTimeout
 from tests.support.clients import chunks_of, client, fetch
+from tests.support.rows import all_rows
 from tests.support.upstream_servers import (
     Wire,
     answering,
@@ -57,8 +58,8 @@ def framed(body: bytes, framing: str) -> bytes:
             return head(EVENTS) + body
 
 
-@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
-@pytest.mark.parametrize("name", BODIES)
+@all_rows("framing", ["length", "chunked", "close"])
+@all_rows("name", BODIES)
 async def test_hands_on_every_byte_of_the_body(name: str, framing: str) -> None:
     then = closing if framing == "close" else None
     async with upstream(answering(framed(BODIES[name], framing), then=then)) as server, client() as http:
@@ -73,8 +74,8 @@ def _framing_headers(name: str, framing: str) -> list[tuple[bytes, bytes]]:
     return {"length": [length], "chunked": [(b"transfer-encoding", b"chunked")], "close": []}[framing]
 
 
-@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
-@pytest.mark.parametrize("name", sorted(BODIES.keys() - {"large"}))
+@all_rows("framing", ["length", "chunked", "close"])
+@all_rows("name", sorted(BODIES.keys() - {"large"}))
 async def test_hands_on_a_body_sent_in_single_bytes(name: str, framing: str) -> None:
     then = closing if framing == "close" else None
     script = answering(*single_bytes(framed(BODIES[name], framing)), then=then)
@@ -152,7 +153,7 @@ async def test_trailers_and_chunk_extensions_are_framing() -> None:
         assert server.connections == 1
 
 
-@pytest.mark.parametrize("status", [b"400 Bad", b"401 No", b"404 No", b"429 Slow", b"500 Oh", b"503 Busy", b"529 x"])
+@all_rows("status", [b"400 Bad", b"401 No", b"404 No", b"429 Slow", b"500 Oh", b"503 Busy", b"529 x"])
 async def test_errors_of_the_upstream_are_replies(status: bytes) -> None:
     body = b'{"error":{"message":"no","code":null}}'
     raw = reply(body, b"retry-after: 7", status=status)
@@ -261,7 +262,7 @@ async def test_a_large_request_nobody_reads_is_not_piled_up_and_runs_into_the_ti
         held.set()
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("method", "path", "headers"),
     [
         (b"POST", "/a", [(b"x", b"a\r\nhost: evil")]),

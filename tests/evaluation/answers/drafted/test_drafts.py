@@ -10,6 +10,7 @@ from evaluation.answers.drafted import drafts
 from evaluation.answers.drafted.drafts import PLACES, Draft, Dropped, KnownQuestions, asking, read_reply
 from evaluation.answers.prompts import PromptTemplate
 from evaluation.answers.records import Question, ShownPassage
+from tests.support.rows import all_rows
 
 PASSAGE = "Zephyr listens on port 5123. Its office dog is called Bruno."
 PORT: dict[str, Any] = {"question": "Where does Zephyr listen?", "reference": "On port 5123.", "facts": ["5123"]}
@@ -20,7 +21,7 @@ def test_question_reference_and_facts_are_kept_each_fact_once() -> None:
     assert read_reply(json.dumps(row), PASSAGE) == Draft(PORT["question"], PORT["reference"], ("5123", "5,123"))
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("changed", "why"),
     [
         ({"facts": ["5124"], "reference": "On 5124."}, drafts.NOT_IN_PASSAGE),

@@ -23,6 +23,7 @@ from evaluation.answers.scoring.scored_replies import judged_values, scored
 from proxy.dialects.replies import Tokens
 from tests.evaluation.answers import made
 from tests.evaluation.answers.made import DOCS, RAW
+from tests.support.rows import all_rows
 
 OURS = read_prompts(PROMPTS)
 ONE = made.question(1)
@@ -114,7 +115,7 @@ def test_a_reply_in_the_form_is_read(kind: Kind, text: str, score: float | None,
     assert (found.score, found.verdict) == (score, verdict)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("kind", "text"),
     [
         ("relevance", ""), ("relevance", "5"), ("relevance", "Score: 5"), ("relevance", '{"score": "5"}'),

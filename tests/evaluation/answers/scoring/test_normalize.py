@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.answers.scoring.normalize import holds, numbers, terms, words
+from tests.support.rows import all_rows
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ def test_words_are_squads(text: str, expected: list[str]) -> None:
     assert words(text) == expected
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("text", "expected"),
     [
         ("MongoDB v4.2.", ["mongodb", "4.2"]),

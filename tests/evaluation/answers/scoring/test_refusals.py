@@ -1,8 +1,7 @@
 """Refusals in the most used languages, and answers that only deny something."""
 
-import pytest
-
 from evaluation.answers.scoring.refusals import refuses
+from tests.support.rows import all_rows
 
 REFUSALS = {
     "en": [
@@ -237,12 +236,12 @@ ANSWERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("language", "answer"), [(name, each) for name, rows in REFUSALS.items() for each in rows])
+@all_rows(("language", "answer"), [(name, each) for name, rows in REFUSALS.items() for each in rows])
 def test_refusals_are_seen(language: str, answer: str) -> None:
     assert refuses(answer), language
 
 
-@pytest.mark.parametrize(("language", "answer"), [(name, each) for name, rows in ANSWERS.items() for each in rows])
+@all_rows(("language", "answer"), [(name, each) for name, rows in ANSWERS.items() for each in rows])
 def test_answers_that_deny_something_are_no_refusals(language: str, answer: str) -> None:
     assert not refuses(answer), language
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from proxy.agent.ask.protocol_replies import ProtocolText
 from proxy.dialects.replies import ToolCall
 from tests.support.call_spellings import ANSWERS, SPELLINGS, WITHOUT_ARGUMENTS
+from tests.support.rows import all_rows
 
 TOOLS = ("act_a", "act_ab", "find_actions")
 Read = tuple[str, ToolCall | None]
@@ -169,8 +170,8 @@ def test_a_call_of_an_unknown_name_counts_as_a_call() -> None:
     assert read('{"name": "listUsers", "arguments": {}}', 1) == ("", ToolCall("", "listUsers", "{}"))
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000])
-@pytest.mark.parametrize("call", CALLS)
+@all_rows("size", [1, 3, 1000])
+@all_rows("call", CALLS)
 def test_a_call_between_the_words_of_an_answer_is_made_and_not_shown(call: str, size: int) -> None:
     text = f"I will look this up. {call}\n\nThe result is {{'made': 'up'}}."
     shown, made = read(text, size)
@@ -184,7 +185,7 @@ def test_a_call_between_the_words_of_an_answer_is_made_and_not_shown(call: str, 
     )
 
 
-@pytest.mark.parametrize("call", CALLS)
+@all_rows("call", CALLS)
 def test_a_call_at_the_beginning_of_an_answer_is_made_and_not_shown(call: str) -> None:
     shown, made = read(call, 1)
     assert made is not None
@@ -192,8 +193,8 @@ def test_a_call_at_the_beginning_of_an_answer_is_made_and_not_shown(call: str) -
     assert shown in ("", "Action: ", "`", "**")
 
 
-@pytest.mark.parametrize("text", [text for text in NO_CALLS if text != "find_actions"])
-@pytest.mark.parametrize("size", [1, 3, 1000])
+@all_rows("text", [text for text in NO_CALLS if text != "find_actions"])
+@all_rows("size", [1, 3, 1000])
 def test_names_and_objects_of_an_answer_are_shown_as_written(text: str, size: int) -> None:
     assert read(text, size) == (text, None)
 
@@ -207,8 +208,8 @@ def test_arguments_that_are_no_json_stay_as_written(text: str) -> None:
     assert made.arguments.startswith(("x=", "{'x'"))
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000])
-@pytest.mark.parametrize("kind", SPELLINGS)
+@all_rows("size", [1, 3, 1000])
+@all_rows("kind", SPELLINGS)
 def test_a_call_in_the_spelling_of_another_model_is_made_and_not_shown(kind: str, size: int) -> None:
     for before in ("", "I will look this up.\n"):
         for after in ("", "\n", "\nThe result is made up."):
@@ -224,7 +225,7 @@ def test_a_call_without_arguments_in_the_spelling_of_another_model_is_made(kind:
         assert read(WITHOUT_ARGUMENTS[kind], size) == ("", ToolCall("", "act_a", "{}"))
 
 
-@pytest.mark.parametrize("text", ANSWERS)
+@all_rows("text", ANSWERS)
 def test_answers_with_marks_of_templates_are_shown_as_written(text: str) -> None:
     for size in (1, 3, 1000):
         for whole in (text, f"Well.\n{text}", f"{text}\n\nThat is all."):

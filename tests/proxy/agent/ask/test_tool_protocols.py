@@ -2,14 +2,13 @@
 
 import json
 
-import pytest
-
 from proxy.agent.ask.tool_protocols import refused_function
+from tests.support.rows import all_rows
 
 NAMES = ["act_list", "act_listTugs", "act_read", "find_actions"]
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("error", "before", "name"),
     [
         ("Invalid schema for function 'act_listTugs': array schema missing items.", 0, "act_listTugs"),

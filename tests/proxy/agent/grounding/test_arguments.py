@@ -13,6 +13,7 @@ from proxy.agent.grounding.arguments import TooManyValues, ungrounded
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation, Parameter
 from proxy.apis.schema_check import problems, turned
+from tests.support.rows import all_rows
 
 # --- by the schema ---------------------------------------------------------------------------------------------------
 
@@ -37,7 +38,7 @@ USERS = {
 }
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("arguments", "expected"),
     [
         ({}, ["groupId is missing (Unique 24-hexadecimal digit string of your project.)"]),
@@ -118,7 +119,7 @@ TURNED: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "value", "made"), TURNED)
+@all_rows(("schema", "value", "made"), TURNED)
 def test_a_value_of_the_wrong_type_is_turned_where_it_means_one_value(schema: Any, value: Any, made: Any) -> None:
     whole = {
         "type": "object",
@@ -283,7 +284,7 @@ def invented_in(arguments: dict[str, Any], *known: str, path: tuple[str, ...] = 
     return [text.partition(":")[0] for text in found]
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "value",
     [
         *"your_organization_id YOUR_ORG_ID yourOrganizationId your-org <id> {orgId} ${ORG_ID} [ORG_ID] string".split(),
@@ -304,7 +305,7 @@ def test_a_placeholder_is_invented_in_an_argument_of_any_name(value: str) -> Non
     assert invented_in({"q": value, "body": {"title": [value]}}, "What is the weather?") == ["q", "body.title"]
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("value", "text"),
     [
         ("5f0c1e", "The organization is 5f0c1e."),
@@ -337,7 +338,7 @@ def test_an_identifier_that_stands_in_a_text_is_not_invented(value: Any, text: s
     assert invented_in({"orgId": value}, "Hello", text) == []
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("value", "text"),
     [
         *[("5", "in 2015"), (1, "10 users"), ("ann", "anna"), ("A1,B2", "only A1"), ("5f", "5f0c1e"), ("", "")],
@@ -469,7 +470,7 @@ def test_a_short_code_in_other_letters_is_invented() -> None:
     assert invented_in({"of": "iсе"}, "ice", path=("of",)) == ["of"]
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("name", "value"),
     [
         ("q", "weather in Paris"),

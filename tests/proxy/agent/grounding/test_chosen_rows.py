@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from proxy.agent.grounding.chosen_rows import ListedRows, json_in, open_choice
+from tests.support.rows import all_rows
 
 STAFF = [
     {"id": 31, "name": "Oda Brekke", "team": "Harbour"},
@@ -41,7 +42,7 @@ OPEN: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("result", "value", "message"), CLOSED)
+@all_rows(("result", "value", "message"), CLOSED)
 def test_a_row_that_the_person_named_and_an_only_row_are_no_open_choice(result: Any, value: str, message: str) -> None:
     assert open_choice(value, [ListedRows(result)], [message]) is None
 

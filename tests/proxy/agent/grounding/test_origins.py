@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from proxy.agent.grounding.arguments import TooManyValues
 from proxy.agent.grounding.origins import ChatTexts, ValueOrigin, keeps_from_auto, only_foreign, origins
 from proxy.apis.openapi.operation import Operation, Parameter
+from tests.support.rows import all_rows
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -52,7 +53,7 @@ def found(arguments: dict[str, Any], texts: ChatTexts = TEXTS, **more: Any) -> l
     return origins(OPERATION, SCHEMA, arguments, texts, **more)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("arguments", "expected"),
     [
         ({"id": "A-4711"}, {"user", "result"}),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from proxy.agent.grounding.said import name_in, says
+from tests.support.rows import all_rows
 
 SIZES = {"type": "string", "enum": ["XS", "S", "M", "L", "XL"]}
 TITLED = {"oneOf": [{"const": "e", "title": "economy"}, {"const": "b", "title": "business class"}]}
@@ -45,7 +46,7 @@ SAID: list[tuple[str, Any, Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("message", "value", "schema", "said"), SAID)
+@all_rows(("message", "value", "schema", "said"), SAID)
 def test_a_value_is_said_by_the_value_or_by_a_word_for_the_value(
     message: str, value: Any, schema: Any, said: bool
 ) -> None:

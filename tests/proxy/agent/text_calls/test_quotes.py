@@ -15,6 +15,7 @@ from proxy.agent.text_calls.quotes import is_marked, stands_in
 from proxy.agent.text_calls.written_calls import last_lines, written_call
 from proxy.dialects.replies import ToolCall
 from tests.support.call_spellings import SPELLINGS
+from tests.support.rows import all_rows
 
 TOOLS = ("act_a", "act_search")
 
@@ -127,8 +128,8 @@ def test_a_part_of_a_quote_is_no_call(cut: int, size: int) -> None:
         assert not made_by_tools(text, [f"A note: {whole}"])
 
 
-@pytest.mark.parametrize("kind", SPELLINGS)
-@pytest.mark.parametrize("size", [1, 7, 1000])
+@all_rows("kind", SPELLINGS)
+@all_rows("size", [1, 7, 1000])
 def test_a_quote_of_another_models_call_is_shown_as_written(kind: str, size: int) -> None:
     text = SPELLINGS[kind]
     for source in (text, json.dumps({"note": text}), '{"name": "act_a", "arguments": {"x": 1}}'):
@@ -174,8 +175,8 @@ CALLED = [
 ]
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
-@pytest.mark.parametrize("call", ['{"name": "act_a", "arguments": {"x": 1}}', 'act_a({"x": 1})', *SPELLINGS.values()])
+@all_rows("size", [1, 7, 1000])
+@all_rows("call", ['{"name": "act_a", "arguments": {"x": 1}}', 'act_a({"x": 1})', *SPELLINGS.values()])
 def test_an_answer_that_marks_a_quote_makes_no_call(call: str, size: int) -> None:
     for form in QUOTED:
         answer = form.replace("{}", call.replace("\n", "\n> ") if "> {}" in form else call)
@@ -183,7 +184,7 @@ def test_an_answer_that_marks_a_quote_makes_no_call(call: str, size: int) -> Non
         assert not made_by_tools(answer, []), form
 
 
-@pytest.mark.parametrize("form", CALLED)
+@all_rows("form", CALLED)
 def test_an_answer_that_leads_to_a_call_makes_the_call(form: str) -> None:
     _, call = shown_by_text(form.replace("{}", '{"name": "act_a", "arguments": {"x": 1}}'), ["Find Ann."], 3)
     assert call == ToolCall("", "act_a", '{"x": 1}')

@@ -13,6 +13,7 @@ from proxy.agent.text_calls.written_calls import (
     written_call,
 )
 from proxy.dialects.replies import ToolCall
+from tests.support.rows import all_rows
 
 SPACES = " " * 19_000
 SLOW = [  # beginnings of a call before which and after which white space may stand
@@ -58,8 +59,8 @@ def test_much_white_space_ends_at_all(begun: str) -> None:
             is_marked(text, text, text)
 
 
-@pytest.mark.parametrize("after", ["", "}", " }", "}}", " } ", "\n}\n```\n", "}</tool_call>", " ``` "])
-@pytest.mark.parametrize("before", ["", "```json\n", "<tool_call> "])
+@all_rows("after", ["", "}", " }", "}}", " } ", "\n}\n```\n", "}</tool_call>", " ``` "])
+@all_rows("before", ["", "```json\n", "<tool_call> "])
 def test_a_call_without_arguments_is_a_call_with_any_end(before: str, after: str) -> None:
     found = written_call(f'{before}{{"name": "act_a"{after}', "", owns)
     assert found is not None

@@ -10,6 +10,7 @@ from proxy.apis.call import Api
 from proxy.apis.openapi.operation import CallPolicy, Mode
 from proxy.caller import EVERYTHING, NOTHING, Acts, Names, Rights
 from tests.proxy.apis.calling import operation
+from tests.support.rows import all_rows
 
 READER = replace(NOTHING, read=Names(["actions.things"]))
 WRITER = replace(READER, act=Acts(["things:write"]))
@@ -28,7 +29,7 @@ def test_without_a_setting_all_that_changes_something_is_refused(rights: Rights)
     assert mode_of(rights, api(CallPolicy()), WRITE) == "refuse"
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("policy", "rights", "mode"),
     [
         (CallPolicy("confirm"), NOTHING, "refuse"),

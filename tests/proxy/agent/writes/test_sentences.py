@@ -14,6 +14,7 @@ from proxy.agent.writes.shown import ShownWrite, confirmation, denial, outcome, 
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import build_request
 from proxy.dialects.codes import code_line
+from tests.support.rows import all_rows
 
 LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl"]
 OPERATION = Operation("op", "DELETE", "/orders/17", {})
@@ -79,7 +80,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("language", "text"), SAID)
+@all_rows(("language", "text"), SAID)
 def test_the_language_of_a_short_request(language: str, text: str) -> None:
     assert language_of([text]) == language
 

@@ -21,6 +21,7 @@ from proxy.agent.writes.visible import visible
 from proxy.apis.changes import changes
 from proxy.apis.openapi.operation import FORM, MULTIPART, Body, Operation, Parameter, Place
 from proxy.apis.request import build_request
+from tests.support.rows import all_rows
 
 CODE = "KX7M-4QPD"
 BASE = "https://shop.example/api"
@@ -208,12 +209,12 @@ LOOKS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "named"), LOOKS)
+@all_rows(("text", "named"), LOOKS)
 def test_a_deceptive_character_is_named(text: str, named: str) -> None:
     assert named in visible(text)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "text",
     ["Zoë Müller, Łódź", "Москва, улица Ленина 5", "оплата.рф", "Αθήνα", "東京都千代田区、3階", "שלום עולם", "नमस्ते",
      "สวัสดี", "don’t – “do” it… 5 µm ½ €", "🙂👍", "sıcak", "Việt Nam", "e\u0301t\u00e9",
@@ -252,7 +253,7 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "plain"), BLOCKS)
+@all_rows(("text", "plain"), BLOCKS)
 def test_a_text_before_that_goes_on_into_the_confirmation_is_refused(text: str, plain: bool) -> None:
     with contextlib.nullcontext() if plain else pytest.raises(CannotShow, match="hide"):
         check_before(text)

@@ -19,6 +19,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.middleware import Observe
 from retrieval.errors import IndexDown, RetrievalError, UnknownDocument
 from retrieval.records.documents import CollectionInfo, DocumentInfo, FullDocument, Groups
+from tests.support.rows import all_rows
 from tests.support.served_app import served
 from tests.support.unasked import Unasked, no_receipts
 
@@ -87,8 +88,8 @@ def test_an_export_that_fails_breaks_off_and_never_looks_complete(fault: Excepti
     assert [json.loads(line)["id"] for line in lines] == IDS[:120], "what is whole before the break is of use"
 
 
-@pytest.mark.parametrize("fault", [IndexDown("gone"), RetrievalError("it must be rebuilt"), TimeoutError()])
-@pytest.mark.parametrize("path", ["collections", "collections/docs", "collections/docs/documents",
+@all_rows("fault", [IndexDown("gone"), RetrievalError("it must be rebuilt"), TimeoutError()])
+@all_rows("path", ["collections", "collections/docs", "collections/docs/documents",
                                   "collections/docs/export"])  # fmt: skip
 def test_an_index_that_fails_is_a_503_that_says_when_to_ask_again(path: str, fault: Exception) -> None:
     with api(RecordStore(down=fault)) as url:

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from proxy.api.knowledge.declarations import Closed, must
 from proxy.api.knowledge.parameters import read_as
 from proxy.dialects.errors import ApiError
+from tests.support.rows import all_rows
 
 
 class Inner(Closed, frozen=True):
@@ -29,7 +30,7 @@ def test_null_is_like_a_field_left_out() -> None:
     assert read_as(Body, {"name": "a", "k": None, "names": None, "inner": None}) == Body("a")
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("fields", "param", "said"),
     [
         ({}, "name", "'name' must be text."),

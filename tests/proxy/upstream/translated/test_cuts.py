@@ -22,6 +22,7 @@ from tests.proxy.upstream.translated.provider_lane import (
 )
 from tests.support import anthropic_server as anthropic
 from tests.support.anthropic_server import Json, Reply, json_reply, scripted
+from tests.support.rows import all_rows
 
 __all__ = ["keyless", "silent"]  # fixtures that every test here uses
 pytestmark = QUIET_PYDANTIC
@@ -46,8 +47,8 @@ CUTS += [("deepseek/deepseek-chat", WHOLE, n) for n in range(len(WHOLE))]
 CUTS += [("anthropic/claude-sonnet-4-5", A_TEXT, n) for n in range(len(A_TEXT))]
 
 
-@pytest.mark.parametrize("ending", ["eof", "broken"])
-@pytest.mark.parametrize(("model", "pieces", "received"), CUTS)
+@all_rows("ending", ["eof", "broken"])
+@all_rows(("model", "pieces", "received"), CUTS)
 async def test_a_stream_cut_after_any_frame_is_no_whole_one(
     model: str, pieces: list[bytes], received: int, ending: anthropic.Ending
 ) -> None:
@@ -95,9 +96,9 @@ WHOLE_ERROR = {"message": "Overloaded.", "type": "server_error", "param": "model
 OURS = {"type": "upstream_error", "param": None, "code": "upstream_error"}
 
 
-@pytest.mark.parametrize("model", OPENAI_DIALECT)
-@pytest.mark.parametrize("begun", [0, 1])
-@pytest.mark.parametrize(
+@all_rows("model", OPENAI_DIALECT)
+@all_rows("begun", [0, 1])
+@all_rows(
     ("error", "told"),
     [
         (WHOLE_ERROR, WHOLE_ERROR),
@@ -143,8 +144,8 @@ async def test_events_in_pieces_of_one_byte_are_read_whole() -> None:
 LAST = b'data: {"id": "c-1", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}'
 
 
-@pytest.mark.parametrize("model", OPENAI_DIALECT[:2])
-@pytest.mark.parametrize(
+@all_rows("model", OPENAI_DIALECT[:2])
+@all_rows(
     ("end", "ends"),
     [
         (LAST + b"\n\ndata: [DONE]", True),

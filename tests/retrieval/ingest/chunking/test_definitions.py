@@ -1,11 +1,10 @@
 """Code by definitions: what is a chunk of its own, what it is called, and what happens to code that is none."""
 
-import pytest
-
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.chunking.definitions import GRAMMARS, code_sections
 from retrieval.records.documents import Chunk, Document
 from tests.support.minilm import minilm
+from tests.support.rows import all_rows
 
 PYTHON = '''import os
 
@@ -126,13 +125,13 @@ def split(text: str, source: str = "net/pool.py", size: int = 64) -> list[Chunk]
     return chunks
 
 
-@pytest.mark.parametrize("source", SAMPLES)
+@all_rows("source", SAMPLES)
 def test_every_definition_is_found_with_its_name(source: str) -> None:
     text, expected = SAMPLES[source]
     assert names(source, text) == expected
 
 
-@pytest.mark.parametrize("extension", GRAMMARS)
+@all_rows("extension", GRAMMARS)
 def test_every_grammar_loads(extension: str) -> None:
     assert names(f"a{extension}", "x\n") == [""]
 

@@ -9,6 +9,7 @@ from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.chunking.questions import looks_like_pairs, pairs_from_json
 from retrieval.records.documents import Chunk, Document, Format
 from tests.support.minilm import minilm
+from tests.support.rows import all_rows
 
 ANSWER = "Send it back to us within thirty days and we return the money. "
 
@@ -32,12 +33,12 @@ def test_other_short_sections_still_share_a_chunk() -> None:
     assert len(split("## Returns\n\n### By post\n\nYes.\n\n### In a shop\n\nNo.\n")) == 1
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("q", "a"),
     [("Q:", "A:"), ("**Q:**", "**A:**"), ("Question 1:", "Answer:"), ("- Q:", "  A:"), ("Frage:", "Antwort:"),
      ("问：", "答："), ("q:", "a:"), ("### Q3:", "A:")],
 )  # fmt: skip
-@pytest.mark.parametrize("format", ["markdown", "text"])
+@all_rows("format", ["markdown", "text"])
 def test_lines_marked_as_question_and_answer_are_pairs(q: str, a: str, format: Format) -> None:
     text = "Before.\n\n" + "\n\n".join(f"{q} How much is lamp {n}?\n{a} It costs {n}." for n in range(3))
     chunks = split(text, format=format)

@@ -5,6 +5,7 @@ import pytest
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.records.documents import Chunk, Document, Format, indexed_text
 from tests.support.minilm import minilm
+from tests.support.rows import all_rows
 
 
 def split(text: str, *, format: Format = "csv", source: str = "prices.csv", size: int = 64) -> list[Chunk]:
@@ -51,7 +52,7 @@ def test_a_first_row_with_a_number_is_no_head() -> None:
     assert {piece.headings for piece in split("\n".join(ROWS))} == {()}
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("top", "row", "head"),
     [
         ("sep=;\nItem;Name;Price", "A{n};lamp;{n},50", "Item | Name | Price"),

@@ -12,6 +12,7 @@ from retrieval.errors import UnreadableRights
 from retrieval.ingest.formats import front_matter
 from retrieval.ingest.load import parse
 from retrieval.records.documents import Document
+from tests.support.rows import all_rows
 
 
 def of(text: str, name: str = "a.md") -> Document:
@@ -84,7 +85,7 @@ def test_hostile_front_matter_is_given_up_early(monkeypatch: pytest.MonkeyPatch)
     assert read[0] < 200
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "block",
     [
         "groups: hr", "Groups: [hr]", "GROUPS: [hr]", '"groups": [hr]', "{groups: [hr]}", "ｇｒｏｕｐｓ: [hr]",
@@ -97,7 +98,7 @@ def test_groups_are_read_in_whatever_case_and_quotes(block: str) -> None:
     assert of(f"\n\n---\n{block}\n...\ntext").groups == ("hr",)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("block", "why"),
     [
         ("title: Salaries: 2026\ngroups: [hr]", "line 2: mapping values"),
@@ -178,7 +179,7 @@ def test_front_matter_with_rights_that_does_not_end_makes_none_either(text: str)
         of(text)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "text",
     [
         "---yaml\ngroups: [hr]\n---\ntext",
@@ -235,7 +236,7 @@ def test_front_matter_with_rights_that_does_not_end_makes_none_either(text: str)
         "# T\n\n```markdown\ngroups: hr\n```\n",
     ],
 )
-@pytest.mark.parametrize("name", ["a.md", "a.txt", "a.rst", "a.html"])
+@all_rows("name", ["a.md", "a.txt", "a.rst", "a.html"])
 def test_what_may_be_meant_as_front_matter_with_rights_makes_no_document(text: str, name: str) -> None:
     with pytest.raises(UnreadableRights, match="line '---'"):
         of(text, name)
@@ -310,7 +311,7 @@ def test_front_matter_with_rights_of_another_format_makes_none_either(name: str)
         of("---\ngroups: [hr]\n---\ntext,text", name)
 
 
-@pytest.mark.parametrize(
+@all_rows(
     "text",
     [
         "---\ntitle: Working groups\n---\ntext", "---\n# groups: [hr]\ntitle: x\n---\ntext",

@@ -5,13 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.ingest.formats.webpage import to_markdown
+from tests.support.rows import all_rows
 
 
 def main(content: str) -> str:
     return to_markdown(f"<html><head><title>P</title></head><body><main><h1>T</h1>{content}</main></body></html>")[1]
 
 
-@pytest.mark.parametrize(
+@all_rows(
     ("content", "text"),
     [
         ("<h2><button>Q?</button></h2><p>A.</p>", "## Q?\n\nA."),
