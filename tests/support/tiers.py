@@ -7,13 +7,17 @@ TIERS = {
     "wire": "system",  # start gateways with index process and workers, for each test or file
     "test_journeys.py": "system",  # a gateway under a profiler
     # Commands on real documents, started and stopped; evaluation/ and retrieval/ check the same in one process.
+    "cli/test_actions.py": "system",
     "cli/test_doctor.py": "system",
     "cli/test_eval.py": "system",
+    "cli/test_jsonl.py": "system",
     "cli/test_reindex.py": "system",
     "cli/test_long_commands.py": "system",
     "cli/test_replay.py": "system",
     "cli/test_sync.py": "system",
+    "cli/test_writes.py": "system",
     "proxy/agent/writes/test_killed_gateways.py": "system",  # a hundred processes that are killed
+    "proxy/agent/writes/test_write_machine.py": "system",  # a simulation
     "proxy/apis/test_library.py": "system",  # indexes, and processes that are killed
     "proxy/server/test_index_process.py": "system",  # index processes that hang, die and start again
     # Seconds of arithmetic or of chunking, about code that seldom changes.
@@ -23,6 +27,8 @@ TIERS = {
     # OCR, processes that are killed, and bombs: libraries that seldom change, read by each office and PDF test, too.
     "properties/test_sync.py": "system",
     "retrieval/ingest/formats/test_hostile.py": "system",
+    "retrieval/ingest/test_archives.py": "system",
+    "retrieval/ingest/test_sandbox.py": "system",
     "retrieval/ingest/sources/test_bucket.py": "system",  # each source has a process, which imports a large library
     "retrieval/ingest/formats/test_pictures.py": "system",
     # torch, with sentence-transformers: seconds to import, and half a minute to prepare the default embedder.
@@ -33,6 +39,7 @@ TIERS = {
     "retrieval/search/test_conversation.py": "system",
     "retrieval/search/test_rerank.py": "system",
     "retrieval/stores/test_edge.py": "system",  # kill -9, optimisation in a process; contracts/ checks the store
+    "retrieval/index/test_concurrent_writes.py": "system",  # many whole ingests
     "retrieval/index/test_reindex.py": "system",  # whole collections embedded several times
     "retrieval/index/test_replicas.py": "system",  # pairs of processes on PostgreSQL and Qdrant
     # Little processor time: one gateway for all tests of the file, or for the whole run.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.agent.ask.tool_protocols import _listed
+from proxy.agent.ask.transcript import _listed
 from proxy.apis.openapi.operation import Operation, Uncallable
 from proxy.apis.openapi.operations import operations_of
 from proxy.apis.openapi.size import MOST_BYTES, fitted
