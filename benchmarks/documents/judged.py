@@ -1,12 +1,12 @@
-"""What search loses if the documents of a judged set are PDF, DOCX or scanned pages in place of Markdown.
+"""What search loses if the documents of judged sets are PDF, DOCX or scanned pages in place of Markdown.
 
-The set has BEIR's form with Markdown files in docs/. Chromium and LibreOffice print them (`pdf.py`), pandoc makes DOCX;
-`scan` is the Chromium print as pictures alone: of the relevant documents of at most four pages, among Markdown, because
-`ragway[ocr]` needs seconds a page. `ragway eval` asks the same questions in each form: the set's own, and
-headings that stand on one page only, which that page answers. `plain` is Markdown without the languages of its code
-blocks ("```java"), which no other form can say.
+A set has BEIR's form, with Markdown files in docs/, or each passage of corpus.jsonl becomes such a file. Chromium and
+LibreOffice print them (`pdf.py`), pandoc makes DOCX; `scan` is the Chromium print as pictures alone: of the relevant
+documents of at most four pages, among Markdown, because `ragway[ocr]` needs seconds a page. `ragway eval` asks the same
+questions in each form: the sets' own, and headings that stand on one page only, which that page answers. `plain` is
+Markdown without the languages of its code blocks ("```java"), which no other form can say.
 
-    python -m benchmarks.documents.judged SET --work FOLDER
+    python -m benchmarks.documents.judged SET … --work FOLDER
     python -m benchmarks.documents.judged SET --work FOLDER --forms scan --headings 0
 """
 
@@ -26,11 +26,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.output import say, table
-from benchmarks.documents.pdf import printed, printed_names
+from benchmarks.documents.pdf import printed, printed_names, worded
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SCAN_DOTS_PER_INCH = 200
 _MOST_SCANNED_PAGES = 4
+_MOST_NAMED = 10  # questions in a row
 _HEADING = "heading-"  # begins the ids of such questions
 
 
@@ -42,8 +43,7 @@ def _plain(files: list[Path], folder: Path) -> list[Path]:
 
 
 def _docx(files: list[Path], folder: Path) -> list[Path]:
-    printed(files, "office", folder)  # by way of DOCX
-    return [file.with_suffix(".docx") for file in printed(files, "office", folder)]
+    return worded(files, folder)
 
 
 def _scans(files: list[Path], folder: Path) -> dict[Path, Path]:
@@ -92,18 +92,38 @@ FORMS: dict[str, Callable[[list[Path], Path], list[Path]]] = {
 def main() -> None:
     """Make the forms, ask the questions, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("set", type=Path, help="folder with docs/, queries.jsonl and qrels.tsv")
+    parser.add_argument("sets", nargs="+", type=Path, help="folders with docs/ or corpus.jsonl, and queries and qrels")
     parser.add_argument("--work", type=Path, required=True, help="folder for files and embeddings, kept between runs")
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=[form for form in FORMS if form != "scan"])
     parser.add_argument("--headings", type=int, default=300, help="headings asked for, drawn at random (default: 300)")
     parser.add_argument("--rungs", nargs="+", default=["dense", "configured"])
     given = parser.parse_args()
-    given.work.mkdir(parents=True, exist_ok=True)
-    files = sorted((given.set / "docs").rglob("*.md"))
-    asked = asked_headings(given.set / "docs", files, given.headings)
-    forms = dict.fromkeys(["markdown", *given.forms])
-    folders = [_as_set(given.set, files, form, given.work, asked) for form in forms]
-    report(_evaluated(folders, given.rungs, given.work))
+    forms = tuple(dict.fromkeys(["markdown", *given.forms]))
+    runs = {one.name: _evaluated(one, given.work / one.name, forms, given.headings, given.rungs) for one in given.sets}
+    for name, run in runs.items():
+        print(f"{name}\n\n{report(run)}\n")
+    if len(runs) > 1:
+        print(f"all\n\n{report(pooled(runs))}")
+
+
+def pooled(runs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the runs of several sets, by name, as one: all questions of a form, each with its set's name."""
+    forms = []
+    for same in zip(*(run["sets"] for run in runs.values()), strict=True):
+        rungs = [
+            {
+                "name": rung[0]["name"],
+                "scores": {
+                    f"{id}, {name}": scores
+                    for name, one in zip(runs, rung, strict=True)
+                    for id, scores in one["scores"].items()
+                },
+            }
+            for rung in zip(*(one["rungs"] for one in same), strict=True)
+        ]
+        sums = {size: sum(one[size] for one in same) for size in ("documents", "chunks")}
+        forms.append({"name": same[0]["name"], "notes": [], "rungs": rungs, **sums})
+    return {"sets": forms}
 
 
 def relevant(folder: Path, files: Sequence[Path]) -> list[Path]:
@@ -146,7 +166,16 @@ def _as_set(folder: Path, files: list[Path], form: str, work: Path, headings: Ma
     return target
 
 
-def _evaluated(folders: Sequence[Path], rungs: Sequence[str], work: Path) -> Mapping[str, Any]:
+def _evaluated(
+    folder: Path, work: Path, forms: Sequence[str], most_headings: int, rungs: Sequence[str]
+) -> Mapping[str, Any]:
+    """Return what `ragway eval` says of a set in these forms."""
+    work.mkdir(parents=True, exist_ok=True)
+    if not (folder / "docs").is_dir():
+        folder = _in_files(folder, work / "files")
+    files = sorted((folder / "docs").rglob("*.md"))
+    asked = asked_headings(folder / "docs", files, most_headings)
+    folders = [_as_set(folder, files, form, work, asked) for form in forms]
     out = work / "eval.json"
     steps = [word for rung in rungs for word in ("--rung", rung)]
     command = [sys.executable, "-m", "cli", "eval", *map(str, folders), *steps, "--untimed", "--json", str(out)]
@@ -156,8 +185,26 @@ def _evaluated(folders: Sequence[Path], rungs: Sequence[str], work: Path) -> Map
     return found
 
 
-def report(found: Mapping[str, Any]) -> None:
-    """Print nDCG@10 of each form and rung, and the difference to Markdown with its 95 % interval."""
+def _in_files(folder: Path, target: Path) -> Path:
+    """Return the set with a Markdown file for each passage, a paragraph for each of its lines."""
+    shutil.rmtree(target, ignore_errors=True)
+    (target / "docs").mkdir(parents=True)
+    names: dict[str, str] = {}
+    for n, passage in enumerate(map(json.loads, (folder / "corpus.jsonl").read_text("utf-8").splitlines())):
+        names[passage["_id"]] = f"{n:05}"
+        title = passage["title"].strip()
+        said = passage["text"].strip().removeprefix(title).splitlines()
+        parts = [f"# {title}" if title else "", *(line.strip().replace("<", r"\<") for line in said)]
+        (target / "docs" / f"{n:05}.md").write_text("\n\n".join(filter(None, parts)) + "\n", "utf-8")
+    shutil.copy(folder / "queries.jsonl", target)
+    head, *grades = (folder / "qrels.tsv").read_text().splitlines()
+    rows = ["\t".join((query, names[id], grade)) for query, id, grade in (line.split("\t") for line in grades)]
+    (target / "qrels.tsv").write_text("\n".join([head, *rows]) + "\n")
+    return target
+
+
+def report(found: Mapping[str, Any]) -> str:
+    """Return a table of nDCG@10 of each form and rung, and the difference to Markdown with its 95 % interval."""
     plain = {rung["name"]: rung["scores"] for rung in found["sets"][0]["rungs"]}
     rows = []
     for one in found["sets"]:
@@ -168,11 +215,12 @@ def report(found: Mapping[str, Any]) -> None:
             pairs = {id: (before[id]["ndcg@10"], scores["ndcg@10"]) for id, scores in rung["scores"].items()}
             headings = {id: pair for id, pair in pairs.items() if id.startswith(_HEADING)}
             own = {id: pair for id, pair in pairs.items() if id not in headings}
-            moved = ", ".join(f"{id} {now - then:+.2f}" for id, (then, now) in own.items() if abs(now - then) > 0.005)
+            gains = sorted(((now - then, id) for id, (then, now) in own.items()), key=lambda one: -abs(one[0]))
+            moved = ", ".join(f"{id} {gain:+.2f}" for gain, id in gains[:_MOST_NAMED] if abs(gain) > 0.005)
             head = [one["name"], rung["name"], str(one["documents"]), str(one["chunks"])]
             rows.append([*head, *_scores(own), *_scores(headings), moved])
     columns = ["form", "rung", "documents", "chunks", "nDCG@10", "to Markdown", "headings: nDCG@10", "to Markdown"]
-    print(table([*columns, "the set's questions that differ"], rows))
+    return table([*columns, "the set's questions that differ most"], rows)
 
 
 def _scores(pairs: Mapping[str, tuple[float, float]]) -> tuple[str, str]:

@@ -175,16 +175,21 @@ def _answer(socket: Connection, id: int, method: str, **arguments: object) -> An
     return reply["result"]
 
 
+def worded(files: list[Path], folder: Path) -> list[Path]:
+    """Return the files as DOCX, made by pandoc."""
+    made = printed_names(files, "office", folder, ".docx")
+    for file, target in zip(files, made, strict=True):
+        if not target.exists():
+            subprocess.run(["pandoc", "--from=gfm", file, "-o", target], check=True)
+    return made
+
+
 def _by_office(files: list[Path], folder: Path) -> list[Path]:
     made = printed_names(files, "office", folder)
-    missing = [
-        (file, target.with_suffix(".docx")) for file, target in zip(files, made, strict=True) if not target.exists()
-    ]
-    for file, document in missing:
-        subprocess.run(["pandoc", "--from=gfm", file, "-o", document], check=True)
+    missing = [file for file, target in zip(files, made, strict=True) if not target.exists()]
     if missing:
         command: list[str | Path] = ["soffice", "--headless", "--convert-to", "pdf", "--outdir", folder]
-        subprocess.run([*command, *(document for _, document in missing)], check=True, capture_output=True)
+        subprocess.run([*command, *worded(missing, folder)], check=True, capture_output=True)
     return made
 
 

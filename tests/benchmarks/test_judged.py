@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
-from benchmarks.documents.judged import asked_headings, relevant, report
+from benchmarks.documents.judged import asked_headings, pooled, relevant, report
 
 
 def test_what_the_questions_ask_for_is_relevant(tmp_path: Path) -> None:
@@ -14,16 +12,21 @@ def test_what_the_questions_ask_for_is_relevant(tmp_path: Path) -> None:
     assert relevant(tmp_path, files) == [files[7]]
 
 
-def test_the_table_names_the_loss_and_the_questions_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
-    def one(name: str, **scores: float) -> dict[str, object]:
-        whole = sum(scores.values()) / len(scores)
-        rung = {"name": "bm25", "metrics": {"ndcg@10": whole, "recall@10": 1.0}}
-        rung["scores"] = {id: {"ndcg@10": score} for id, score in scores.items()}
-        return {"name": name, "documents": 2, "chunks": 9, "notes": [], "rungs": [rung]}
+def _form(name: str, **scores: float) -> dict[str, object]:
+    rung = {"name": "bm25", "scores": {id: {"ndcg@10": score} for id, score in scores.items()}}
+    return {"name": name, "documents": 2, "chunks": 9, "notes": [], "rungs": [rung]}
 
-    report({"sets": [one("markdown", q1=1.0, q2=0.5), one("docx", q1=0.75, q2=0.5)]})
-    shown = capsys.readouterr().out
+
+def test_the_table_names_the_loss_and_the_questions_that_differ() -> None:
+    shown = report({"sets": [_form("markdown", q1=1.0, q2=0.5), _form("docx", q1=0.75, q2=0.5)]})
     assert "| docx | bm25 | 2 | 9 | 0.625 | -0.125 (-0.250 to +0.000) | – | – | q1 -0.25 |" in shown
+
+
+def test_several_sets_are_one_with_all_questions() -> None:
+    one = {"sets": [_form("markdown", q1=1.0, q2=0.5), _form("docx", q1=0.75, q2=0.5)]}
+    other = {"sets": [_form("markdown", q1=0.5), _form("docx", q1=0.5)]}
+    shown = report(pooled({"one": one, "other": other}))
+    assert "| docx | bm25 | 4 | 18 | 0.583 | -0.083 (-0.250 to +0.000) | – | – | q1, one -0.25 |" in shown
 
 
 def test_headings_of_one_page_are_asked_and_comments_in_code_are_not(tmp_path: Path) -> None:
