@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,13 @@ Insert one record with `collection.insertOne(record)`.
     "errors.txt": "EADDRNOTAVAIL (99) means that the Zephyr client has no free local port left: widen the port range.",
     "pets.html": "<html><head><title>Pets</title></head><body><p>The office dog is called Bruno.</p></body></html>",
 }
+
+
+@pytest.fixture
+def children() -> Callable[[], list[BaseProcess]]:
+    """List the child processes that started since the test began: earlier tests of the run may leave idle ones."""
+    before = multiprocessing.active_children()
+    return lambda: [process for process in multiprocessing.active_children() if process not in before]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

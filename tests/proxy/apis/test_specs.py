@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-import multiprocessing
 import pickle
 import pickletools
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +79,14 @@ async def test_a_document_that_takes_too_long_or_too_much_memory_is_refused() ->
         await SpecReader(replace(READING, max_read_mb=64)).run(spec(lists))
 
 
-async def test_a_reader_that_leaves_ends_the_process_and_others_are_read_meanwhile() -> None:
-    before = multiprocessing.active_children()  # left idle by other tests of this run
+async def test_a_reader_that_leaves_ends_the_process_and_others_are_read_meanwhile(
+    children: Callable[[], list[BaseProcess]],
+) -> None:
     reader = SpecReader(READING)
     three = [asyncio.create_task(reader.run(spec(slow()), owner="a")) for _ in range(3)]
     assert len((await reader.run(spec(SMALL), owner="b")).operations) == 1
     assert not any(one.done() for one in three)
-    processes = [one for one in multiprocessing.active_children() if one not in before]
+    processes = children()
     assert processes
     for one in three:
         one.cancel()

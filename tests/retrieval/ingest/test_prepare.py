@@ -1,8 +1,8 @@
 """Texts embedded in a child process: one answer to one question, whatever is cancelled or dies."""
 
 import asyncio
-import multiprocessing
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,16 @@ def texts(count: int) -> list[ChunkTexts]:
     return [ChunkTexts(f"text {i}", f"text {i}") for i in range(count)]
 
 
-async def test_after_a_cancelled_question_the_next_gets_its_own_answer(child: Preparation) -> None:
+async def test_after_a_cancelled_question_the_next_gets_its_own_answer(
+    child: Preparation, children: Callable[[], list[BaseProcess]]
+) -> None:
     asked = asyncio.ensure_future(child.vectors(texts(3)))
     await asyncio.sleep(0)  # it is on its way, and its child is starting
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
     assert len((await child.vectors(texts(2))).sparse) == 2
-    assert len(multiprocessing.active_children()) == 1
+    assert len(children()) == 1
 
 
 async def test_several_writers_take_turns(child: Preparation) -> None:
@@ -41,9 +43,11 @@ async def test_several_writers_take_turns(child: Preparation) -> None:
     assert [(len(one.dense), len(one.sparse)) for one in found] == [(1, 1), (2, 2), (3, 3), (4, 4)]
 
 
-async def test_a_child_that_died_is_said_and_the_next_question_has_another(child: Preparation) -> None:
+async def test_a_child_that_died_is_said_and_the_next_question_has_another(
+    child: Preparation, children: Callable[[], list[BaseProcess]]
+) -> None:
     await child.vectors(texts(1))
-    (process,) = multiprocessing.active_children()
+    (process,) = children()
     process.kill()
     process.join()
     with pytest.raises(RetrievalError, match="embedding process died"):

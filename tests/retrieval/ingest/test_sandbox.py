@@ -1,9 +1,9 @@
 """Documents read in processes of their own: limits, deaths and cancels concern that one document alone."""
 
 import asyncio
-import multiprocessing
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,15 @@ async def sandbox(tmp_path: Path) -> AsyncIterator[Callable[..., Reading]]:
         await one.close()
 
 
-async def test_one_process_reads_one_document_after_the_other(sandbox: Callable[..., Reading]) -> None:
+async def test_one_process_reads_one_document_after_the_other(
+    sandbox: Callable[..., Reading], children: Callable[[], list[BaseProcess]]
+) -> None:
     reading = sandbox()
     first = await reading.run(page("First"))
     assert [chunk.text for chunk in first.chunks] == ["# First\n\nIts text."]
-    (reader,) = multiprocessing.active_children()
+    (reader,) = children()
     assert (await reading.run(first.document)).document.title == "First"
-    assert multiprocessing.active_children() == [reader]
+    assert children() == [reader]
 
 
 async def test_an_office_file_is_read_there(sandbox: Callable[..., Reading]) -> None:
@@ -63,7 +65,9 @@ async def test_an_office_file_is_read_there(sandbox: Callable[..., Reading]) -> 
         await sandbox().run(replace(office_file("handbook.docx"), data=b"PK"))
 
 
-async def test_after_a_cancelled_document_the_next_gets_its_own_answer(sandbox: Callable[..., Reading]) -> None:
+async def test_after_a_cancelled_document_the_next_gets_its_own_answer(
+    sandbox: Callable[..., Reading], children: Callable[[], list[BaseProcess]]
+) -> None:
     reading = sandbox()
     for wait_s in (0.0, 0.05, 2.0):  # its process is about to start, starts, or reads
         asked = asyncio.ensure_future(reading.run(SLOW))
@@ -72,7 +76,7 @@ async def test_after_a_cancelled_document_the_next_gets_its_own_answer(sandbox: 
         with pytest.raises(asyncio.CancelledError):
             await asked
         assert (await reading.run(page("Second"))).document.title == "Second"
-    assert len(multiprocessing.active_children()) <= 2  # and none of those that were cancelled
+    assert len(children()) <= 2  # and none of those that were cancelled
 
 
 async def test_what_takes_too_long_is_refused_and_its_process_killed(sandbox: Callable[..., Reading]) -> None:
@@ -125,27 +129,30 @@ async def test_what_makes_too_many_chunks_is_refused(sandbox: Callable[..., Read
     assert (await reading.run(page("Short"))).document.title == "Short"
 
 
-async def test_a_document_is_tried_again_where_its_process_died(sandbox: Callable[..., Reading]) -> None:
+async def test_a_document_is_tried_again_where_its_process_died(
+    sandbox: Callable[..., Reading], children: Callable[[], list[BaseProcess]]
+) -> None:
     """Once: something else may have taken the memory."""
     reading = sandbox()
     await reading.run(page("First"))
-    (reader,) = multiprocessing.active_children()
+    (reader,) = children()
     reader.kill()
     reader.join()
     assert (await reading.run(page("Second"))).document.title == "Second"
 
 
-async def test_a_document_that_kills_every_process_is_unreadable(sandbox: Callable[..., Reading]) -> None:
+async def test_a_document_that_kills_every_process_is_unreadable(
+    sandbox: Callable[..., Reading], children: Callable[[], list[BaseProcess]]
+) -> None:
     reading = sandbox()
-    before = {reader.pid for reader in multiprocessing.active_children()}
     asked = asyncio.ensure_future(reading.run(SLOW))
     killed = set()
     while not asked.done():
-        for reader in multiprocessing.active_children():
+        for reader in children():
             killed.add(reader.pid)
             reader.kill()
         await asyncio.sleep(0.05)
     with pytest.raises(Unreadable, match="reading process died twice"):
         await asked
-    assert len(killed - before) == 2
+    assert len(killed) == 2
     assert (await reading.run(page("Next"))).document.title == "Next"
