@@ -42,7 +42,8 @@ run: install  ## ingest the sample collection (docs/) and serve it; Ctrl-C ends 
 # Two processes, each test file in one of them; an ARGS='-n 0' that follows is stronger. `-m` leaves out the slow tiers.
 # Containers often set PYTHONDONTWRITEBYTECODE. Then each process compiles all modules anew, and pytest rewrites all tests.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2
-FAST = -m 'not system and not peers'
+# Three on two cores: many of the fast tests wait for a server to start.
+FAST = -n 3 -m 'not system and not peers'
 
 test: install-dev tests/node/node_modules/.done  ## run the fast tests; with ARGS, run what ARGS selects, e.g. ARGS='tests/wire -k keys'
 	@$(PYTEST) $(if $(ARGS),$(ARGS),$(FAST))
