@@ -114,9 +114,10 @@ class ProtocolText:
 
     def _begin(self) -> None:
         """Decide whether the answer is a call or prose, once it is clear."""
-        if _PLAIN_CALL.match(self._held) or begins_call(self._held, self._owns, self._owns_beginning):
+        begins = begins_call(self._held.lstrip(), self._owns, self._owns_beginning)
+        if begins or _PLAIN_CALL.match(self._held):
             self._state = "call"
-        elif not self._may_begin():
+        elif begins is False and not self._may_begin():
             self._state = "prose"
             self._thinks = not self._thought and self._held.lstrip().startswith(_THOUGHT)
 

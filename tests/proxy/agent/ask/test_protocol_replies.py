@@ -123,6 +123,7 @@ def test_text_before_a_call_is_shown(name: str, before: str, size: int) -> None:
 
 
 @example("```\nx\n```</think>" + '{"name": "act_a", "arguments": {"x": 1}}', 1)
+@example('\n<tool_call>{"name": "act_a", "arguments": {"x": 1}}</tool_call>', 1)
 @given(st.lists(pieces | st.text(max_size=4)).map("".join), st.integers(1, 9))
 def test_the_pieces_of_any_text_do_not_matter(text: str, size: int) -> None:
     whole = read(text, max(1, len(text)))
