@@ -60,7 +60,8 @@ _HEAD_LINES = 50
 _HEAD_CHARS = 50_000
 _NAMED_IN_HEAD = re.compile(
     r"^(?!\#{1,6}[ \t])(?:[ ]{0,3}(?:[^\w\s][^\w\n]{0,19})?|[ \t]{1,40}[^\w\s\"']{0,9}[ \t]{0,4})"
-    rf"(?<!\$){_WORD}[^\w\n]{{0,4}}?[:=：＝∶꞉]",
+    r"(?<!\$)(?!(?<==)\w+=(?!=))"  # =group= is verbatim text of Org
+    rf"{_WORD}[^\w\n]{{0,4}}?[:=：＝∶꞉]",
     re.MULTILINE,
 )
 # Lines with several names: JSON, a comment, an element, a module of MDX.

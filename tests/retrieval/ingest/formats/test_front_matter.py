@@ -217,6 +217,7 @@ def test_front_matter_with_rights_that_does_not_end_makes_none_either(text: str)
         "We know: these\n\ngroups: a, b",
         "**Groups:** hr\n\ntext",
         "| groups: hr |\n\ntext",
+        "| groups = hr |\n\ntext",
         "- groups: [hr]\n\ntext",
         "{title: x, groups: [hr]}\n\ntext",
         "user_groups: [hr]\n\ntext",
@@ -323,6 +324,7 @@ def test_front_matter_with_rights_of_another_format_makes_none_either(name: str)
         '    {"ParameterGroups": [], "Groups": []}', "line\n" * 50 + "groups: hr", "A\n: $vpcSecurityGroups: x",
         "Stages:\n  { $group: { } }\n$groups = x", "# RBAC\n\n```yaml\nrules:\n- apiGroups: [a]\n```",
         "# T\n\n```python\ngroups = match.groups()\n```\n", "# T\n\n~~~{.bash}\ngroups=$(id -G)\n~~~\n",
+        "| =group= | =Group of people= |\n| =groups= | a |\n",
     ],
 )  # fmt: skip
 def test_a_word_that_names_no_rights_refuses_nothing(text: str) -> None:
