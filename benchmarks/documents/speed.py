@@ -11,6 +11,7 @@ read without an index, in turns with markitdown if markitdown reads its files, a
 """
 
 import argparse
+import json
 import os
 import random
 import re
@@ -132,9 +133,12 @@ def _ingesting(sets: dict[str, list[Path]], embedders: Sequence[str], work: Path
                 models.mkdir(exist_ok=True)
                 (place / "data").mkdir()
                 (place / "data" / "models").symlink_to(models.absolute())
-                use = used([sys.executable, "-m", "cli", "sync", "--config", str(place / "ragway.yaml"), "--data",
-                            str(place / "data")], "", place)  # fmt: skip
-            chunks = int(match[1].replace(",", "")) if (match := re.search(r"([\d,]+) chunks", use.out)) else 0
+                ragway = [sys.executable, "-m", "cli"]
+                settings = ["--config", str(place / "ragway.yaml"), "--data", str(place / "data")]
+                use = used([*ragway, "sync", *settings], "", place)
+                listed = used([*ragway, "collections", "--json", *settings], "", place)
+            (collection,) = json.loads(listed.out)
+            chunks = collection["chunks"]
             say(f"{name}, {embedder}: {use.out[:300]}")
             rows.append(
                 [name, embedder, str(len(files)), f"{chunks:,}", f"{use.seconds:.0f}", f"{use.cpu_s:.0f}",
