@@ -81,7 +81,7 @@ def reasons(results: Sequence[SetResult]) -> str:
     """How the search interpreted the follow-up questions."""
     rows = []
     for result in results:
-        said = [one.reason for one in _rung(result, "rewriting").outcomes]
+        said = [one.reason.partition(",")[0] for one in _rung(result, "rewriting").outcomes]
         shares = [f"{said.count(reason) / len(said):.0%}" for reason in _REASONS]
         rows.append([result.name, *shares])
     return table(("set", *_REASONS), rows)

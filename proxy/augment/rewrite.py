@@ -127,10 +127,14 @@ class Rewriter:
     async def _search_again(
         self, knowledge: Knowledge, asked: PermittedSearch, text: str, until_s: float
     ) -> SearchResult | None:
-        """Search for a rewrite; None if that fails or takes too long, so that the local result must do."""
+        """Search for a rewrite; None if that fails or takes too long, so that the local result must do.
+
+        Earlier answers go along: passages that they said go behind the others.
+        """
+        answers = [turn for turn in asked.turns if turn.role == "assistant"]
         try:
             async with asyncio.timeout_at(until_s):
-                searched = await search_permitted(knowledge, replace(asked, turns=[Turn("user", text)]))
+                searched = await search_permitted(knowledge, replace(asked, turns=[*answers, Turn("user", text)]))
         except (RetrievalError, TimeoutError):
             return None
         return _because(searched, REWRITTEN)

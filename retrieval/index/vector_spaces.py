@@ -29,6 +29,7 @@ from retrieval.knowledge import EmbedderChoice, Plan, SearchOptions, SearchReque
 from retrieval.records.documents import Passage
 from retrieval.records.search import Context, Retrieved
 from retrieval.search.okapi import OkapiArm
+from retrieval.search.pack import unsaid_first
 from retrieval.search.ranking import merge_traces
 from retrieval.search.rerank import Reranker
 from retrieval.search.retriever import Retriever
@@ -214,7 +215,14 @@ class IndexSearch:
                 if self._catalog.rows_dropped == rows_dropped:
                     budget_tokens = options.budget_tokens if request.budget_tokens is None else request.budget_tokens
                     k = request.k or options.k
-                    return parts[0] if len(parts) == 1 else merged(parts, k=k, budget_tokens=budget_tokens)
+                    if len(parts) == 1:
+                        return parts[0]
+                    result = merged(parts, k=k, budget_tokens=budget_tokens)
+                    if request.hit_options is not None:
+                        return result
+                    said_in = min(k, options.k)
+                    context, hits, _ = unsaid_first(result.context, [*result.hits], request.turns, k=said_in)
+                    return replace(result, context=context, hits=tuple(hits))
 
     async def passages(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
         existing = {row.name for row in self._catalog.collections()}

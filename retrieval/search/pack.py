@@ -13,6 +13,9 @@ Only meaningless differences are ignored: blanks, line ends, case, markup, punct
 characters, link hosts, and lines at the edges that come from a web page or a printer (navigation, print date). A word
 of the question always counts, even there or in a file's path.
 
+What an earlier answer already said is in the conversation: such passages go behind the others, but stay, because a
+person may ask for them again.
+
 A chunk's text is a span of its document's text, and at most blanks separate two adjacent chunks. So a joined passage is
 one span of stored text, with one label and without repeated overlap. Passages of another kind (generated texts, not
 spans of the document) stay separate.
@@ -26,10 +29,11 @@ from itertools import pairwise
 
 from retrieval.lexical.said import is_copy, is_shown
 from retrieval.records.documents import Passage, shown_text
-from retrieval.records.search import Context, Hit
+from retrieval.records.search import Context, Hit, Turn
 from retrieval.records.traces import Fate
 
 _SHARED_WORDS = 0.5  # of the shorter passage: with fewer, no slower comparison is needed
+_SAID_WORDS = 20  # of so many words of a passage, an answer that says it lacks at most one
 _WORD = re.compile(r"\w+")
 _GAPS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 
@@ -109,9 +113,47 @@ class Repeats:
 @lru_cache(maxsize=1024)
 def word_set(text: str) -> frozenset[str]:
     """A text's words, in lower case."""
+    return _words(text)
+
+
+def _words(text: str) -> frozenset[str]:
     text = text.lower()
     # Twelve passages by pattern take .3 ms per question; splitting ASCII text takes half that time.
     return frozenset(text.translate(_GAPS).split() if text.isascii() else _WORD.findall(text))
+
+
+# --- what the conversation already said -------------------------------------------------------------------------------
+
+
+def unsaid_first(context: Context, hits: list[Hit], turns: Sequence[Turn], *, k: int) -> tuple[Context, list[Hit], int]:
+    """Context and hits, with passages that an earlier answer said behind the others of the first `k`.
+
+    Also how many of these passages were said before.
+    """
+    answers = [turn.text for turn in turns[:-1] if turn.role == "assistant"]
+    if not answers:
+        return context, hits, 0
+    passages = context.passages
+    said = _said_before([*passages[:k], *(hit.passage for hit in hits[:k])], answers)
+    if not said:
+        return context, hits, 0
+    first = sorted(passages[:k], key=lambda passage: place_of(passage) in said)
+    first_hits = sorted(hits[:k], key=lambda hit: place_of(hit.passage) in said)
+    count = sum(place_of(passage) in said for passage in first)
+    return replace(context, passages=(*first, *passages[k:])), [*first_hits, *hits[k:]], count
+
+
+def _said_before(passages: Iterable[Passage], answers: Iterable[str]) -> set["Place"]:
+    """The places of passages of which one answer has nearly all words."""
+    said_by = [_words(answer) for answer in answers]  # not cached: answers may be long
+    said = frozenset[str]().union(*said_by)  # most passages have words that no answer has
+    places = set()
+    for place, passage in {place_of(passage): passage for passage in passages}.items():
+        words = word_set(passage.text)
+        most = len(words) // _SAID_WORDS
+        if words and len(words - said) <= most and any(len(words - one) <= most for one in said_by):
+            places.add(place)
+    return places
 
 
 # --- adjacent passages ------------------------------------------------------------------------------------------------

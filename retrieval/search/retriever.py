@@ -24,7 +24,7 @@ from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, 
 from retrieval.records.traces import Fate, SearchedCollection, Trace
 from retrieval.search.expand import Expander
 from retrieval.search.okapi import OkapiArm
-from retrieval.search.pack import Repeats, pack_with_fates
+from retrieval.search.pack import Repeats, pack_with_fates, unsaid_first
 from retrieval.search.ranking import (
     NullDistribution,
     RelevantCandidates,
@@ -117,6 +117,9 @@ class Retriever:
             candidates = guarantee_arms(candidates, k=k)
         clock.lap("fuse")
         packed = await self._pack(query, candidates, reader, clock, k=k, budget_tokens=budget_tokens)
+        if hit_options is None:
+            # Not within a deeper `k`: far behind, a passage asked for again is as good as dropped.
+            packed = _unsaid_first(packed, turns, k=min(k, options.k))
         hits, context, notes = packed.hits, packed.context, packed.notes
         tenants, whole = list(scope.sizes), None
         if hit_options is not None:
@@ -416,6 +419,13 @@ class _Packed:
     notes: list[str]  # about the order, for the query's reason
     fates: Mapping[str, Fate]
     candidates: Sequence[Candidate]  # all candidates requested from the store; some no longer exist
+
+
+def _unsaid_first(packed: _Packed, turns: Sequence[Turn], *, k: int) -> _Packed:
+    """The same passages: among the first `k`, those that an earlier answer said go behind the others."""
+    context, hits, count = unsaid_first(packed.context, packed.hits, turns, k=k)
+    notes = [*packed.notes, f"{count} said before"] if count else packed.notes
+    return replace(packed, context=context, hits=hits, notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
