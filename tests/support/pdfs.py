@@ -68,8 +68,8 @@ def pdf(
         stream = content.encode("cp1252")
         stream = b"<< /Length %d >>\nstream\n" % len(stream) + stream + b"endstream"
         place = f"/Parent {tree} 0 R /MediaBox [0 0 600 800] /Resources << /Font << {fonts} >> >>"
-        number = "/StructParents 0" if tags else ""
-        kids.append(add(f"<< /Type /Page {place} {number} /Annots [{notes}] /Contents {add(stream)} 0 R >>"))
+        known = "/StructParents 0" if tags else ""
+        kids.append(add(f"<< /Type /Page {place} {known} /Annots [{notes}] /Contents {add(stream)} 0 R >>"))
     objects[tree - 1] = (
         f"<< /Type /Pages /Count {len(kids)} /Kids [{' '.join(f'{kid} 0 R' for kid in kids)}] >>".encode()
     )

@@ -14,6 +14,7 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _OPEN, _CLOSE, _END = "\ue004", "\ue005", "\ue006"  # private characters
 _MARKED = re.compile(f"{_OPEN}(\\d+){_CLOSE}([^{_OPEN}{_END}]*){_END}")
 _LEVEL_INDENT = 360  # twentieths of a point, if a level names none
+_LEVELS = 9
 _NEAR = 60  # the same: is no other indentation
 _HEADING = re.compile(r"(?:heading \d|title|subtitle)", re.IGNORECASE)
 
@@ -127,11 +128,12 @@ class Lists:
                     open_items.pop()
                 own = left if "w:ind" in one.said or level.left is None else level.left
                 open_items.append((at, (at + 1) * _LEVEL_INDENT if own is None else own))
-                counts = {key: count for key, count in counts.items() if key[0] != id or key[1] <= at}
+                for deeper in range(at + 1, _LEVELS):
+                    counts.pop((id, deeper), None)
                 counts[id, at] = counts.get((id, at), level.start - 1) + 1
                 yield Item(at, level.sign.replace("1", str(counts[id, at])), id)
             else:
-                yield Item(at, "") if open_items else None
+                yield Item(at, "")
         yield from [None] * len(held)
 
     def _chain(self, one: Paragraph) -> Iterator[_Style]:
@@ -155,7 +157,8 @@ class Lists:
         id = next((of.number for of in styles if of.number is not None), "0")
         level = next((of.level for of in styles if of.level is not None), None)
         by_style = self._of_style.get((id, styles[0].below), 0)
-        return ("", 0) if id == "0" else (id, by_style if level is None else _int(level))
+        at = by_style if level is None else _int(level)
+        return ("", 0) if id == "0" else (id, min(max(at, 0), _LEVELS - 1))
 
 
 def _value(of: ElementTree.Element, path: str) -> str | None:

@@ -176,7 +176,7 @@ def _arranged(page: Page, running: "_Running") -> list[Item]:
     tables, words = tagged_tables(page.words, page.tags)
     grids, words = ruled(words, page.rules)
     pieces = pieces_of(words)
-    pieces = [piece for piece in pieces if not running.has(piece, page, pieces)]
+    pieces = [piece for n, piece in enumerate(pieces) if not running.has(piece, page, pieces[max(0, n - 1) : n + 2])]
     booked, pieces = between_rules(pieces, page.rules)
     found = [
         item for region in regions([*tables, *grids, *booked, *pieces]) for item in aligned(rows_of(region), page.rules)
@@ -200,12 +200,13 @@ class _Running:
     def _key(piece: Line) -> tuple[str, int]:
         return re.sub(r"\d+", "#", piece.text), round(piece.base / 6)
 
-    def has(self, piece: Line, page: Page, pieces: Sequence[Line]) -> bool:
+    def has(self, piece: Line, page: Page, near: Sequence[Line]) -> bool:
+        """Whether a piece is one. near: the pieces before and after it in the file, and itself."""
         if not _at_edge(piece, page):
             return False
         if page.tags:  # which leave out what is no text
             return all(word.tag not in page.tags for word in piece.words)
-        if any(_beside(piece, one) for one in pieces):
+        if any(_beside(piece, one) for one in near):
             return False
         text, at = self._key(piece)
         on = set[int]().union(*(self._pages.get((text, at + by), ()) for by in (-1, 0, 1)))
