@@ -1,7 +1,9 @@
 """Small PDFs, written by hand: text and lines at places in points from the lower left corner of a page of 600 x 800."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+Tag = Sequence[Any]  # an element's type, then elements within it, and numbers of what is `marked`
 FONTS = {"plain": "Helvetica", "bold": "Helvetica-Bold", "mono": "Courier"}
 
 
@@ -9,6 +11,11 @@ def said(x: float, y: float, text: str, *, size: float = 10, font: str = "plain"
     shown = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
     matrix = f"0 1 -1 0 {x} {y}" if turned else f"1 0 0 1 {x} {y}"
     return f"BT /{font} {size} Tf {matrix} Tm ({shown}) Tj ET\n"
+
+
+def marked(id: int, content: str) -> str:
+    """Content that tags name by its number, from 0."""
+    return f"/Span << /MCID {id} >> BDC\n{content}EMC\n"
 
 
 def lines(x: float, y: float, *texts: str, size: float = 10, pitch: float = 12, font: str = "plain") -> str:
@@ -34,9 +41,13 @@ def pdf(
     info: Mapping[str, str] | None = None,
     outline: Sequence[tuple[str, int]] = (),
     links: Mapping[tuple[int, int, int, int], str] | None = None,
+    tags: Tag | None = None,
     encrypted: bool = False,
 ) -> bytes:
-    """Return a PDF of these pages' content streams. outline: titles with pages, from 0. links: places on each page."""
+    """Return a PDF of these pages' content streams.
+
+    outline: titles with pages, from 0. links: places on each page. tags: of the first page.
+    """
     objects: list[bytes] = []
 
     def add(text: str | bytes) -> int:
@@ -57,7 +68,8 @@ def pdf(
         stream = content.encode("cp1252")
         stream = b"<< /Length %d >>\nstream\n" % len(stream) + stream + b"endstream"
         place = f"/Parent {tree} 0 R /MediaBox [0 0 600 800] /Resources << /Font << {fonts} >> >>"
-        kids.append(add(f"<< /Type /Page {place} /Annots [{notes}] /Contents {add(stream)} 0 R >>"))
+        known = "/StructParents 0" if tags else ""
+        kids.append(add(f"<< /Type /Page {place} {known} /Annots [{notes}] /Contents {add(stream)} 0 R >>"))
     objects[tree - 1] = (
         f"<< /Type /Pages /Count {len(kids)} /Kids [{' '.join(f'{kid} 0 R' for kid in kids)}] >>".encode()
     )
@@ -69,6 +81,25 @@ def pdf(
         for n, (title, page) in enumerate(outline):
             after = f"/Next {first + n + 1} 0 R" if first + n < last else ""
             add(f"<< /Title ({title}) /Parent {first - 1} 0 R {after} /Dest [{kids[page]} 0 R /Fit] >>")
+    if tags:
+        parents = dict[int, int]()
+
+        def element(tag: Tag, parent: int) -> int:
+            number = add("")
+            for id in tag[1:]:
+                if isinstance(id, int):
+                    parents[id] = number
+            inner = " ".join(str(id) if isinstance(id, int) else f"{element(id, number)} 0 R" for id in tag[1:])
+            of = f"/S /{tag[0]} /P {parent} 0 R /Pg {kids[0]} 0 R /K [{inner}]"
+            objects[number - 1] = f"<< /Type /StructElem {of} >>".encode()
+            return number
+
+        top = add("")
+        first = element(tags, top)
+        by_id = " ".join(f"{parents[id]} 0 R" for id in sorted(parents))
+        named = f"/K {first} 0 R /ParentTree << /Nums [0 [{by_id}]] >>"
+        objects[top - 1] = f"<< /Type /StructTreeRoot {named} >>".encode()
+        outlines += f" /MarkInfo << /Marked true >> /StructTreeRoot {top} 0 R"
     objects[root - 1] = f"<< /Type /Catalog /Pages {tree} 0 R {outlines} >>".encode()
     more = ""
     if info:

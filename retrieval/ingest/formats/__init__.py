@@ -6,6 +6,7 @@ markdown      Markdown -> first lines of blocks   rst           reStructuredText
 pdf/          PDF -> Markdown with pages          pictures      text in pictures, by OCR
 office        Office files and e-books -> Markdown
 word_code     marks of code in Word files
+word_lists    levels of lists in Word files
 webpage       HTML -> Markdown                    page_tree      which parts of a page are its text
 mail          messages and mailboxes -> Markdown and attachments (outlook: those of Outlook)
 notebook      Jupyter notebooks -> Markdown

@@ -1,6 +1,7 @@
-"""Code in Word files: paragraphs in letters of one width become fenced blocks, such words in a sentence code spans.
+"""Code and lists in Word files: paragraphs in letters of one width become fenced blocks, such words in a sentence code
+spans, and items get their level (`word_lists`).
 
-xberg reads both as running text: it loses line breaks and indentation. So a mark stands in the place of a paragraph
+xberg reads code as running text: it loses line breaks and indentation. So a mark stands in the place of a paragraph
 while xberg reads the rest, and marks stand around words.
 """
 
@@ -12,11 +13,15 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 from zipfile import ZIP_DEFLATED, ZipFile
 
-_DOCUMENT, _STYLES = "word/document.xml", "word/styles.xml"
+from retrieval.ingest.formats.word_lists import Item, Lists, marks, nested
+
+_DOCUMENT, _STYLES, _NUMBERING = "word/document.xml", "word/styles.xml", "word/numbering.xml"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LETTERS = r"mono|courier|consol|menlo|typewriter|inconsolata|lucida console|(?:source|fira|cascadia) code"
 _MONO_FONT = re.compile(_LETTERS, re.IGNORECASE)
 _MONO_STYLE = re.compile(r"(?:source ?code|(?:html )?preformatted(?: text)?|code(?: block)?)", re.IGNORECASE)
+_PROPERTIES = ("w:pStyle", "w:numId", "w:ilvl", "w:ind", "w:outlineLvl")  # of a paragraph
+_WHOLE = "SourceCode"  # pandoc's style: each of its paragraphs is a block
 _MOST_BYTES = 50_000_000  # of all XML; more is a bomb, which xberg refuses
 _OPEN, _CLOSE, _BEGIN, _END = "\ue000", "\ue001", "\ue002", "\ue003"  # private characters: of blocks, and of words
 _MARK = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
@@ -29,23 +34,30 @@ _TICKS = re.compile(r"`{3,}")
 class _Paragraph:
     start: int
     end: int = 0
-    style: str = ""
-    plain: bool = False  # in a table or list, or with other letters
+    plain: bool = False  # in a table, or with other letters
     text: str = ""
-    runs: int = 0
+    runs: int = 0  # of text
+    said: dict[str, str] = field(default_factory=dict)  # its properties: style, list, level, indentation
+    within: bool = False  # in a table or box, or around a box
+    properties: tuple[int, int] = (0, 0)  # bytes
+    close: int = 0
     mono: list[tuple[int, int]] = field(default_factory=list)  # bytes of text in letters of one width
+
+    @property
+    def style(self) -> str:
+        return self.said.get("w:pStyle", "")
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Finds paragraphs of code outside tables and lists, and bytes of code in the others."""
+    """Finds the paragraphs of a text."""
 
     xml: bytes
     styles: frozenset[str]
-    found: list[_Paragraph] = field(default_factory=list)
-    words: list[tuple[int, int]] = field(default_factory=list)
+    found: list[_Paragraph | None] = field(default_factory=list)  # None: a table
     _open: list[_Paragraph] = field(default_factory=list)
     _tables: int = 0
+    _past: bool = False  # in the properties before a tracked change
     _mono: bool = False  # the run's letters
     _in_text: bool = False
     _text_at: int = 0
@@ -60,16 +72,17 @@ class _Reader:
 
     def _begin(self, name: str, given: dict[str, str], at: int) -> None:
         value = given.get("w:val", "")
+        if self._open and self._is_property(name, given, at):
+            return
         match name:
             case "w:tbl":
                 self._tables += 1
             case "w:p":
+                within = self._tables > 0 or bool(self._open)
                 for outer in self._open:  # a box with text
-                    outer.plain = True
-                self._open.append(_Paragraph(at, plain=self._tables > 0))
-            case "w:pStyle" if self._open:
-                self._open[-1].style = value
-            case "w:numPr" | "w:drawing" | "w:pict" | "w:object" if self._open:
+                    outer.plain = outer.within = True
+                self._open.append(_Paragraph(at, plain=self._tables > 0, within=within))
+            case "w:drawing" | "w:pict" | "w:object" if self._open:
                 self._open[-1].plain = True
             case "w:r":
                 self._mono = False
@@ -84,6 +97,16 @@ class _Reader:
                 self._add("\n")
             case "w:tab":
                 self._add("\t")
+
+    def _is_property(self, name: str, given: dict[str, str], at: int) -> bool:
+        """Whether an element is or has a property of the paragraph, which is kept."""
+        if name == "w:pPrChange":
+            self._past = True
+        elif name == "w:pPr" and not self._past:
+            self._open[-1].properties = at, at
+        elif name in _PROPERTIES and not self._past:
+            self._open[-1].said[name] = given.get("w:val", given.get("w:left", given.get("w:start", "")))
+        return self._past or name in _PROPERTIES
 
     def _said(self, text: str) -> None:
         if self._in_text:
@@ -104,21 +127,31 @@ class _Reader:
         match name:
             case "w:tbl":
                 self._tables -= 1
+                self.found.append(None)
+            case "w:pPrChange":
+                self._past = False
+            case "w:pPr" if self._open and not self._past:
+                self._open[-1].properties = self._open[-1].properties[0], self.xml.index(b">", at) + 1
             case "w:t":
                 self._in_text = False
                 if self._open and self._is_mono(self._open[-1]) and self.xml[self._text_at : at].strip():
                     self._open[-1].mono.append((self._text_at, at))
             case "w:p":
                 paragraph = self._open.pop()
-                paragraph.end = self.xml.index(b">", at) + 1
-                if not paragraph.plain and (paragraph.runs or paragraph.style in self.styles):
-                    self.found.append(paragraph)
-                else:
-                    self.words += paragraph.mono
+                paragraph.close, paragraph.end = at, self.xml.index(b">", at) + 1
+                self.found.append(paragraph)
 
 
-def without_code(data: bytes) -> tuple[bytes, list[str]]:
-    """Return a .docx with a mark in place of each block of code, and the blocks as Markdown.
+@dataclass(slots=True)
+class Kept:
+    """What a file has in place of its marks."""
+
+    blocks: list[str] = field(default_factory=list)  # of code
+    items: list[Item] = field(default_factory=list)
+
+
+def without_code(data: bytes) -> tuple[bytes, Kept]:
+    """Return a .docx with marks in place of its blocks of code and around its lists' items, and what they stand for.
 
     Raises ValueError, ElementTree.ParseError or zipfile's errors for a damaged file.
     """
@@ -126,37 +159,70 @@ def without_code(data: bytes) -> tuple[bytes, list[str]]:
         kept_names = [name for name in box.namelist() if name.endswith((".xml", ".rels"))]  # the rest says nothing
         names = set(kept_names)
         if _DOCUMENT not in names or sum(box.getinfo(name).file_size for name in names) > _MOST_BYTES:
-            return data, []
+            return data, Kept()
         xml = box.read(_DOCUMENT)
-        styles = _mono_styles(box.read(_STYLES)) if _STYLES in names else frozenset()
-        if not _may_hold_code(xml, styles):
-            return data, []
+        styling, numbering = (box.read(name) if name in names else b"" for name in (_STYLES, _NUMBERING))
+        styles = _mono_styles(styling) if styling else frozenset()
+        if not xml[:200].lower().count(b"utf-8") or not (numbering or _may_hold_code(xml, styles)):
+            return data, Kept()  # places are bytes of UTF-8
         reader = _Reader(xml, styles)
         try:
             reader.read()
         except expat.ExpatError as error:
             raise ValueError(error) from error
-        blocks = list(_blocks(reader.found, xml))
-        changes = [(start, start, _BEGIN) for start, _ in reader.words] + [(end, end, _END) for _, end in reader.words]
-        for number, (start, end, _) in enumerate(blocks):
-            changes.append((start, end, f"<w:p><w:r><w:t>{_OPEN}{number}{_CLOSE}</w:t></w:r></w:p>"))
+        changes, kept = _changes(reader, Lists(styling, numbering))
         if not changes:
-            return data, []
+            return data, kept
         parts, at = list[bytes](), 0
         for start, end, text in sorted(changes):
             parts += [xml[at:start], text.encode()]
             at = end
-        kept = BytesIO()
-        with ZipFile(kept, "w", ZIP_DEFLATED) as rest:
+        file = BytesIO()
+        with ZipFile(file, "w", ZIP_DEFLATED) as rest:
             for name in kept_names:
                 rest.writestr(name, b"".join([*parts, xml[at:]]) if name == _DOCUMENT else box.read(name))
-        return kept.getvalue(), [text for _, _, text in blocks]
+        return file.getvalue(), kept
 
 
-def with_code(text: str, blocks: list[str]) -> str:
-    """Return Markdown with the blocks in place of their marks, and the marked words as code."""
-    text = _SPAN.sub(_as_code, text.replace(_END + _BEGIN, ""))
-    return _MARK.sub(lambda mark: blocks[int(mark[1])] if int(mark[1]) < len(blocks) else "", text)
+def _changes(reader: _Reader, lists: Lists) -> tuple[list[tuple[int, int, str]], Kept]:
+    """Return what stands in place of bytes: start, end and text."""
+    kept, changes = Kept(), list[tuple[int, int, str]]()
+    code = list[tuple[_Paragraph, Item | None]]()
+    for one, item in zip(reader.found, lists.items(reader.found), strict=True):
+        if one is None:
+            continue
+        begin, end = _marks(item, kept)
+        listed = item is not None and item.sign and "\n" not in one.text
+        if not one.plain and not listed and (one.runs or one.style in reader.styles):
+            code.append((one, item))
+            continue
+        for start, stop in one.mono:
+            changes += [(start, start, _BEGIN), (stop, stop, _END)]
+        if item is not None and one.text:
+            changes += [(*one.properties, _run(begin)), (one.close, one.close, _run(end))]
+    for start, stop, text, item in _blocks(code, reader.xml):
+        begin, end = _marks(item, kept)
+        changes.append((start, stop, f"<w:p>{_run(f'{begin}{_OPEN}{len(kept.blocks)}{_CLOSE}{end}')}</w:p>"))
+        kept.blocks.append(text)
+    return changes, kept
+
+
+def _marks(item: Item | None, kept: Kept) -> tuple[str, str]:
+    if item is None:
+        return "", ""
+    kept.items.append(item)
+    return marks(len(kept.items) - 1)
+
+
+def _run(text: str) -> str:
+    return f"<w:r><w:t>{text}</w:t></w:r>"
+
+
+def with_code(text: str, kept: Kept) -> str:
+    """Return Markdown with the blocks in place of their marks, the marked words as code, and the items as lists."""
+    text, blocks = _SPAN.sub(_as_code, text.replace(_END + _BEGIN, "")), kept.blocks
+    text = _MARK.sub(lambda mark: blocks[int(mark[1])] if int(mark[1]) < len(blocks) else "", text)
+    return nested(text, kept.items)
 
 
 def _as_code(span: re.Match[str]) -> str:
@@ -165,8 +231,6 @@ def _as_code(span: re.Match[str]) -> str:
 
 
 def _may_hold_code(xml: bytes, styles: Iterable[str]) -> bool:
-    if not xml[:200].lower().count(b"utf-8"):  # places are bytes of UTF-8
-        return False
     named = any(f'"{style}"'.encode() in xml for style in styles)
     return named or re.search(_LETTERS.encode(), xml, re.IGNORECASE) is not None
 
@@ -190,15 +254,21 @@ def _mono_styles(xml: bytes) -> frozenset[str]:
     return frozenset(mono - {""})
 
 
-def _blocks(paragraphs: list[_Paragraph], xml: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and Markdown of paragraphs that follow each other."""
+def _blocks(
+    paragraphs: list[tuple[_Paragraph, Item | None]], xml: bytes
+) -> Iterator[tuple[int, int, str, Item | None]]:
+    """Yield start, end, Markdown and place in a list of paragraphs that follow each other."""
     group: list[_Paragraph] = []
-    for paragraph in [*sorted(paragraphs, key=lambda one: one.start), None]:
-        if group and (paragraph is None or xml[group[-1].end : paragraph.start].strip()):
+    place: Item | None = None
+    for paragraph, item in [*sorted(paragraphs, key=lambda one: one[0].start), (None, None)]:
+        apart = item != place and (item is None or place is None or item.level != place.level or item.sign)
+        apart = apart or (paragraph is not None and paragraph.style == _WHOLE)
+        if group and (paragraph is None or apart or xml[group[-1].end : paragraph.start].strip()):
             text = "\n".join(one.text for one in group)
             if text.strip():
                 fence = "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(text))])
-                yield group[0].start, group[-1].end, f"{fence}\n{text.strip(chr(10)).rstrip()}\n{fence}"
+                yield group[0].start, group[-1].end, f"{fence}\n{text.strip(chr(10)).rstrip()}\n{fence}", place
             group = []
         if paragraph is not None:
+            place = item if not group else place
             group.append(paragraph)

@@ -18,9 +18,11 @@ from retrieval.ingest.formats.pdf.layout import (
     PageTable,
     is_marker,
     joined,
+    marked_text,
     pieces_of,
     regions,
     rows_of,
+    text_left,
 )
 from retrieval.ingest.formats.pdf.page import SOFT_HYPHEN, Page, Word, read_page
 from retrieval.ingest.formats.pdf.tables import aligned, between_rules, ruled, tagged_tables
@@ -41,6 +43,8 @@ _HEADING_TAG = re.compile(r"H([1-6])?")
 _RULE_OF_SIGNS = re.compile(r"[-=_*~.\s]+")
 _ESCAPED = re.compile(r"^(#{1,6}(?=\s)|>|\+(?=\s)|```|~~~)")
 _CUT_WORD = re.compile(rf"([\w-]*\w){SOFT_HYPHEN}(\w[\w-]*)")
+_ALIGNED = 3.0  # points: left edges nearer than this are one
+_FEW_CUTS = 0.03  # of the lines
 _SCANNED = 0.5  # of a page: a picture of this share is a scan, if the page has hardly any text
 _FEW_CHARS = 40
 _NO_TITLE = re.compile(
@@ -59,6 +63,9 @@ class _Block:
     parts: list[tuple[str, int]]
     columns: int = 0
     lines: tuple[Line, ...] = ()
+    left: float = 0.0
+    items: tuple[int, ...] | None = None  # of lists around it, by the tags
+    indent: int = 0
 
 
 @dataclass(slots=True)
@@ -148,16 +155,19 @@ def markdown_of(pages: Sequence[Page], outline: Mapping[tuple[str, int], int] | 
     """Return the pages' text, and where each page begins. outline: as in `_outline`."""
     running = _Running(pages)
     flow = [(item, page.number) for page in pages for item in _arranged(page, running)]
-    blocks = list(_blocks(flow, _Headings(flow, pages, outline or {})))
-    _join_words(blocks)
-    text, places, last = "", list[tuple[int, str]](), 0
+    blocks = list(_blocks(flow, _Headings(flow, pages, outline or {}), _Tags(pages)))
+    _join_words(blocks, len(flow))
+    _nest(blocks)
+    text, places, last, before = "", list[tuple[int, str]](), 0, ""
     for block in blocks:
-        text += "\n\n" if text else ""
+        text += "" if not text else "\n" if before == "item" == block.kind else "\n\n"
+        text += " " * block.indent
+        before = block.kind
         for part, page in block.parts:
             if page != last:
                 places.append((len(text), f"page {page}"))
                 last = page
-            text += part
+            text += part.replace("\n", "\n" + " " * block.indent)
     return text + "\n", tuple(places)
 
 
@@ -165,7 +175,8 @@ def _arranged(page: Page, running: "_Running") -> list[Item]:
     """Return the page's lines and tables in reading order."""
     tables, words = tagged_tables(page.words, page.tags)
     grids, words = ruled(words, page.rules)
-    pieces = [piece for piece in pieces_of(words) if not running.has(piece, page)]
+    pieces = pieces_of(words)
+    pieces = [piece for n, piece in enumerate(pieces) if not running.has(piece, page, pieces[max(0, n - 1) : n + 2])]
     booked, pieces = between_rules(pieces, page.rules)
     found = [
         item for region in regions([*tables, *grids, *booked, *pieces]) for item in aligned(rows_of(region), page.rules)
@@ -189,17 +200,27 @@ class _Running:
     def _key(piece: Line) -> tuple[str, int]:
         return re.sub(r"\d+", "#", piece.text), round(piece.base / 6)
 
-    def has(self, piece: Line, page: Page) -> bool:
+    def has(self, piece: Line, page: Page, near: Sequence[Line]) -> bool:
+        """Whether a piece is one. near: the pieces before and after it in the file, and itself."""
         if not _at_edge(piece, page):
+            return False
+        if page.tags:  # which leave out what is no text
+            return all(word.tag not in page.tags for word in piece.words)
+        if any(_beside(piece, one) for one in near):
             return False
         text, at = self._key(piece)
         on = set[int]().union(*(self._pages.get((text, at + by), ()) for by in (-1, 0, 1)))
-        artifact = bool(page.tags) and all(word.tag not in page.tags for word in piece.words)
-        return len(on) >= self._least or artifact or _PAGE_NUMBER.fullmatch(piece.text) is not None
+        return len(on) >= self._least or _PAGE_NUMBER.fullmatch(piece.text) is not None
 
 
 def _at_edge(one: Word | Line, page: Page) -> bool:
     return not _EDGE * page.height < one.base < (1 - _EDGE) * page.height
+
+
+def _beside(piece: Line, other: Line) -> bool:
+    """Whether two pieces are of one line, such as a sentence and a number in letters of code."""
+    gap = max(piece.x0, other.x0) - min(piece.x1, other.x1)
+    return other is not piece and abs(piece.base - other.base) < 0.3 * piece.size and gap < piece.size
 
 
 class _Headings:
@@ -265,13 +286,42 @@ class _Headings:
         return 0 if ends or first.size < 0.95 * self.body or not any(map(str.isalpha, text)) else self._bold
 
 
-def _blocks(flow: Sequence[tuple[Item, int]], headings: _Headings) -> Iterator[_Block]:
+class _Tags:
+    """Elements of pages, by their numbers."""
+
+    def __init__(self, pages: Sequence[Page]) -> None:
+        self._paths = {page.number: page.tags for page in pages}
+
+    def items(self, line: Line, page: int) -> tuple[int, ...] | None:
+        """Return the items of lists around a line, from the outermost; None without tags."""
+        path = self._path(line.words[0], page)
+        return tuple(number for kind, number in path if kind == "LI") if path else None
+
+    def are_one(self, one: Line, two: Line, page: int) -> bool:
+        """Whether two lines are of one paragraph."""
+        first, second = ([step for step in self._path(of.words[-1], page) if step[0] == "P"] for of in (one, two))
+        return bool(first) and first == second
+
+    def are_two(self, one: Line, two: Line, page: int) -> bool:
+        """Whether two lines are of two blocks of code."""
+        paths = [self._path(of.words[0], page) for of in (one, two)]
+        first, second = ([outer for outer, inner in itertools.pairwise(path) if inner[0] == "Code"] for path in paths)
+        return bool(first and second) and first != second
+
+    def _path(self, word: Word, page: int) -> Sequence[tuple[str, int]]:
+        return self._paths[page].get(word.tag, ())
+
+
+def _blocks(flow: Sequence[tuple[Item, int]], headings: _Headings, tags: _Tags) -> Iterator[_Block]:
     """Yield blocks from lines and tables in reading order."""
     last: _Block | None = None
-    for kind, group in _groups(flow):
+    for kind, group in _groups(flow, tags):
         block = _table(group) if kind == "table" else _code(group) if kind == "code" else _text(group, headings)
         if not block.parts:
             continue
+        lines = [(line, page) for line, page in group if isinstance(line, Line)]
+        block.left = min((text_left(line) for line, _ in lines), default=0.0)
+        block.items = tags.items(*lines[0]) if lines else None
         if last is not None and _goes_on(last, block):
             last.parts += _rest(last, block)
             last.lines = block.lines
@@ -286,13 +336,13 @@ def _blocks(flow: Sequence[tuple[Item, int]], headings: _Headings) -> Iterator[_
 _Group = list[tuple[Item, int]]
 
 
-def _groups(flow: Sequence[tuple[Item, int]]) -> Iterator[tuple[str, _Group]]:
+def _groups(flow: Sequence[tuple[Item, int]], tags: _Tags) -> Iterator[tuple[str, _Group]]:
     """Yield items that belong together: a table, code, or the lines of a paragraph or heading."""
     group: _Group = []
     kind = ""
     for item, page in flow:
         now = "table" if isinstance(item, PageTable) else "code" if item.mono else "text"
-        if group and (now != kind or now == "table" or _begins(group, item, page, code=now == "code")):
+        if group and (now != kind or now == "table" or _begins(group, item, page, tags, code=now == "code")):
             yield kind, group
             group = []
         kind = now
@@ -301,22 +351,26 @@ def _groups(flow: Sequence[tuple[Item, int]]) -> Iterator[tuple[str, _Group]]:
         yield kind, group
 
 
-def _begins(group: _Group, line: Item, page: int, *, code: bool) -> bool:
+def _begins(group: _Group, line: Item, page: int, tags: _Tags, *, code: bool) -> bool:
     """Whether a line begins another block than the lines before."""
     before, page_before = group[-1]
     if not isinstance(before, Line) or not isinstance(line, Line):
         return True
     if code:
-        return line.base <= before.base and page == page_before
+        apart = line.base - before.base > _BLANK * line.size and tags.are_two(before, line, page)
+        return page == page_before and (line.base <= before.base or apart)
     if page != page_before or line.base <= before.base:
         return True
     first = group[0][0]
     step = line.base - before.base
+    resized = abs(line.size - before.size) > 0.08 * before.size and not (line.inline or before.inline)
+    if tags.are_one(before, line, page) and step <= _BLANK * max(line.size, before.size):
+        return resized
     pitches = [two.base - one.base for (one, _), (two, _) in itertools.pairwise(group)]
     width = max(item.x1 for item, _ in group) - min(item.x0 for item, _ in group)
     listed = isinstance(first, Line) and is_marker(first.words[0].text)
     return (
-        abs(line.size - before.size) > 0.08 * before.size
+        resized
         or step > (1.25 * min(pitches) if pitches else _BLANK * max(line.size, before.size))
         or is_marker(line.words[0].text)
         or line.apart
@@ -336,7 +390,7 @@ def _complete(before: Line, line: Line) -> bool:
 def _text(group: _Group, headings: _Headings) -> _Block:
     lines = [item for item, _ in group if isinstance(item, Line)]
     page = group[0][1]
-    text = joined([line.marked for line in lines])
+    text = marked_text(lines)
     if _RULE_OF_SIGNS.fullmatch(text):
         return _Block("text", [])
     if level := headings.level(lines, page):
@@ -395,6 +449,50 @@ def _goes_on(last: _Block, block: _Block) -> bool:
     )
 
 
+@dataclass(slots=True)
+class _Open:
+    """An item that goes on: its number and page by the tags, its left edge, and the column of its text."""
+
+    number: int
+    page: int
+    left: float
+    column: int
+
+
+def _nest(blocks: Sequence[_Block]) -> None:
+    """Indent items of lists within items, and what else belongs to an item: by the tags, else by the left edges."""
+    open_items: list[_Open] = []
+    for block in blocks:
+        own, page, around = block.kind == "item", block.parts[0][1], block.items
+        if block.kind not in ("item", "text", "code"):
+            open_items = []
+        elif around is None:
+            bound = block.left - _ALIGNED if own else block.left + _ALIGNED
+            open_items = [one for one in open_items if one.left < bound]
+            if open_items and not own and open_items[-1].left < block.left - _ALIGNED:
+                open_items = []
+        else:
+            around = around[: len(around) - own]
+            open_items = open_items[: len(around)]
+            for n, (one, number) in enumerate(zip(open_items, around, strict=False)):
+                if (one.number, one.page) != (number, page):
+                    if one.page == page:
+                        del open_items[n:]
+                        break
+                    one.number, one.page = number, page  # goes on over the end of a page
+        column = open_items[-1].column if open_items else 0
+        block.indent = column
+        if own:
+            text, at = block.parts[0]
+            for number in (around or ())[len(open_items) :]:  # an item that begins with a list
+                column += 2
+                open_items.append(_Open(number, page, block.left, column))
+                text = f"- {text}"
+            column += len(block.parts[0][0].split(" ", 1)[0]) + 1
+            open_items.append(_Open((block.items or (-1,))[-1], page, block.left, column))
+            block.parts[0] = text, at
+
+
 def _is_below(last: _Block, block: _Block) -> bool:
     """Whether a blank line parts two blocks of one column."""
     before, line = last.lines[-1], block.lines[0]
@@ -414,15 +512,22 @@ def _rest(last: _Block, block: _Block) -> list[tuple[str, int]]:
     return [(text if last.parts[-1][0].endswith(SOFT_HYPHEN) else " " + text, page)]
 
 
-def _join_words(blocks: Sequence[_Block]) -> None:
-    """Join words that line ends cut: "con-" and "nection", but not "two-" and "line" if the text has "two-line"."""
-    text = " ".join(part for block in blocks for part, _ in block.parts).casefold()
-    words = re.findall(r"\w+(?:-\w+)*", _CUT_WORD.sub(" ", text))
+def _join_words(blocks: Sequence[_Block], lines: int) -> None:
+    """Join words that line ends cut: "con-" and "nection", but not "two-" and "line" if the text has "two-line".
+
+    A text whose lines seldom end with a hyphen cuts no words: its hyphens are those of compounds.
+    """
+    text = " ".join(part for block in blocks for part, _ in block.parts)
+    found = re.findall(r"\w+(?:-\w+)*", _CUT_WORD.sub(" ", text))
+    words = [word.casefold() for word in found if word[1:].islower() or word.isupper()]  # no codeNames
     known = Counter([*words, *(part for word in words if "-" in word for part in word.split("-"))])
+    cuts = _CUT_WORD.findall(text.casefold())
+    hyphenated = len(cuts) > _FEW_CUTS * lines or any(known["".join(cut)] for cut in cuts)
 
     def whole(cut: re.Match[str]) -> str:
         one, two = cut[1].casefold(), cut[2].casefold()
         inner = known[one.rpartition("-")[2]] and known[two.partition("-")[0]]
+        inner = inner or not hyphenated
         hyphen = known[f"{one}-{two}"] > known[one + two] or (inner and not known[one + two])
         return f"{cut[1]}-{cut[2]}" if hyphen else cut[1] + cut[2]
 

@@ -49,17 +49,20 @@ class Line:
         """The same in Markdown: with links, and with code within a sentence as code."""
         shown, before, all_mono = "", self.words[0], self.mono
         for (link, code), run in groupby(
-            self.words, key=lambda word: (word.link, word.mono and not all_mono and not is_marker(word.text))
+            self.words,
+            key=lambda word: (word.link, word.inline or (word.mono and not all_mono and not is_marker(word.text))),
         ):
             words = list(run)
             text = self._said(words)
-            end = text[len(text.rstrip(_END_SIGNS)) :]
+            end = "" if words[-1].inline else text[len(text.rstrip(_END_SIGNS)) :]
             inner = text.removesuffix(end)
-            if inner and inner[-1] not in ("-", SOFT_HYPHEN):  # else the line cuts a word
-                if code and "`" not in inner:
-                    inner = f"`{inner}`"
-                if link and not (re.search(r"[./]", inner) and inner.strip("`") in link):  # an address says itself
-                    inner = f"[{inner}]({link})"
+            if code and inner and "`" not in inner:
+                inner = f"`{inner.replace(SOFT_HYPHEN, '-')}`"  # code has hyphens of its own
+            whole = inner[-1:] not in ("", "-", SOFT_HYPHEN)  # else the line cuts a word
+            if (
+                whole and link and not (re.search(r"[./]", inner) and inner.strip("`") in link)
+            ):  # an address says itself
+                inner = f"[{inner}]({link})"
             shown += (self._gap(before, words[0]) if shown else "") + inner + end
             before = words[-1]
         return shown
@@ -79,8 +82,12 @@ class Line:
         return all(word.bold for word in self.words)
 
     @property
+    def inline(self) -> bool:
+        return all(word.inline for word in self.words)
+
+    @property
     def mono(self) -> bool:
-        return all(word.mono for word in self.words)
+        return all(word.mono and not word.inline for word in self.words)
 
 
 @dataclass(slots=True)
@@ -106,7 +113,7 @@ def is_marker(text: str, *, bullet: bool = False) -> bool:
 def line_of(words: Sequence[Word], *, apart: bool = False) -> Line:
     sizes: Counter[float] = Counter()
     for word in words:
-        sizes[word.size] += len(word.text) * (1 if word.mono else 20)  # code within a text is often smaller
+        sizes[word.size] += len(word.text) * (1 if word.mono else 1000)  # code within a text is often smaller
     size = max(sizes, key=lambda one: sizes[one])
     return Line(
         list(words),
@@ -134,10 +141,15 @@ def pieces_of(words: Iterable[Word]) -> list[Line]:
 
 def _follows(last: Word, word: Word, *, first: bool) -> bool:
     size = max(last.size, word.size)
-    if abs(word.base - last.base) > 0.5 * size or (word.tag != last.tag and last.mono != word.mono):
+    if abs(word.base - last.base) > 0.5 * size or _are_cells(last, word):
         return False
     wide = 4.0 if first and is_marker(last.text) else GAP
     return -0.5 * size < word.x0 - last.x1 < wide * size
+
+
+def _are_cells(last: Word, word: Word) -> bool:
+    """Whether words may be of two cells: with another tag, and only one of them code that is no part of a sentence."""
+    return word.tag != last.tag and last.mono != word.mono and not (last.inline or word.inline)
 
 
 def _parted(before: Word, word: Word) -> bool:
@@ -163,13 +175,13 @@ def _columns(items: Sequence[Item]) -> list[list[Item]] | None:
     best: tuple[list[Item], float] | None = None
     for edge in _edges(items):
         at = edge - 2.0
-        across = sorted((item for item in items if _left(item) < at < item.x1), key=lambda item: item.y0)
-        aside = [item for item in items if not _left(item) < at < item.x1]
+        across = sorted((item for item in items if text_left(item) < at < item.x1), key=lambda item: item.y0)
+        aside = [item for item in items if not text_left(item) < at < item.x1]
         tops = [-1e9, *(item.base for item in across)]
         ends = [*(item.y0 for item in across), 1e9]
         for top, end in zip(tops, ends, strict=True):
             strip = [item for item in aside if top < item.base and item.y1 <= end + 1]
-            left, right = [item for item in strip if item.x1 <= at], [item for item in strip if _left(item) >= at]
+            left, right = [item for item in strip if item.x1 <= at], [item for item in strip if text_left(item) >= at]
             if _are_columns(left, right, strip) and (best is None or len(strip) > len(best[0])):
                 best = strip, at
     if best is None:
@@ -182,7 +194,7 @@ def _columns(items: Sequence[Item]) -> list[list[Item]] | None:
         for part in (
             [item for item in rest if item.base < first],
             [item for item in inside if item.x1 <= at],
-            [item for item in inside if _left(item) >= at],
+            [item for item in inside if text_left(item) >= at],
             [item for item in rest if item.base >= first and item.base <= last],
             [item for item in rest if item.base > last],
         )
@@ -194,11 +206,11 @@ def _edges(items: Sequence[Item]) -> list[int]:
     """Return left edges that may be a column's: those of most lines."""
     edges: Counter[int] = Counter()
     for item in items:
-        edges[round(_left(item))] += _lines(item)
+        edges[round(text_left(item))] += _lines(item)
     return [edge for edge, lines in edges.most_common(_MOST_EDGES) if lines >= _COLUMN_LINES]
 
 
-def _left(item: Item) -> float:
+def text_left(item: Item) -> float:
     """Return where its text begins: the mark of a list's item may stand in the gap between columns."""
     if isinstance(item, Line) and len(item.words) > 1 and is_marker(item.words[0].text):
         return item.words[1].x0
@@ -270,14 +282,26 @@ def rows_of(items: Sequence[Item]) -> list[list[Item]]:
     return [sorted(row, key=lambda item: item.x0) for row in rows]
 
 
+def marked_text(lines: Sequence[Line]) -> str:
+    """Return lines in Markdown as one text, with code over two lines as one."""
+    texts = [line.marked for line in lines]
+    for n, (one, two) in enumerate(pairwise(lines)):
+        last, first = one.words[-1], two.words[0]
+        if last.inline and last.tag == first.tag and re.search(r"[^-]`$", texts[n]) and texts[n + 1][0] == "`":
+            texts[n], texts[n + 1] = texts[n][:-1], texts[n + 1][1:]
+    return joined(texts)
+
+
 def joined(lines: Sequence[str]) -> str:
     """Return lines as one text; a hyphen that a line's end may have made is a SOFT_HYPHEN (see `document`).
 
-    A link over two lines becomes one.
+    A link over two lines becomes one, and so does a word of code.
     """
     text = ""
     for line in lines:
-        if text[-1:] in ("-", SOFT_HYPHEN) and text[-2:-1].isalnum() and line[:1].isalnum():
+        if text[-2:] == "-`" and text[-3:-2].isalnum() and line[0] == "`" and line[1:2].isalnum():
+            text = text[:-1] + line[1:]
+        elif text[-1:] in ("-", SOFT_HYPHEN) and text[-2:-1].isalnum() and line[:1].isalnum():
             text = text[:-1] + (SOFT_HYPHEN if line[0].islower() else "-") + line
         else:
             wide = text and _wide(text[-1]) and _wide(line[0])

@@ -10,7 +10,7 @@ import math
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from typing import Any, NamedTuple
 
 _LINE_END_HYPHENS = (0x02, 0xAD, 0xFFFE)  # PDFium's signs for a hyphen that only a line end made, and Unicode's
@@ -29,6 +29,7 @@ _BULLETS = {
     "\uf0a8": "◦",
 }  # of the fonts Symbol and Wingdings
 _MAX_DEPTH = 40  # of tags
+_BLOCKS = ("Document", "Part", "Art", "Sect", "Div", "NonStruct")  # around blocks of code
 _FIXED_PITCH = 1  # flag of a font
 _BOLD_WEIGHT = 600
 _FORCE_BOLD = 1 << 18
@@ -49,6 +50,7 @@ class Word:
     mono: bool = False
     tag: int = -1  # marked content id
     link: str = ""  # http or https
+    inline: bool = False  # code within a text, by the tags
 
 
 Tags = dict[int, list[tuple[str, int]]]  # marked content id -> its elements from the outermost: type and number
@@ -107,6 +109,9 @@ def read_page(pdf: Any, index: int) -> Page:
         _put_links(c, pdf.raw, page.raw, read.words, (left, bottom, right, top), main)
         read.pictures = _pictures(c, page.raw, wide * high)
         read.tags = _tags(c, page.raw) if c.FPDFCatalog_IsTagged(pdf.raw) else {}
+        for word in chain(read.words, *read.turned):
+            kinds = [kind for kind, _ in read.tags.get(word.tag, ())]
+            word.inline = word.mono and any(two == "Code" and one not in _BLOCKS for one, two in pairwise(kinds))
         return read
     finally:
         page.close()

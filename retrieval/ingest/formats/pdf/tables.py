@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from retrieval.ingest.formats.pdf.layout import GAP, Item, Line, PageTable, joined, line_of, pieces_of, rows_of
+from retrieval.ingest.formats.pdf.layout import GAP, Item, Line, PageTable, line_of, marked_text, pieces_of, rows_of
 from retrieval.ingest.formats.pdf.page import Rule, Tags, Word
 
 _SNAP = 3.0  # points: lines nearer than this are one
@@ -167,7 +167,7 @@ def _grid_table(
 
 def cell_text(words: Sequence[Word]) -> str:
     lines = [line_of([word for piece in row for word in piece.words]) for row in _rows(words)]
-    return joined([line.marked for line in lines])
+    return marked_text(lines)
 
 
 def _rows(words: Sequence[Word]) -> list[list[Line]]:

@@ -12,7 +12,7 @@ from retrieval.ingest.formats.pdf.document import markdown_of, read_pdf
 from retrieval.ingest.formats.pdf.page import Page, Word
 from retrieval.ingest.load import parse
 from retrieval.records.documents import Document
-from tests.support.pdfs import dot, grid, lines, pdf, said
+from tests.support.pdfs import dot, grid, lines, marked, pdf, said
 
 PROSE = (
     "The north ferry sails at noon on every day but Monday,",
@@ -67,7 +67,7 @@ def test_list_items_are_items() -> None:
         said(50, y, sign) + said(62, y, text)
         for y, sign, text in ((700, "•", "tickets"), (686, "•", "cars, if they are"), (660, "1.", "First."))
     ) + said(62, 674, "light")
-    assert markdown(page) == "- tickets\n\n- cars, if they are light\n\n1. First.\n"
+    assert markdown(page) == "- tickets\n- cars, if they are light\n1. First.\n"
 
 
 def test_drawn_bullets_begin_items_and_other_dots_do_not() -> None:
@@ -76,8 +76,52 @@ def test_drawn_bullets_begin_items_and_other_dots_do_not() -> None:
     marks = dot(53, 663) + dot(53, 635)
     others = dot(210, 663) + dot(20, 720) + dot(300, 400)
     read = markdown(page + marks + others)
-    assert read.endswith("evening before.\n\n- tickets, also for those who come late\n\n- cars\n")
+    assert read.endswith("evening before.\n\n- tickets, also for those who come late\n- cars\n")
     assert "•" not in read
+
+
+def test_items_within_items_and_what_belongs_to_an_item_are_indented() -> None:
+    """By the left edges."""
+    rows = ((50, "1.", "Load the ship"), (74, "-", "cars first"), (74, "-", "then bicycles"), (50, "2.", "Cast off"))
+    page = "".join(
+        said(x, 700 - 14 * n, sign) + said(x + 12, 700 - 14 * n, text) for n, (x, sign, text) in enumerate(rows)
+    )
+    page += said(62, 630, "Not before noon.") + said(50, 600, "Then sail.")
+    assert markdown(page) == (
+        "1. Load the ship\n   - cars first\n   - then bicycles\n2. Cast off\n\n   Not before noon.\n\nThen sail.\n"
+    )
+
+
+def test_tags_say_what_is_in_an_item() -> None:
+    page = marked(0, said(80, 700, "-") + said(92, 700, "Route")) + marked(
+        1, said(80, 686, "-") + said(92, 686, "Price")
+    )
+    page += marked(2, said(80, 672, "-") + said(92, 672, "North")) + marked(3, said(92, 650, "sail()", font="mono"))
+    page += marked(4, said(80, 620, "Then rest."))
+    rows = [("LI", ("L", ("LI", 0), ("LI", 1))), ("LI", ("L", ("LI", 2, ("NonStruct", ("Code", 3)))))]
+    text = read_pdf(pdf(page, tags=("Document", ("L", *rows), ("P", 4))), None).text
+    assert text == "- - Route\n  - Price\n- - North\n\n    ```\n    sail()\n    ```\n\nThen rest.\n"
+
+
+def test_code_within_a_tagged_paragraph_is_part_of_it() -> None:
+    """Also a line of code alone, and the two parts of a word of code."""
+    page = marked(0, said(50, 700, "Call this one first:")) + marked(1, said(50, 688, "open-", font="mono", size=8))
+    page += marked(1, said(50, 676, "valve", font="mono", size=8)) + marked(2, said(50, 640, "sail()", font="mono"))
+    tags = ("Document", ("P", 0, ("Code", 1)), ("P", ("Code", 2)))
+    assert read_pdf(pdf(page, tags=tags), None).text == "Call this one first: `open-valve`\n\n`sail()`\n"
+
+
+def test_no_tagged_text_at_the_edge_of_a_page_is_left_out() -> None:
+    page = marked(0, said(50, 700, "Loads:")) + marked(1, said(50, 40, "12")) + said(300, 20, "1")
+    assert read_pdf(pdf(page, tags=("Document", ("P", 0), ("P", 1))), None).text == "Loads:\n\n12\n"
+    code = said(50, 40, "Default:") + said(92, 40, "12", font="mono")
+    assert markdown(lines(50, 700, *PROSE) + code).endswith("Default: `12`\n")
+
+
+def test_a_text_without_cut_words_keeps_its_hyphens() -> None:
+    rest = [f"The {n} ferries sail at noon on every day." for n in range(60)]
+    page = lines(50, 780, "Set shipOptions, which are all the ship-", "options.", *rest, pitch=11)
+    assert "all the ship-options." in markdown(page)
 
 
 def test_links_are_those_of_markdown_and_addresses_in_the_text_stay() -> None:
@@ -145,7 +189,7 @@ def test_columns_with_headings_lists_and_code_are_read_one_after_the_other() -> 
     page += said(50, 650, "open(valve)", font="mono")  # written last, as browsers do
     assert markdown(page) == (
         f"# Before the winter\n\n{' '.join(PROSE)}\n\n```\nopen(valve)\n```\n\n"
-        "- Drain the pipes of the garden,\n\n- and leave all taps open.\n\n"
+        "- Drain the pipes of the garden,\n- and leave all taps open.\n\n"
         "## In the cellar\n\nMove what must not freeze inside: seeds, paint, and the accumulator.\n"
     )
 

@@ -5,6 +5,9 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import parse
@@ -26,6 +29,19 @@ _STYLES = (
     '<w:style w:styleId="Mono"><w:name w:val="Typed"/><w:rPr><w:rFonts w:ascii="Liberation Mono"/></w:rPr></w:style>'
     '<w:style w:styleId="Small"><w:name w:val="Small"/><w:basedOn w:val="Mono"/></w:style>'
 )
+_KINDS = {1: ("bullet", "•"), 2: ("decimal", "%1."), 3: ("bullet", " ")}  # pandoc's third is a further paragraph's
+_NUMBERING = "".join(
+    f'<w:abstractNum w:abstractNumId="{id}">'
+    + "".join(
+        f'<w:lvl w:ilvl="{level}"><w:start w:val="1"/><w:numFmt w:val="{form}"/><w:lvlText w:val="{sign}"/>'
+        f'<w:pPr><w:ind w:left="{720 * (level + 1)}"/></w:pPr></w:lvl>'
+        for level in range(9)
+    )
+    + "</w:abstractNum>"
+    for id, (form, sign) in _KINDS.items()
+) + "".join(
+    f'<w:num w:numId="{id}"><w:abstractNumId w:val="{kind}"/></w:num>' for id, kind in ((1, 1), (2, 2), (3, 3), (4, 1))
+)
 _CONSOLAS = '<w:rPr><w:rFonts w:ascii="Consolas"/></w:rPr>'
 
 
@@ -41,6 +57,11 @@ def styled(style: str, *runs: str) -> str:
     return paragraph(*runs, how=f'<w:pStyle w:val="{style}"/>')
 
 
+def numbered(text: str, level: int, list: int, style: str = "") -> str:
+    how = f'<w:pStyle w:val="{style}"/><w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{list}"/></w:numPr>'
+    return paragraph(run(text), how=how)
+
+
 def text_of(*paragraphs: str, declared: str = "UTF-8") -> str:
     file = BytesIO()
     with ZipFile(file, "w") as box:
@@ -49,6 +70,7 @@ def text_of(*paragraphs: str, declared: str = "UTF-8") -> str:
         head = f'<?xml version="1.0" encoding="{declared}"?>'
         body = f"{head}<w:document {_SPACE}><w:body>{''.join(paragraphs)}</w:body></w:document>"
         box.writestr("word/document.xml", body)
+        box.writestr("word/numbering.xml", f"{head}<w:numbering {_SPACE}>{_NUMBERING}</w:numbering>")
         box.writestr("word/styles.xml", f"{head}<w:styles {_SPACE}>{_STYLES}</w:styles>")
     return parse(file.getvalue(), Path("/data/guide.docx"), "guide.docx", 0.0).text.strip()
 
@@ -80,6 +102,39 @@ def test_cells_and_items_stay_what_they_are() -> None:
     assert "| `fare` | `12` |" in text
     assert "```" not in text
     assert "`sail`" in text
+
+
+def test_lists_within_lists_keep_their_level_and_number() -> None:
+    """Each level is a list of its own, as pandoc writes it, and further paragraphs have a list without a sign."""
+    items = numbered("load", 0, 2), numbered("cars", 1, 1), numbered("not vans", 1, 3), numbered("cast off", 0, 2)
+    code = numbered("x = 1", 0, 3, "Mono")
+    assert text_of(BEFORE, *items, code, numbered("wait", 0, 3), numbered("sail", 0, 2), AFTER) == (
+        "Set the fare.\n\n1. load\n   - cars\n\n     not vans\n\n2. cast off\n\n   ```\n   x = 1\n   ```\n\n"
+        "   wait\n\n3. sail\n\nThen sail."
+    )
+
+
+def test_indented_paragraphs_between_items_belong_to_the_item_above() -> None:
+    """As LibreOffice and Word write them."""
+    deep, flat = (paragraph(run("wait"), how=f'<w:ind w:left="{left}"/>') for left in (1440, 720))
+    items = numbered("load", 0, 2), numbered("cars", 1, 1)
+    end = numbered("sail", 0, 2)
+    assert text_of(*items, deep, end) == "1. load\n   - cars\n\n     wait\n\n2. sail"
+    assert text_of(*items, flat, paragraph(), end) == "1. load\n   - cars\n\n   wait\n\n2. sail"
+    assert text_of(*items, flat, AFTER) == "1. load\n   - cars\n\nwait\n\nThen sail."
+
+
+def test_rows_that_are_lists_within_an_item_stay_apart() -> None:
+    rows = [numbered(text, 1, list) for list, row in ((1, ("route", "price")), (4, ("north", "12"))) for text in row]
+    assert text_of(BEFORE, *rows, AFTER) == "Set the fare.\n\n- - route\n  - price\n- - north\n  - 12\n\nThen sail."
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([1, 2, 3, 4, 9])), min_size=1, max_size=8))
+@settings(max_examples=40, deadline=None)
+def test_no_item_is_lost_or_moved(places: list[tuple[int, int]]) -> None:
+    text = text_of(BEFORE, *(numbered(f"item{n}", *place) for n, place in enumerate(places)), AFTER)
+    said = [token.content for token in MarkdownIt("commonmark").parse(text) if token.type == "inline"]
+    assert said == ["Set the fare.", *(f"item{n}" for n in range(len(places))), "Then sail."]
 
 
 def test_a_damaged_document_says_so() -> None:
