@@ -23,7 +23,7 @@ from typing import Literal, Protocol, TypeVar
 # DerivedCoreProperties.txt): the Tag block, variation selectors, Hangul, Khmer and Mongolian fillers.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
-    "\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ue000-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0e"
+    "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ue000-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0e"
     "\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff]"
 )
 _INVISIBLE_ABOVE = re.compile(
@@ -32,13 +32,17 @@ _INVISIBLE_ABOVE = re.compile(
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0xF0000, 0x10000))
     + "]"
 )
-# Invisible if they join or part nothing: joiners, and the sign that shows a character as an emoji.
-_JOINING = re.compile("[\u200c\u200d\ufe0f]")
+# Invisible if they shape nothing: joiners, Mongolian forms of letters, the sign that shows a character as an emoji.
+_JOINING = re.compile("[\u180b-\u180f\u200c\u200d\ufe0f]")
 _EMOJI_SIGN = "\ufe0f"
 # Scripts that write with joiners: Arabic to Mandaic, those of India, Tibetan, Myanmar, Khmer, Mongolian and others.
 _WITH_JOINERS = re.compile(
     "[\u0600-\u0dff\u0f00-\u109f\u1780-\u18af\u1b00-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00011000-\U00011fff]"
 )
+_CURSIVE = re.compile(
+    "[\u0620-\u064a\u066e-\u06d3\u06fa-\u07ff\u0840-\u08c9\u1820-\u18aa]"
+)  # letters change by a neighbour
+_MONGOLIAN = re.compile("[\u1820-\u18aa]")
 _VIRAMA = 9  # combining class of a sign after which a joiner shapes the letter before
 # Twins: characters that NFKC writes in printable ASCII: full-width, small, raised, circled and mathematical forms,
 # ligatures. _PLAIN maps each twin to ASCII.
@@ -215,6 +219,10 @@ def _joiner(match: re.Match[str]) -> str:
     if sign == _EMOJI_SIGN:
         return sign if _is_emoji(before) or after == "\u20e3" else ""  # U+20E3: a key's frame
     if sign == "\u200d" and _is_emoji(text[at - 2 : at - 1] if before == _EMOJI_SIGN else before) and _is_emoji(after):
+        return sign
+    if "\u180b" <= sign <= "\u180f":
+        return sign if _MONGOLIAN.match(before) else ""
+    if sign == "\u200d" and (_CURSIVE.match(before) or _CURSIVE.match(after)):
         return sign
     if not _WITH_JOINERS.match(before):
         return ""

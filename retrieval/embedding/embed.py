@@ -225,17 +225,23 @@ _ENCODE: dict[str, Any] = {"normalize_embeddings": True, "show_progress_bar": Fa
 
 
 def known_words_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
-    """Question vectors that leave out words the embedder does not know; zeros if no word is left.
+    """Question vectors that leave out words the embedder does not know; zeros if no word is left, as in "???".
 
     A model gives all unknown words (emoji, scripts that its vocabulary lacks) one vector, so a thumbs-up would equal
     any Thai page. Unknown words in a page do no harm to a question of known words.
     """
-    known = [text if text.isascii() else _tokenizer(embedder.tokenizer_file).known(text) for text in texts]
+    known = [_known(text, embedder) for text in texts]
     rows = [number for number, (text, rest) in enumerate(zip(texts, known, strict=True)) if rest or not text]
     vectors = np.zeros((len(texts), embedder.dimension), np.float32)
     if rows:
         vectors[rows] = embed([known[number] for number in rows])
     return vectors
+
+
+def _known(text: str, embedder: Embedder) -> str:
+    if text.isascii():
+        return text if any(map(str.isalnum, text)) else ""
+    return _tokenizer(embedder.tokenizer_file).known(text)
 
 
 _tokenizer = lru_cache(maxsize=2)(EmbedderTokenizer)

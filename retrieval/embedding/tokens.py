@@ -11,6 +11,7 @@ time, no text has fewer tokens than an eighth of its bytes. (Prose has five byte
 vocabulary entries have 18 letters.)
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ Span = tuple[int, int]
 _BYTES_PER_UNKNOWN_TOKEN = 4
 _MOST_BYTES_PER_TOKEN = 8
 _MOST_BLANKS_PER_TOKEN = 32
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
 _UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 
 
@@ -68,14 +70,18 @@ class EmbedderTokenizer:
         ]
 
     def known(self, text: str) -> str:
-        """Return the text without unknown tokens; "" if no other token has a letter or a digit."""
+        """Return the text without unknown tokens; "" if no other token has a letter or a digit.
+
+        A run of Chinese characters is one word, which is known if most of its characters are.
+        """
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        if self._unknown.isdisjoint(encoding.ids):
-            return text
         letters = list(text)
         for id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
             if id in self._unknown:
                 letters[start:end] = " " * (end - start)
+        for run in _HAN.finditer(text):
+            if 2 * letters[run.start() : run.end()].count(" ") >= len(run[0]):
+                letters[run.start() : run.end()] = " " * len(run[0])
         rest = "".join(letters).strip()
         return rest if any(map(str.isalnum, rest)) else ""
 

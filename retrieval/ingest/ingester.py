@@ -651,7 +651,7 @@ def _same(ready: RevisionRecord, current: RevisionRecord | None) -> bool:
 
 def _indexed(document: Document, chunk: Chunk, language: str) -> ChunkTexts:
     parts = (document.title, chunk.headings, chunk.text, chunk.context)
-    return ChunkTexts(indexed_text(*parts), lexical_text(*parts), language)
+    return ChunkTexts(indexed_text(*parts), lexical_text(*parts, chunk.names), language)
 
 
 def _points(staged: Revision, split: SplitDocument, vectors: Sequence[Row]) -> list[Point]:
@@ -683,6 +683,7 @@ def _passage(revision: Revision, document: Document, chunk: Chunk, tokens: int) 
         groups=document.groups,
         context=chunk.context,
         place=chunk.place,
+        names=chunk.names,
     )
 
 

@@ -13,7 +13,7 @@ identifiers   neighbours inside an identifier: `fancy-printer-A300` is also "pri
               and "pool size", `--verbose` also "-- verbose". The same words in another order lack these terms.
 pairs         of characters in texts without spaces (Chinese, Japanese, Korean, Thai …), as in Lucene's CJKAnalyzer:
               no dictionary that is older than the text, and the same split for documents and queries
-names         stop words in capitals inside a sentence, as written: "Where is IT?", "vitamin A", "ask Will"
+names         stop words in capitals, as written, unless all is in capitals: "Where is IT?", "vitamin A", "ask Will"
 characters    single Chinese characters and Korean syllables: a character may be a word
 
 A language sets stop words and stemming. Both come from the engine, so ragway installs and downloads nothing more. Texts
@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from html import unescape
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
@@ -186,7 +187,7 @@ def _bm25(analysis: Analysis) -> "Bm25":
     return engine.Bm25(config)
 
 
-VERSION = 3  # part of an indexed document's recipe: increase with every change of terms
+VERSION = 4  # part of an indexed document's recipe: increase with every change of terms
 
 # Okapi's usual saturation and length normalisation (Robertson & Zaragoza 2009); also the engine's defaults.
 K1 = 1.2
@@ -255,10 +256,11 @@ class _Terms:
 
 def _terms(text: str, language: str) -> _Terms:
     unspaced: list[str] = []
-    if "*" in text:
-        text = _EMPHASIS_INSIDE.sub(lambda match: match[2] or match[3], text)
+    if "&" in text:
+        text = _ENTITY.sub(lambda match: unescape(match[0]), text)
+    text = text if text.isascii() else unicodedata.normalize("NFKC", text)  # one é, full-width Latin, half-width kana
+    text = _without_markup(visible(text))
     if not text.isascii():
-        text = visible(unicodedata.normalize("NFKC", text))  # one spelling of é, full-width Latin, half-width kana
 
         def set_aside(match: re.Match[str]) -> str:
             unspaced.append(match[0])
@@ -278,17 +280,40 @@ def _terms(text: str, language: str) -> _Terms:
 def visible(text: str) -> str:
     """A text in NFKC without the characters that no reader sees as letters and that end no word.
 
-    Soft hyphens, joiners, direction marks, variation selectors, Arabic vowel signs and lengthening, Hebrew points,
-    accents without a composed letter. Marks in Thai, Indic and related scripts belong to words.
+    Soft hyphens, joiners, direction marks, variation selectors, control characters, fillers, Arabic vowel signs and
+    lengthening, Hebrew points, accents without a composed letter. Marks in Thai, Indic and related scripts belong to
+    words.
     """
-    if text.isascii():
+    if text.isascii() and _CONTROL.search(text) is None:
         return text
-    return text.translate({ord(char): None for char in set(text) if char > "\x7f" and _is_invisible(char)})
+    return text.translate({ord(char): None for char in set(text) if not "\x1f" < char < "\x7f" and _is_invisible(char)})
 
 
 @lru_cache(maxsize=4096)
 def _is_invisible(char: str) -> bool:
-    return char == "ـ" or (unicodedata.category(char) in ("Cf", "Me", "Mn") and not _MARKED.match(char))
+    if char in _FILLERS:
+        return True
+    category = unicodedata.category(char)
+    if category == "Cc":
+        return char not in _BLANKS
+    # The sign that takes a letter's vowel away counts as no letter in the engine, even where other vowel signs do.
+    return (category in ("Cf", "Me", "Mn") or unicodedata.combining(char) > 0) and not _MARKED.match(char)
+
+
+_FILLERS = "ـ\u115f\u1160\u17b4\u17b5"  # Arabic lengthening, Hangul fillers, inherent vowels of Khmer
+_BLANKS = "\t\n\x0b\x0c\r\x85"
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
+
+
+def _without_markup(text: str) -> str:
+    """The text without markup inside words: **lock**smith, <b>lock</b>smith, [lock](/l)smith."""
+    if "<" in text:
+        text = _TAGS_INSIDE.sub("", text)
+    if "](" in text:
+        text = _LINK_INSIDE.sub(r"\1\3 \2", text)
+    if "*" in text or "`" in text or "~" in text:
+        text = _EMPHASIS_INSIDE.sub(lambda match: next(filter(None, match.groups()[1:])), _ESCAPED_BLANK.sub("", text))
+    return text
 
 
 # Cached for queries: each is read for its search and again for its score scale, and a conversation repeats its turns.
@@ -336,19 +361,35 @@ def _identifier_pairs(text: str) -> Iterator[tuple[str, str]]:
 
 # Names
 
-# A capitalised word after one in small letters; capitals between words that are not in capitals.
-_NAME = re.compile(
-    r"(?<!\w)[a-zß-ÿ]\w* ([A-Z][a-zA-Z]*)(?![\w&])|(?<![\w&])(?<![A-Z]{2} )([A-Z]{2,})(?![\w&])(?! [A-Z]{2})"
-)
+_AFTER_SMALL = re.compile(r"(?<!\w)[a-zß-ÿ]\w* [(\"'“„«*_]{0,3}([A-Z][a-z]+)(?![\w&])")
+_CAPITALS = re.compile(r"(?<![\w&])_{0,2}([^\W\d_a-z]+)_{0,2}(?![\w&])")
+_INITIAL = re.compile(r"(?<!\w)[^\W\d_]")
+_SENTENCE_ENDS = re.compile(r"[.!?。\n]")
+_NEAR = 200  # characters around a name, to tell whether all is in capitals
 
 
 def _names_like_stop_words(text: str, language: str) -> Iterator[str]:
     """A text's stop words that capitals mark as names, as written."""
-    for inside, capitals in _NAME.findall(text):
-        name = inside or capitals
-        # "I" is not a name, and German writes "you" and "your" with a capital.
-        if name != "I" and not (language == "de" and name[1:].islower()) and _is_stop_word(name, language):
+    for name in _AFTER_SMALL.findall(text):
+        if language != "de" and _is_stop_word(name, language):  # German writes "you" and "your" with a capital
             yield name
+    for match in _CAPITALS.finditer(text):
+        name = match[1]
+        if name.isupper() and name != "I" and _is_stop_word(name, language) and _stands_out(text, match):
+            yield name
+
+
+def _stands_out(text: str, name: re.Match[str]) -> bool:
+    """Whether a word in capitals has no such neighbour, or a word in small letters in its sentence.
+
+    A single letter must follow such a word, or another word: "A plan" is no name, "Plan A is cheap" is.
+    """
+    before = _SENTENCE_ENDS.split(text[max(0, name.start() - _NEAR) : name.start()])[-1]
+    after = _SENTENCE_ENDS.split(text[name.end() : name.end() + _NEAR], maxsplit=1)[0]
+    if any(map(str.islower, _INITIAL.findall(before) + _INITIAL.findall(after))):
+        return len(name[1]) > 1 or bool(_INITIAL.search(before))
+    neighbours = before.split()[-1:] + after.split()[:1]
+    return len(name[1]) > 1 and not any(len(one) > 1 and one.isupper() for one in neighbours)
 
 
 @lru_cache(maxsize=4096)
@@ -365,10 +406,27 @@ KANA = "\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 _STACKED = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ecf\u0f40-\u0fbc\u1000-\u103f\u1780-\u17d3"
 _INDIC = "\u0900-\u0963\u0971-\u0df3"  # has spaces, but the same marks: a word stays whole
 _MARKED = re.compile(f"[{_STACKED}{_INDIC}{KANA}]")
-# Bold or italic letters at the beginning of a word, or bold ones further on; "2 * n" and "a*b" stay.
+
+# Markup inside words
+
+_LETTER = r"[^\W\d_]"
+# Marked letters at the beginning of a word, or bold ones further on; "2 * n", "a*b" and "`list`s" stay.
 _EMPHASIS_INSIDE = re.compile(
-    r"(?<![\w*])(\*{1,2})([^\W\d_]{2,}|(?<=\*\*)[^\W\d_])\1(?=[^\W\d_])|(?<=[^\W\d_])\*\*([^\W\d_]+)\*\*(?!\*)"
+    rf"(?<![\w*~])(\*{{1,3}}|~~)({_LETTER}{{2,}}|(?<=\*\*){_LETTER})\1(?={_LETTER})"
+    rf"|(?<={_LETTER})(?:\*\*\*?|~~)({_LETTER}+)(?:\*\*\*?|~~)(?![*~])"
+    rf"|(?<![\w`])`({_LETTER}+)`(?={_LETTER}{{2}})"
 )
+_ESCAPED_BLANK = re.compile(r"(?<=[*`])\\ (?=\w)|(?<=\w)\\ (?=[*`])")  # reStructuredText: **lock**\ smith
+_TAGS_INSIDE = re.compile(
+    r"(?<=\w)(?:</?(?:a|abbr|b|bdi|big|del|em|font|i|ins|mark|nobr|s|small|span|strong|sub|u|wbr)(?:\s+[\w:-]+=[^<>]{0,300})?\s*/?>"
+    r"|<!--[^<>]{0,300}-->){1,9}(?=\w)",
+    re.IGNORECASE,
+)
+_ENTITY = re.compile(
+    r"(?<=[^\W\d_])&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,31});|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,31});(?=[^\W\d_])",
+    re.IGNORECASE,
+)
+_LINK_INSIDE = re.compile(rf"(?<!\w)\[({_LETTER}+)\]\(([^()\s]{{0,300}})\)({_LETTER}+)")
 _UNSPACED = re.compile(f"[{HAN}{_HANGUL}{KANA}]+|[{_STACKED}]+|[{_INDIC}]+")
 _ALONE = re.compile(f"[{HAN}{_HANGUL}]")
 

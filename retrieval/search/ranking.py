@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from retrieval.embedding.embed import Embedder
-from retrieval.lexical.terms import ExactTerm
+from retrieval.lexical.terms import ExactTerm, visible
 from retrieval.records.points import Sparse
 from retrieval.records.search import Candidate, Context, Hit, Retrieved, ScoredId
 from retrieval.records.traces import Fate, SearchedCollection, Trace
@@ -287,7 +287,7 @@ def exact_match_first(
     texts: candidate id -> text; a candidate without text gains nothing. A term in all texts changes nothing.
     """
     gains = dict.fromkeys(texts, 0.0)
-    folded = {id: text.casefold() for id, text in texts.items()}
+    folded = {id: visible(text).casefold() for id, text in texts.items()}
     for term in terms:
         holders = [id for id, text in folded.items() if term.occurs_in(text)]
         for id in holders:

@@ -50,7 +50,7 @@ MODIFIED_S = "modified_s"
 MARKS, NUMBERS, DATES = "marks", "numbers", "dates"  # of attributes, for filters
 # Passage fields that are stored as they are.
 _STORED = ("document", "revision", "ordinal", "title", SOURCE, MODIFIED_S, "start", "end", "text", "tokens")
-_IF_ANY = ("context", "place")  # also, but not if empty
+_IF_ANY = ("context", "place", "names")  # also, but not if empty
 
 # points per write: 256 of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
 BATCH = 256

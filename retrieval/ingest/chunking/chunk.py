@@ -6,6 +6,8 @@ finds related text, `assemble` decides which blocks share a chunk, `boundaries` 
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import islice, takewhile
+from operator import attrgetter
 
 from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.errors import Unreadable
@@ -55,12 +57,15 @@ def chunk(
         cut, room = recursive if chunking == "recursive" else fixed, heading_paths.room(())
         spans = cut(text, token_index, limit_tokens=room, overlap_tokens=min(overlap_tokens, room // 2))
         drafts: list[_Draft] = [(start, end, ()) for start, end in spans]
+        all_sections: list[Section] = []
     else:
-        drafts = _structured(document, chunking, token_index, heading_paths, overlap_tokens)
+        all_sections = _sections(document, chunking, token_index, heading_paths.room(()))
+        drafts = _structured(text, all_sections, token_index, heading_paths, overlap_tokens)
     final = _fit_budget(document, drafts, tokens, chunk_tokens)
     places = _places(document, final)
+    defined = all_sections if document.format == "code" else []
     return [
-        Chunk(n, start, end, text[start:end], path, place=place)
+        Chunk(n, start, end, text[start:end], path, place=place, names=_names(defined, start, end, path))
         for n, ((start, end, path), place) in enumerate(zip(final, places, strict=True))
     ]
 
@@ -79,13 +84,24 @@ def _places(document: Document, drafts: Sequence[_Draft]) -> list[str]:
     return places
 
 
+def _names(definitions: Sequence[Section], start: int, end: int, path: Headings) -> str:
+    """Return names of the definitions that text[start:end] is part of or holds, without those in its path."""
+    first = max(0, bisect_right(definitions, start, key=attrgetter("start")) - 1)
+    touched = takewhile(lambda section: section.start < end, islice(definitions, first, None))
+    names = dict.fromkeys(name for section in touched for name in section.headings)
+    return " ".join(name for name in names if name not in path)
+
+
 def _structured(
-    document: Document, chunking: Chunking, token_index: TokenIndex, heading_paths: "_HeadingPaths", overlap_tokens: int
+    text: str,
+    all_sections: Sequence[Section],
+    token_index: TokenIndex,
+    heading_paths: "_HeadingPaths",
+    overlap_tokens: int,
 ) -> list[_Draft]:
     """Return drafts of all sections, each as large as its room allows."""
-    all_sections = _sections(document, chunking, token_index, heading_paths.room(()))
     heading_paths.count(section.headings for section in all_sections)
-    assembler = ChunkAssembler(document.text, token_index, heading_paths.room, overlap_tokens)
+    assembler = ChunkAssembler(text, token_index, heading_paths.room, overlap_tokens)
     for section in all_sections:
         assembler.add(section, heading_paths.fitting(section.headings))
     return [(group.start, group.end, group.headings) for group in assembler.groups]

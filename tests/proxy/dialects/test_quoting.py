@@ -30,6 +30,7 @@ ORDINARY = [
     "[args] [middle] [Mask] [sep] [cls] the [prefix] and [audio], [TODO], [UNUSED], x[e~1], a]~b",
     "List<T_1> Map<K, V_2> <h1> <section_a> <seeds> <minimax> <extra> <reserved> <unused> <functions> <my_calls>",
     "می\u200cخواهم کتاب\u200cها را ببینم، क्\u200dष ന്\u200d ශ්\u200dරී",
+    "۵۷۰ ه\u200d.ق، \u200dه\u200d، র\u200d্যাব, ᠰᠠᠷ\u180eᠠ ᠠ\u180bᠢ",
     "👩\u200d🚒 ❤\ufe0f\u200d🔥 👩🏽\u200d💻 1\ufe0f\u20e3 ☎\ufe0f",
     "‹quoted› 〈章〉 a ⟨x|y⟩ b │ c ┃ d ∣ e",
     "CO₂, 10 m², ① first, ℓ = 5, ２０２６年、＜日本語＞ ｛ x ｝ ｜ 𝛼 + 𝑥 < 𝑦",

@@ -119,6 +119,7 @@ def test_a_question_has_the_vector_of_its_known_words(backend: str, request: pyt
     assert not thumb.any()
     assert not script.any()
     assert close(mixed[None], known[None])
+    assert not embedder.embed_query(["???", "—", "👍!"]).any()
     assert embedder.embed_query(["👍"]).shape == (1, 16)
     assert embedder.embed_documents(["👍"]).any()
 

@@ -129,6 +129,10 @@ def test_known_letters_count_as_the_tokenizer_counts_them(text: str) -> None:
         ("តើ?", ""),
         ("ጀልባዎች የት ናቸው", ""),
         ("where is ភ្នំពេញ on the map", "where is         on the map"),
+        ("今天吃什么", ""),  # 天 alone is known
+        ("今天 in Tokyo 大学", "in Tokyo 大学"),
+        ("…", ""),
+        ("¿?", ""),
         ("", ""),
     ],
 )

@@ -21,6 +21,7 @@ def order(question: str, texts: dict[str, str]) -> list[str]:
         ('where is a "hot dog" sold?', "A Hot-Dog is sold here", "a dog when it is hot"),
         ("hot dog", "one hot\ndog please", "a dog when it is hot"),
         ("is 1.2.3 out?", "version 1.2.3 is", "version 11.2.3 is"),
+        ("is KR-400 sold?", "the KR-\u200b400\u00ad is", "the KR-100 is"),
         ("the --max-old-space-size?", "use --max-old-space-size", "use --max-old-space-sizes"),
     ],
 )

@@ -1,5 +1,7 @@
 """Code by definitions: what is a chunk of its own, what it is called, and what happens to code that is none."""
 
+import re
+
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.chunking.definitions import GRAMMARS, code_sections
 from retrieval.records.documents import Chunk, Document
@@ -154,6 +156,25 @@ def test_a_comment_behind_a_statement_stays_with_it() -> None:
 def test_small_functions_share_a_chunk() -> None:
     text = "\n\n".join(f"def small_{n}():\n    return {n}\n" for n in range(3))
     assert len(split(text)) == 1
+
+
+def test_a_shared_chunk_names_each_definition_and_the_class_that_ends_in_it() -> None:
+    (chunk,) = split("class Pool:\n    def close(self):\n        pass\n\n\ndef late():\n    pass\n")
+    assert (chunk.headings, chunk.names) == ((), "Pool late")
+    body = "\n\n".join(f"    def step_{n}(self):\n        return call(first={n}, second={n})" for n in range(30))
+    chunks = split(f"class Pool:\n    size = 1\n\n{body}\n\ndef late():\n    pass\n")
+    assert len(chunks) > 3
+    for one in chunks:
+        inside = {"Pool"} if "step_" in one.text else set()
+        assert inside | {*re.findall(r"def (\w+)", one.text)} <= {*one.headings, *one.names.split()}
+        assert not {*one.headings} & {*one.names.split()}
+
+
+def test_text_that_is_not_code_has_no_names() -> None:
+    text = "# Pool\n\n## close\n\nIt ends.\n\n## late\n\nIt begins.\n"
+    document = Document("a.md", "a.md", text, "markdown", 0.0)
+    chunks = chunk(document, tokens=minilm(), chunk_tokens=48, overlap_tokens=0)
+    assert {one.names for one in chunks} == {""}
 
 
 def test_every_part_of_a_large_method_says_where_it_is() -> None:
