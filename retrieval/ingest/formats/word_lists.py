@@ -43,7 +43,7 @@ class _Level:
 
 
 @dataclass(slots=True)
-class _Style:
+class _ListStyle:
     below: str = ""
     number: str | None = None  # the list's id: "0" for none
     level: str | None = None
@@ -57,7 +57,7 @@ class Lists:
 
     styles: bytes
     numbering: bytes
-    _styles: dict[str, _Style] = field(default_factory=dict)
+    _styles: dict[str, _ListStyle] = field(default_factory=dict)
     _levels: dict[str, dict[int, _Level]] = field(default_factory=dict)  # list -> level -> how it is shown
     _of_style: dict[tuple[str, str], int] = field(default_factory=dict)  # list and style -> level
 
@@ -65,7 +65,7 @@ class Lists:
         if self.styles:
             for style in ElementTree.fromstring(self.styles).iter(f"{_W}style"):
                 name = _value(style, "name") or ""
-                self._styles[style.get(f"{_W}styleId", "")] = _Style(
+                self._styles[style.get(f"{_W}styleId", "")] = _ListStyle(
                     _value(style, "basedOn") or "",
                     _value(style, f"pPr/{_W}numPr/{_W}numId"),
                     _value(style, f"pPr/{_W}numPr/{_W}ilvl"),
@@ -136,9 +136,9 @@ class Lists:
                 yield Item(at, "")
         yield from [None] * len(held)
 
-    def _chain(self, one: Paragraph) -> Iterator[_Style]:
+    def _chain(self, one: Paragraph) -> Iterator[_ListStyle]:
         """Yield a paragraph's own properties, then those of its style, and of the ones below."""
-        own = _Style(
+        own = _ListStyle(
             one.said.get("w:pStyle", ""),
             one.said.get("w:numId"),
             one.said.get("w:ilvl"),
@@ -152,7 +152,7 @@ class Lists:
             yield self._styles[style]
             style = self._styles[style].below
 
-    def _place(self, styles: Sequence[_Style]) -> tuple[str, int]:
+    def _place(self, styles: Sequence[_ListStyle]) -> tuple[str, int]:
         """Return a paragraph's list and level; "" for none."""
         id = next((of.number for of in styles if of.number is not None), "0")
         level = next((of.level for of in styles if of.level is not None), None)

@@ -87,6 +87,11 @@ def _block_meaning(element: _Element) -> str:
     return "" if meaning in _HELD_BACK else meaning
 
 
+def _is_mixed(element: _Element) -> bool:
+    """Whether it holds text of its own, beside elements or alone."""
+    return bool((element.text or "").strip()) or any((child.tail or "").strip() for child in element)
+
+
 def _line(texts: Iterable[str]) -> str:
     return " ".join("".join(texts).split())
 
@@ -112,6 +117,9 @@ def _section(element: _Element, level: int, title: str) -> Iterator[str]:
     """A heading, the attributes that hold text, and what is within."""
     if level > _MOST_DEPTH:
         raise Unreadable("nested too deeply")
+    if len(element) and _is_mixed(element):
+        yield from _content(element, "div", level)
+        return
     if title:
         yield f"<h{min(level, 6)}>{escape(title)}</h{min(level, 6)}>"
     yield _fields((name, value) for name, value in _attributes(element) if value != title)
@@ -130,10 +138,9 @@ def _section(element: _Element, level: int, title: str) -> Iterator[str]:
 
 def _block(element: _Element, level: int) -> Iterator[str]:
     meaning = _block_meaning(element)
-    mixed = (element.text or "").strip() or any((child.tail or "").strip() for child in element)
     if meaning:
         yield from _content(element, meaning, level)
-    elif len(element) and not mixed:
+    elif len(element) and not _is_mixed(element):
         about = _local(element.tag).lower() in _ABOUT  # its title is that of the element around
         yield from _section(element, level + 1, "" if about else _title(element))
     elif len(element):

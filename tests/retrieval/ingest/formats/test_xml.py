@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from retrieval.errors import Unreadable, UnreadableRights
@@ -120,6 +120,8 @@ def trees(draw: Callable[..., object], depth: int = 0) -> ElementTree.Element:
     return element
 
 
+@example(ElementTree.fromstring("<section><section /><section>w <para /></section></section>"))
+@example(ElementTree.fromstring("<section><section /><section><para /> w </section></section>"))
 @given(trees())
 def test_no_word_is_lost_or_moved(tree: ElementTree.Element) -> None:
     root = ElementTree.Element("doc")
