@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -71,6 +72,7 @@ def wait_for(served: Served, key: str) -> None:
         answer = httpx.get(served.url + "/v1/models", headers={"authorization": f"Bearer {key}"}, timeout=30)
         if answer.status_code == 200 and httpx.get(served.url + "/v1/models", timeout=30).status_code == 401:
             return
+        time.sleep(0.05)
     raise AssertionError("the gateway does not know the key")
 
 
