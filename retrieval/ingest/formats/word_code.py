@@ -13,10 +13,9 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from retrieval.ingest.formats.word_lists import Item, Lists, marks, nested
+from retrieval.ingest.formats.word_lists import Item, Lists, W, marks, nested
 
 _DOCUMENT, _STYLES, _NUMBERING = "word/document.xml", "word/styles.xml", "word/numbering.xml"
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LETTERS = r"mono|courier|consol|menlo|typewriter|inconsolata|lucida console|(?:source|fira|cascadia) code"
 _MONO_FONT = re.compile(_LETTERS, re.IGNORECASE)
 _MONO_STYLE = re.compile(r"(?:source ?code|(?:html )?preformatted(?: text)?|code(?: block)?)", re.IGNORECASE)
@@ -161,9 +160,10 @@ def without_code(data: bytes) -> tuple[bytes, Kept]:
         if _DOCUMENT not in names or sum(box.getinfo(name).file_size for name in names) > _MOST_BYTES:
             return data, Kept()
         xml = box.read(_DOCUMENT)
-        styling, numbering = (box.read(name) if name in names else b"" for name in (_STYLES, _NUMBERING))
-        styles = _mono_styles(styling) if styling else frozenset()
-        if not xml[:200].lower().count(b"utf-8") or not (numbering or _may_hold_code(xml, styles)):
+        found = (box.read(name) if name in names else b"" for name in (_STYLES, _NUMBERING))
+        styling, numbering = (ElementTree.fromstring(part) if part else None for part in found)
+        styles = frozenset[str]() if styling is None else _mono_styles(styling)
+        if not xml[:200].lower().count(b"utf-8") or not (numbering is not None or _may_hold_code(xml, styles)):
             return data, Kept()  # places are bytes of UTF-8
         reader = _Reader(xml, styles)
         try:
@@ -235,15 +235,15 @@ def _may_hold_code(xml: bytes, styles: Iterable[str]) -> bool:
     return named or re.search(_LETTERS.encode(), xml, re.IGNORECASE) is not None
 
 
-def _mono_styles(xml: bytes) -> frozenset[str]:
+def _mono_styles(root: ElementTree.Element) -> frozenset[str]:
     """Return ids of styles whose letters have one width: by their own font, or the one of the style below."""
     below, mono = dict[str, str](), set[str]()
-    for style in ElementTree.fromstring(xml).iter(f"{_W}style"):
-        id = style.get(f"{_W}styleId", "")
-        name, base, fonts = style.find(f"{_W}name"), style.find(f"{_W}basedOn"), style.find(f"{_W}rPr/{_W}rFonts")
-        below[id] = "" if base is None or fonts is not None else base.get(f"{_W}val", "")
-        by_font = fonts is not None and _MONO_FONT.search(fonts.get(f"{_W}ascii", ""))
-        if by_font or (name is not None and _MONO_STYLE.fullmatch(name.get(f"{_W}val", ""))):
+    for style in root.iter(f"{W}style"):
+        id = style.get(f"{W}styleId", "")
+        name, base, fonts = style.find(f"{W}name"), style.find(f"{W}basedOn"), style.find(f"{W}rPr/{W}rFonts")
+        below[id] = "" if base is None or fonts is not None else base.get(f"{W}val", "")
+        by_font = fonts is not None and _MONO_FONT.search(fonts.get(f"{W}ascii", ""))
+        if by_font or (name is not None and _MONO_STYLE.fullmatch(name.get(f"{W}val", ""))):
             mono.add(id)
     for id in below:
         chain = [id]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 from xml.etree import ElementTree
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _OPEN, _CLOSE, _END = "\ue004", "\ue005", "\ue006"  # private characters
 _MARKED = re.compile(f"{_OPEN}(\\d+){_CLOSE}([^{_OPEN}{_END}]*){_END}")
 _LEVEL_INDENT = 360  # twentieths of a point, if a level names none
@@ -53,38 +53,38 @@ class _ListStyle:
 
 @dataclass(slots=True)
 class Lists:
-    """The lists of a file. styles and numbering: its parts, b"" for none."""
+    """The lists of a file. styles and numbering: the roots of its parts, None without such a part."""
 
-    styles: bytes
-    numbering: bytes
+    styles: ElementTree.Element | None
+    numbering: ElementTree.Element | None
     _styles: dict[str, _ListStyle] = field(default_factory=dict)
     _levels: dict[str, dict[int, _Level]] = field(default_factory=dict)  # list -> level -> how it is shown
     _of_style: dict[tuple[str, str], int] = field(default_factory=dict)  # list and style -> level
 
     def __post_init__(self) -> None:
-        if self.styles:
-            for style in ElementTree.fromstring(self.styles).iter(f"{_W}style"):
+        if self.styles is not None:
+            for style in self.styles.iter(f"{W}style"):
                 name = _value(style, "name") or ""
-                self._styles[style.get(f"{_W}styleId", "")] = _ListStyle(
+                self._styles[style.get(f"{W}styleId", "")] = _ListStyle(
                     _value(style, "basedOn") or "",
-                    _value(style, f"pPr/{_W}numPr/{_W}numId"),
-                    _value(style, f"pPr/{_W}numPr/{_W}ilvl"),
+                    _value(style, f"pPr/{W}numPr/{W}numId"),
+                    _value(style, f"pPr/{W}numPr/{W}ilvl"),
                     _left(style),
-                    _HEADING.fullmatch(name) is not None or style.find(f"{_W}pPr/{_W}outlineLvl") is not None,
+                    _HEADING.fullmatch(name) is not None or style.find(f"{W}pPr/{W}outlineLvl") is not None,
                 )
-        if self.numbering:
-            self._number(ElementTree.fromstring(self.numbering))
+        if self.numbering is not None:
+            self._number(self.numbering)
 
     def _number(self, root: ElementTree.Element) -> None:
-        kinds = {one.get(f"{_W}abstractNumId"): one for one in root.iter(f"{_W}abstractNum")}
-        for one in root.iter(f"{_W}num"):
-            id = one.get(f"{_W}numId", "")
+        kinds = {one.get(f"{W}abstractNumId"): one for one in root.iter(f"{W}abstractNum")}
+        for one in root.iter(f"{W}num"):
+            id = one.get(f"{W}numId", "")
             levels = self._levels[id] = {}
             kind = kinds.get(_value(one, "abstractNumId"))
-            for level in [*(kind if kind is not None else ()), *one.iter(f"{_W}lvl")]:
-                if level.tag != f"{_W}lvl":
+            for level in [*(kind if kind is not None else ()), *one.iter(f"{W}lvl")]:
+                if level.tag != f"{W}lvl":
                     continue
-                at, form = _int(level.get(f"{_W}ilvl")), _value(level, "numFmt")
+                at, form = _int(level.get(f"{W}ilvl")), _value(level, "numFmt")
                 shown = (_value(level, "lvlText") or "").strip()
                 plain = form in ("bullet", "none") or form is None
                 sign = ("-" if shown or form is None else "") if plain else "1."
@@ -92,9 +92,9 @@ class Lists:
                 levels[at] = _Level(sign, _int(_value(level, "start"), 1), None if left is None else _int(left))
                 if (style := _value(level, "pStyle")) is not None:
                     self._of_style[id, style] = at
-            for change in one.iter(f"{_W}lvlOverride"):
+            for change in one.iter(f"{W}lvlOverride"):
                 if (start := _value(change, "startOverride")) is not None:
-                    levels.setdefault(_int(change.get(f"{_W}ilvl")), _Level()).start = _int(start, 1)
+                    levels.setdefault(_int(change.get(f"{W}ilvl")), _Level()).start = _int(start, 1)
 
     def items(self, paragraphs: Iterable[Paragraph | None]) -> Iterator[Item | None]:
         """Yield for each paragraph of a text what it is in a list. None: a table."""
@@ -162,13 +162,13 @@ class Lists:
 
 
 def _value(of: ElementTree.Element, path: str) -> str | None:
-    found = of.find(f"{_W}{path}")
-    return None if found is None else found.get(f"{_W}val")
+    found = of.find(f"{W}{path}")
+    return None if found is None else found.get(f"{W}val")
 
 
 def _left(of: ElementTree.Element) -> str | None:
-    found = of.find(f"{_W}pPr/{_W}ind")
-    return None if found is None else found.get(f"{_W}left", found.get(f"{_W}start"))
+    found = of.find(f"{W}pPr/{W}ind")
+    return None if found is None else found.get(f"{W}left", found.get(f"{W}start"))
 
 
 def _int(text: str | int | None, default: int = 0) -> int:
