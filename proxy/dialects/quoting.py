@@ -39,9 +39,8 @@ _EMOJI_SIGN = "\ufe0f"
 _WITH_JOINERS = re.compile(
     "[\u0600-\u0dff\u0f00-\u109f\u1780-\u18af\u1b00-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00011000-\U00011fff]"
 )
-_CURSIVE = re.compile(
-    "[\u0620-\u064a\u066e-\u06d3\u06fa-\u07ff\u0840-\u08c9\u1820-\u18aa]"
-)  # letters change by a neighbour
+# Letters whose form depends on their neighbours.
+_CURSIVE = re.compile("[\u0620-\u064a\u066e-\u06d3\u06fa-\u07ff\u0840-\u08c9\u1820-\u18aa]")
 _MONGOLIAN = re.compile("[\u1820-\u18aa]")
 _VIRAMA = 9  # combining class of a sign after which a joiner shapes the letter before
 # Twins: characters that NFKC writes in printable ASCII: full-width, small, raised, circled and mathematical forms,

@@ -221,7 +221,7 @@ class IndexSearch:
                     if request.hit_options is not None:
                         return result
                     said_in = min(k, options.k)
-                    context, hits, _ = unsaid_first(result.context, [*result.hits], request.turns, k=said_in)
+                    context, hits, _ = unsaid_first(result.context, list(result.hits), request.turns, k=said_in)
                     return replace(result, context=context, hits=tuple(hits))
 
     async def passages(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:

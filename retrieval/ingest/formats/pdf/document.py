@@ -201,10 +201,10 @@ class _Running:
         return re.sub(r"\d+", "#", piece.text), round(piece.base / 6)
 
     def has(self, piece: Line, page: Page, near: Sequence[Line]) -> bool:
-        """Whether a piece is one. near: the pieces before and after it in the file, and itself."""
+        """Whether a piece is a running header or footer. near: it, and the pieces before and after it in the file."""
         if not _at_edge(piece, page):
             return False
-        if page.tags:  # which leave out what is no text
+        if page.tags:  # they leave out what is not text
             return all(word.tag not in page.tags for word in piece.words)
         if any(_beside(piece, one) for one in near):
             return False

@@ -58,10 +58,9 @@ class Line:
             inner = text.removesuffix(end)
             if code and inner and "`" not in inner:
                 inner = f"`{inner.replace(SOFT_HYPHEN, '-')}`"  # code has hyphens of its own
-            whole = inner[-1:] not in ("", "-", SOFT_HYPHEN)  # else the line cuts a word
-            if (
-                whole and link and not (re.search(r"[./]", inner) and inner.strip("`") in link)
-            ):  # an address says itself
+            cut = inner[-1:] in ("", "-", SOFT_HYPHEN)  # a word that goes on in the next line
+            own_address = re.search(r"[./]", inner) and inner.strip("`") in link
+            if link and not cut and not own_address:
                 inner = f"[{inner}]({link})"
             shown += (self._gap(before, words[0]) if shown else "") + inner + end
             before = words[-1]
@@ -283,7 +282,7 @@ def rows_of(items: Sequence[Item]) -> list[list[Item]]:
 
 
 def marked_text(lines: Sequence[Line]) -> str:
-    """Return lines in Markdown as one text, with code over two lines as one."""
+    """Return the Markdown of lines as one text; a code span that a line end cuts becomes one."""
     texts = [line.marked for line in lines]
     for n, (one, two) in enumerate(pairwise(lines)):
         last, first = one.words[-1], two.words[0]
