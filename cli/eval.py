@@ -100,6 +100,10 @@ def command(args: _EvalArgs, config_file: Path | None, data: str | None) -> None
     milliseconds per question, and the difference of nDCG@10 to the rung before with a 95 % interval, or with bounds for
     fewer than 72 questions, as in `ragway bench`. A passage counts as its document.
 
+    ECE is the expected calibration error of the probability of relevance: 0 if of the questions with a probability of
+    .8, say, 80 % have an answer here. It needs questions without one: unanswerable.jsonl, or the other DIRs' questions,
+    of which about 60 are asked, too.
+
     With --actions or --spec the questions find operations of APIs. The qrels name operations as "METHOD /path", or by
     the name or the operationId; with several sets as "SET/METHOD /path" or SET/NAME. The set of a FILE has the file's
     name without the ending. DIR needs no documents. Hit@5 is the share of questions with a right operation among the
@@ -180,7 +184,7 @@ async def _eval(args: _EvalArgs, how: Sequence["MeasureOptions"]) -> int:
     for one in how:
         results: list[SetResult] = []
         for judged_set in sets:
-            result = await measure(judged_set, one, progress_bar)
+            result = await measure(judged_set, one, progress_bar, sets)
             results.append(result)
             say(tables.set_table(result, markdown=args.markdown, seed=args.seed))
         if len(results) > 1:

@@ -6,10 +6,12 @@
 Each DIR is a judged set in BEIR's form, as for `ragway eval`, and becomes a collection. The questions for a collection
 are the set's own questions (should find something), `unanswerable.jsonl` and the questions of other sets (should find
 nothing), and small talk in many languages (small_talk.txt; should find nothing). Sets with similar subjects (named by
---alike) do not get each other's questions. Every set has the same weight.
+--alike) do not get each other's questions. Every set has the same weight. All this is asked in the modes hybrid, dense
+and bm25, each of which has its own curve.
 
-The page goes to standard output as Markdown. The last lines are the constants of retrieval/search/ranking.py, fitted
-on all sets and on all sets but one, to show the influence of a single set.
+The page goes to standard output as Markdown. ECE is the expected calibration error of a curve fitted on the other sets.
+The last lines are the constants of retrieval/search/ranking.py, fitted on all sets and on all sets but one, to show the
+influence of a single set.
 """
 
 import asyncio
@@ -32,15 +34,17 @@ from benchmarks.common.output import say
 from cli.assembly.index import plan
 from config.settings import load
 from evaluation.retrieval.judged import JudgedSet, corpus, read
+from evaluation.retrieval.metrics import calibration_error
 from evaluation.retrieval.subjects import scratch_plan
+from evaluation.text_tables import number
 from retrieval.index.index import Index
-from retrieval.knowledge import Plan, SearchRequest
+from retrieval.knowledge import Arms, Plan, SearchRequest
 from retrieval.records.search import Turn
-from retrieval.search.ranking import OFFSET, SLOPE
+from retrieval.search.ranking import CURVES
 from retrieval.search.retriever import Retriever
 
 SMALL_TALK = Path(__file__).with_name("small_talk.txt")
-_THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 0.9)
+_THRESHOLDS = (0.0, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 0.9)
 OWN, NONE, FOREIGN, TALK = "own", "unanswerable", "foreign", "small talk"
 Numbers = NDArray[np.float64]
 
@@ -63,8 +67,8 @@ class Asking:
     alike: frozenset[str]
 
 
-async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Path) -> list[Asked]:
-    """Ingest every set as a collection of a temporary index, and ask each collection all questions."""
+async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Path) -> Mapping[Arms, Sequence[Asked]]:
+    """Ingest every set as a collection of a temporary index, and ask each collection all questions, in each mode."""
     with tempfile.TemporaryDirectory(prefix="ragway-relevance-") as folder:
         index = await Index.open(scratch_plan(base, Path(folder)), serving=False, scratch=cache)
         try:
@@ -72,9 +76,12 @@ async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Pat
                 found = corpus(one, max_bytes=base.max_file_bytes)
                 say(f"{one.name}: {len(found.documents)} documents")
                 await index.writing.learn(found.documents, one.name, lambda *_: None)
-            options = replace(base.search, min_relevance=0.0, mode="hybrid")
-            retriever = index.retriever_with(options, questions=cache)
-            return [asked for one in sets for asked in await _ask(one, sets, how, retriever)]
+            asked: dict[Arms, Sequence[Asked]] = {}
+            for arms in CURVES:
+                options = replace(base.search, min_relevance=0.0, mode="hybrid", arms=arms)
+                retriever = index.retriever_with(options, questions=cache)
+                asked[arms] = [answer for one in sets for answer in await _ask(one, sets, how, retriever)]
+            return asked
         finally:
             await index.close()
 
@@ -110,46 +117,56 @@ def small_talk() -> list[str]:
     return SMALL_TALK.read_text("utf-8").splitlines()
 
 
-def page(asked: Sequence[Asked]) -> str:
-    """The trade-off, the sets one by one, and the fitted constants."""
+def page(asked: Sequence[Asked], arms: Arms, least: float) -> str:
+    """The trade-off, the sets one by one, and the fitted constants. least: the configured `min_relevance`."""
     of = _of(asked)
     collections = sorted({one.collection for one in asked})
     lines = [
+        f"## Arms: {arms}",
+        "",
         "| `min_relevance` | answerable, left empty | worst set | other collections' questions, empty "
         "| small talk, empty | unanswerable, empty |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for least in _THRESHOLDS:
-        empty = {kind: _empty(of[kind], least) for kind in (OWN, FOREIGN, TALK, NONE)}
+    for threshold in _THRESHOLDS:
+        empty = {kind: _empty(of[kind], threshold) for kind in (OWN, FOREIGN, TALK, NONE)}
         worst = max(empty[OWN].values())
         means = [_percent(empty[kind].values()) for kind in (FOREIGN, TALK, NONE)]
-        lines.append(f"| {least:g} | {_percent(empty[OWN].values())} | {worst:.1%} | {' | '.join(means)} |")
+        lines.append(f"| {threshold:g} | {_percent(empty[OWN].values())} | {worst:.1%} | {' | '.join(means)} |")
     lines += [
         "",
-        "| set | questions | AUC, other collections' | AUC, small talk | AUC, unanswerable |",
-        "| --- " * 5 + "|",
+        f"| set | questions | others', empty at {least:g} | AUC, others' | AUC, small talk | AUC, unanswerable | ECE |",
+        "| --- " * 7 + "|",
     ]
+    without = {name: fitted([one for one in asked if one.collection != name] or asked, arms) for name in collections}
+    errors = []
     for name in collections:
         own = of[OWN][name]
         areas = [_area(own, of[kind][name]) if name in of[kind] else "" for kind in (FOREIGN, TALK, NONE)]
-        lines.append(f"| {name} | {len(own)} | {' | '.join(areas)} |")
-    slope, offset = fitted(asked)
+        others = [*of[FOREIGN].get(name, ()), *of[TALK].get(name, ())]
+        curved = [_curved([_evidence(one, arms) for one in some], *without[name]) for some in (own, others)]
+        error = calibration_error(*curved)
+        errors += [error] if error is not None else []
+        left = _percent(_empty({name: of[FOREIGN].get(name, [0.0])}, least).values())
+        lines.append(f"| {name} | {len(own)} | {left} | {' | '.join(areas)} | {number(error)} |")
+    slope, offset = fitted(asked, arms)
+    if errors:
+        lines += ["", f"ECE: mean {sum(errors) / len(errors):.3f}, worst {max(errors):.3f}."]
     lines += ["", f"Fitted on all: slope {slope:.2f}, offset {offset:.2f}."]
     if len(collections) > 2:
-        without = [fitted([one for one in asked if one.collection != name]) for name in collections]
-        spans = [f"{min(values):.2f} to {max(values):.2f}" for values in zip(*without, strict=True)]
+        spans = [f"{min(values):.2f} to {max(values):.2f}" for values in zip(*without.values(), strict=True)]
         lines.append(f"With one set left out: slope {spans[0]}, offset {spans[1]}.")
     return "\n".join(lines)
 
 
-def fitted(asked: Sequence[Asked]) -> tuple[float, float]:
+def fitted(asked: Sequence[Asked], arms: Arms) -> tuple[float, float]:
     """Slope and offset of the logistic curve over the evidence, fitted on own questions against other questions.
 
     Each set weighs 1: a half for own questions, a third for foreign questions, a sixth for small talk.
     """
     of, share = _of(asked), {OWN: 1 / 2, FOREIGN: 1 / 3, TALK: 1 / 6}
     rows = [
-        (_evidence(relevance), float(kind == OWN), share[kind] / len(values))
+        (_evidence(relevance, arms), float(kind == OWN), share[kind] / len(values))
         for kind in share
         for values in of[kind].values()
         for relevance in values
@@ -164,9 +181,14 @@ def fitted(asked: Sequence[Asked]) -> tuple[float, float]:
     return float(beta[0]), float(beta[1])
 
 
-def _evidence(relevance: float) -> float:
+def _evidence(relevance: float, arms: Arms) -> float:
+    """What the product's curve made this probability of, the noise subtracted."""
     chance = min(max(relevance, 1e-12), 1 - 1e-12)
-    return (math.log(chance / (1 - chance)) - OFFSET) / SLOPE
+    return (math.log(chance / (1 - chance)) - CURVES[arms].offset) / CURVES[arms].slope
+
+
+def _curved(evidence: Sequence[float], slope: float, offset: float) -> list[float]:
+    return [1 / (1 + math.exp(-(slope * one + offset))) for one in evidence]
 
 
 def _of(asked: Sequence[Asked]) -> Mapping[str, Mapping[str, list[float]]]:
@@ -201,7 +223,8 @@ def main() -> int:
     sets = [read(folder) for folder in given.folders]
     how = Asking(given.limit, given.foreign, frozenset(given.alike.split(",")))
     base = plan(load(flags={"data": str(given.data)}))
-    print(page(asyncio.run(ask_all(sets, how, base, given.cache.absolute()))))
+    for arms, asked in asyncio.run(ask_all(sets, how, base, given.cache.absolute())).items():
+        print(page(asked, arms, base.search.min_relevance), flush=True)
     return 0
 
 

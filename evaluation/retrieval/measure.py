@@ -24,6 +24,7 @@ from retrieval.records.search import ALL, Turn
 _COLLECTION = "eval"
 _WARM_UP = Turn("user", "Is everything loaded and ready?")
 _SHOWN = 20  # documents stored per ranking
+_FOREIGN = 60  # questions of other sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,15 @@ class MeasureOptions:
     timed: bool = True  # False: question vectors are cached between runs, so times mean nothing
 
 
-async def measure(judged: JudgedSet, how: MeasureOptions, progress: Callable[[str, str], Progress]) -> SetResult:
+async def measure(
+    judged: JudgedSet,
+    how: MeasureOptions,
+    progress: Callable[[str, str], Progress],
+    others: Sequence[JudgedSet] = (),
+) -> SetResult:
     """Ask every question on every rung. progress: (task, unit) -> a progress callback.
+
+    others: sets whose questions these documents do not answer; some are asked to see what relevance is found.
 
     Raises RetrievalError: from documents, from the index, or because no rung has a requested name.
     """
@@ -52,7 +60,7 @@ async def measure(judged: JudgedSet, how: MeasureOptions, progress: Callable[[st
     load_before = os.getloadavg()[0]
     async with _subject(judged, how, progress) as subject:
         questions = _drawn(subject.judged.questions, how)
-        outcomes = await _ask(rungs, questions, subject, how, progress)
+        outcomes, foreign = await _ask(rungs, questions, _foreign(judged, others, how), subject, how, progress)
         (info,) = [one for one in await subject.index.library.collections(None) if one.name == subject.collection]
     return SetResult(
         name=judged.name,
@@ -65,7 +73,7 @@ async def measure(judged: JudgedSet, how: MeasureOptions, progress: Callable[[st
         timed=how.timed,
         load=(load_before, os.getloadavg()[0]),
         notes=(*judged.notes, *subject.notes),
-        rungs=rung_results(rungs, outcomes, seed=how.seed),
+        rungs=rung_results(rungs, outcomes, foreign, seed=how.seed),
         kind=subject.kind,
     )
 
@@ -102,14 +110,23 @@ def _drawn(questions: Sequence[JudgedQuestion], how: MeasureOptions) -> Sequence
     return [questions[i] for i in chosen]
 
 
+def _foreign(judged: JudgedSet, others: Sequence[JudgedSet], how: MeasureOptions) -> Sequence[JudgedQuestion]:
+    """About _FOREIGN of the other sets' questions, as many of each set."""
+    sets = [other for other in others if other is not judged]
+    draw = random.Random(how.seed)
+    each = -(-_FOREIGN // max(len(sets), 1))
+    return [one for other in sets for one in draw.sample(other.questions, min(each, len(other.questions)))]
+
+
 async def _ask(
     rungs: Sequence[Rung],
     questions: Sequence[JudgedQuestion],
+    foreign: Sequence[JudgedQuestion],
     subject: Subject,
     how: MeasureOptions,
     progress: Callable[[str, str], Progress],
-) -> dict[str, list[QuestionResult]]:
-    """Rung -> results; unanswerable questions come last."""
+) -> tuple[dict[str, list[QuestionResult]], dict[str, list[float]]]:
+    """Rung -> results, unanswerable questions last; and rung -> probabilities of relevance of foreign questions."""
     kept = None if how.timed else how.cache
     retrievers = {
         rung.name: subject.index.retriever_with(rung.options, okapi=rung.okapi, questions=kept) for rung in rungs
@@ -127,7 +144,14 @@ async def _ask(
             answer = await subject.ask(retrievers[rung.name], rung.options, turns, how.k)
             outcomes[rung.name].append(_outcome(question, answer, answerable=answerable))
         shown(number, len(everything), 0, "")
-    return outcomes
+    relevances: dict[str, list[float]] = {rung.name: [] for rung in rungs}
+    for question in foreign if subject.kind == "documents" else ():
+        for rung in rungs:
+            turns = rung.turns(question.turns, question.rewrite)
+            found = await retrievers[rung.name].retrieve(SearchRequest(turns, [subject.collection], k=1, view=ALL))
+            if found.relevance is not None:
+                relevances[rung.name].append(found.relevance)
+    return outcomes, relevances
 
 
 def _outcome(question: JudgedQuestion, answer: SearchAnswer, *, answerable: bool) -> QuestionResult:
@@ -144,4 +168,5 @@ def _outcome(question: JudgedQuestion, answer: SearchAnswer, *, answerable: bool
         scores=scores(ranking, answer.injected, question.gold) if answerable else {},
         ms=answer.ms,
         stages_ms=dict(answer.stages_ms),
+        relevance=answer.relevance,
     )

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 Gold = Mapping[str, int]
+_BINS = 10
 
 
 def ndcg(ranking: Sequence[str], gold: Gold, k: int) -> float:
@@ -54,6 +55,21 @@ def context_precision(injected: Sequence[str], gold: Gold) -> float | None:
     """The share of injected passages from relevant documents; None if none was injected."""
     relevant = _relevant(gold)
     return sum(id in relevant for id in injected) / len(injected) if injected else None
+
+
+def calibration_error(own: Sequence[float], others: Sequence[float]) -> float | None:
+    """Expected calibration error of probabilities of relevance: |mean probability - share that is right|, from 0 to 1.
+
+    own: for questions that the documents answer; others: for those that they do not. Each kind weighs a half, as the
+    probability assumes. Ten bins of equal width (Guo et al., ICML 2017). None without one of the kinds.
+    """
+    if not own or not others:
+        return None
+    gaps = [0.0] * _BINS  # by bin: probability minus share, times the bin's weight
+    for probabilities, right in ((own, 1.0), (others, 0.0)):
+        for probability in probabilities:
+            gaps[min(int(probability * _BINS), _BINS - 1)] += (probability - right) / (2 * len(probabilities))
+    return sum(map(abs, gaps))
 
 
 def ranked_context_precision(injected: Sequence[str], gold: Gold) -> float | None:

@@ -49,7 +49,7 @@ class OperationSubject(Subject):
         assert asked.texts is not None  # the sets have operations
         offered = [one.label for one in asked.actions if not one.operation.why_not_called][:k]
         found = [_ranked(one) for one in ranked.actions]
-        return SearchAnswer(asked.texts.query, found, offered, took_ms, asked.texts.timings_ms)
+        return SearchAnswer(asked.texts.query, found, offered, took_ms, asked.texts.timings_ms, None)
 
 
 def _ranked(one: FoundAction) -> RankedDocument:

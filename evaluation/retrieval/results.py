@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.retrieval.ladder import Rung
+from evaluation.retrieval.metrics import calibration_error
 from evaluation.stats.significance import Difference, difference, mean_difference
 
 VERSION = 1  # of its JSON
@@ -40,6 +41,7 @@ class QuestionResult:
     scores: Mapping[str, float | None]  # empty for an unanswerable question
     ms: float
     stages_ms: Mapping[str, float]
+    relevance: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class RungResult:
     outcomes: tuple[QuestionResult, ...]
     against: str
     change: Difference | None
+    foreign: tuple[float, ...] = ()  # probabilities of relevance of other sets' questions
 
     @property
     def answerable(self) -> list[QuestionResult]:
@@ -68,6 +71,13 @@ class RungResult:
     def mean(self, metric: str) -> float | None:
         values = self.values(metric)
         return sum(values.values()) / len(values) if values else None
+
+    @property
+    def calibration_error(self) -> float | None:
+        """How far the probability of relevance is from the truth; None without questions that have no answer here."""
+        none = [one.relevance for one in self.unanswerable if one.relevance is not None]
+        own = [one.relevance for one in self.answerable if one.relevance is not None]
+        return calibration_error(own, [*none, *self.foreign])
 
     def ms(self, percent: float) -> float:
         """A percentile of milliseconds per question."""
@@ -107,16 +117,22 @@ class Average:
     p50_ms: float
     p95_ms: float
     change: Difference | None
+    calibration_error: float | None
 
 
 def rung_results(
-    rungs: Sequence[Rung], outcomes: Mapping[str, Sequence[QuestionResult]], *, seed: int
+    rungs: Sequence[Rung],
+    outcomes: Mapping[str, Sequence[QuestionResult]],
+    foreign: Mapping[str, Sequence[float]],
+    *,
+    seed: int,
 ) -> tuple[RungResult, ...]:
     """Compare every rung with the one before it, which is never a reference rung."""
     results: list[RungResult] = []
     before: RungResult | None = None
     for rung in rungs:
-        result = RungResult(rung.name, rung.label, rung.reference, tuple(outcomes[rung.name]), "", None)
+        asked, others = tuple(outcomes[rung.name]), tuple(foreign[rung.name])
+        result = RungResult(rung.name, rung.label, rung.reference, asked, "", None, others)
         if before is not None:
             result = replace(result, against=before.name, change=compared(before, result, MAIN, seed=seed))
         results.append(result)
@@ -154,6 +170,7 @@ def averages(sets: Sequence[SetResult], *, seed: int) -> list[Average]:
                 float(np.percentile(ms, 50)),
                 float(np.percentile(ms, 95)),
                 mean_difference(pairs, seed=seed) if pairs else None,
+                _mean([other.calibration_error for _, other in there]),
             )
         )
     return found
@@ -204,6 +221,7 @@ def _rung_json(rung: RungResult) -> dict[str, Any]:
                 for stage in stages
             },
         },
+        "calibration_error": rung.calibration_error,
         "against": rung.against,
         "change": asdict(rung.change) if rung.change else None,
         "nothing_injected": {

@@ -25,6 +25,7 @@ class SearchAnswer:
     injected: Sequence[str]  # as in a chat: each passage's document, or operations
     ms: float  # for `injected`
     stages_ms: Mapping[str, float]
+    relevance: float | None  # probability that the documents answer; None: not estimated
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,9 @@ class DocumentSubject(Subject):
             id = judged_id(hit.passage.source, ids)
             best.setdefault(id, RankedDocument(id, hit.score, dict(hit.ranks), dict(hit.scores)))
         passages = [judged_id(passage.source, ids) for passage in injected.context.passages]
-        return SearchAnswer(injected.query, tuple(best.values()), passages, took_ms, injected.timings_ms)
+        return SearchAnswer(
+            injected.query, tuple(best.values()), passages, took_ms, injected.timings_ms, injected.relevance
+        )
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
         [
             rung.label,
             *(number(rung.mean(metric)) for metric in _COLUMNS[result.kind].values()),
+            *([number(rung.calibration_error)] if result.kind == "documents" else []),
             *(number(rung.ms(percent) if result.timed else None, ".1f") for percent in (50, 95)),
             _change(rung.change),
         ]
@@ -42,6 +43,7 @@ def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, mar
         [
             average.label if average.sets == len(sets) else f"{average.label} ({average.sets} of {len(sets)} sets)",
             *(number(average.means[metric]) for metric in _COLUMNS[sets[0].kind].values()),
+            *([number(average.calibration_error)] if sets[0].kind == "documents" else []),
             *(f"{ms:.1f}" if sets[0].timed else NONE for ms in (average.p50_ms, average.p95_ms)),
             _change(average.change),
         ]
@@ -52,7 +54,8 @@ def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, mar
 
 
 def _head(kind: Kind) -> list[str]:
-    return ["rung", *_COLUMNS[kind], "p50 ms", "p95 ms", "nDCG@10 to the rung before [95 %]"]
+    reliability = ["ECE"] if kind == "documents" else []
+    return ["rung", *_COLUMNS[kind], *reliability, "p50 ms", "p95 ms", "nDCG@10 to the rung before [95 %]"]
 
 
 def comparison_table(title: str, rows: Sequence[MetricChange], *, markdown: bool) -> str:

@@ -37,8 +37,8 @@ from retrieval.records.search import Turn, View
 log = logging.getLogger("ragway")
 # Of a search for a model that is not asked by tools: such a model calls what is offered. Of 12 questions about another
 # subject, 1 reaches this relevance, and of 25 questions for an operation all do.
-_LEAST_RELEVANCE = 0.2
-_SURE_RELEVANCE = 0.8  # of 24 questions for an operation 22 have it, of 4 questions that a passage answers none
+_LEAST_RELEVANCE = 0.07
+_SURE_RELEVANCE = 0.76  # of 24 questions for an operation 22 have it, of 4 questions that a passage answers none
 SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
 _MOST_TIMES = 4  # as many operations as for one question in a conversation, before no further operation is added
 _SETS_S = 10.0  # the list of the sets is read again after so long

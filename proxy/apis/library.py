@@ -168,7 +168,7 @@ _CANDIDATES = 100  # per arm: an operation has two to four chunks
 _FURTHER_HITS = 2_000  # and candidates, for a caller who may call few of the operations found
 # Lower than for passages, whose gate would find no operation for 5 of 100 RestBench questions: a question without a
 # good document may still name an operation.
-MIN_RELEVANCE = 0.02
+MIN_RELEVANCE = 0.0025
 # One small set alone has some thirty chunks, in which any word is rare: every second question about another subject
 # passed as relevant, but not once other sets were there.
 _LEAST_CHUNKS = 150

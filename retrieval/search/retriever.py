@@ -16,9 +16,9 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, collection_of
 from retrieval.embedding.embed import Embedder, Matrix, QueryBatcher, check_same_model, label
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
-from retrieval.knowledge import HitOptions, SearchOptions, SearchRequest
+from retrieval.knowledge import Arms, HitOptions, SearchOptions, SearchRequest
 from retrieval.lexical.terms import ExactTerm, exact_terms, query_vectors
-from retrieval.records.documents import Groups, Passage, lexical_text
+from retrieval.records.documents import Groups, Passage, is_reserved, lexical_text
 from retrieval.records.points import Sparse, Vector
 from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
 from retrieval.records.traces import Fate, SearchedCollection, Trace
@@ -26,8 +26,11 @@ from retrieval.search.expand import Expander
 from retrieval.search.okapi import OkapiArm
 from retrieval.search.pack import Repeats, pack_with_fates, unsaid_first
 from retrieval.search.ranking import (
+    UNRELATED_QUESTIONS,
     NullDistribution,
     RelevantCandidates,
+    Scale,
+    evidence,
     exact_match_first,
     explain,
     fuse,
@@ -39,7 +42,6 @@ from retrieval.search.ranking import (
 from retrieval.search.recency import recent_first
 from retrieval.search.rerank import TOO_LATE, Reranker, rerank
 from retrieval.search.rewrite import (
-    SURE_RELEVANCE,
     history_similarity,
     interleave,
     latest_question,
@@ -52,6 +54,8 @@ from retrieval.stores.base import Store
 
 _WHOLE = "whole collection"
 _EXACT_PER_K = 2  # candidates read per passage wanted (k) when a question has exact terms
+_CHANGED_SHARE = 0.1  # of a collection's chunks: until so many are new or gone, its noise is not measured again
+_MOST_NOISES = 1000  # kept, by searched collections and reader's groups
 
 
 class Retriever:
@@ -87,6 +91,7 @@ class Retriever:
         self._parts: dict[tuple[str, Groups], _Part] = {}  # by collection and reader's groups
         self._rows_dropped = 0  # by the catalog, as of these parts
         self._null: NullDistribution | None = None  # measured at the first question
+        self._noises: dict[_Searched, tuple[int, asyncio.Task[float]]] = {}  # with chunks; shared by hit options
         self._by_options: dict[SearchOptions, Retriever] = {}  # retrievers made for hit options
 
     async def retrieve(self, request: SearchRequest) -> Retrieved:
@@ -161,7 +166,7 @@ class Retriever:
             return self
         if options not in self._by_options:
             retriever = self.with_options(options)
-            retriever._questions = self._questions
+            retriever._questions, retriever._noises = self._questions, self._noises
             if mode != "bm25":  # the mode bm25 needs no null distribution
                 retriever._null = self._null
             self._by_options[options] = retriever
@@ -195,20 +200,21 @@ class Retriever:
         """What to search. Raises if a collection cannot be searched."""
         if self._rows_dropped != self._catalog.rows_dropped:
             self._parts, self._rows_dropped = {}, self._catalog.rows_dropped
-        sizes, searched = {}, []
+        sizes, searched, reserved = {}, [], False
         for name in dict.fromkeys(collections):
             part = self._parts.get((name, view.groups))
             if part is None or part.tenant not in self._store.verified:
                 part = self._parts[name, view.groups] = await self._part(name, view.groups)
             sizes[part.tenant] = part.chunks
             searched.append(part.searched)
-        return _Scope(sizes, view, tuple(searched))
+            reserved = reserved or part.reserved
+        return _Scope(sizes, view, tuple(searched), reserved)
 
     async def _part(self, collection: str, groups: Groups) -> "_Part":
         row = self._catalog.collection(collection)
         await self.check(row)
         searched = SearchedCollection(row.name, row.generation, row.embedder, row.language)
-        return _Part(row.tenant, self._catalog.chunks(collection, groups), searched)
+        return _Part(row.tenant, self._catalog.chunks(collection, groups), searched, is_reserved(row.name))
 
     async def check(self, row: Collection) -> None:
         """Check once that the index holds a whole collection, embedded by this embedder.
@@ -235,7 +241,7 @@ class Retriever:
         query = query_as_asked(latest)
         clock.lap("rewrite")
         found = await self._candidates(query, scope, clock)
-        if not latest.history or found.relevant.relevance > SURE_RELEVANCE:
+        if not latest.history or found.relevant.sure:
             return found
         clock.lap("fuse")
         vectors = await self._questions.vectors([latest.question, *(text for text, _ in latest.history)])
@@ -247,7 +253,17 @@ class Retriever:
         return replace(found, query=query, exact=exact_terms(query.text) if self._options.arms != "dense" else ())
 
     async def _candidates(self, query: Query, scope: "_Scope", clock: "_StageClock") -> "_Found":
-        """Both arms' fused candidates, for the query and for each question in it."""
+        """Both arms' relevant candidates, for the query and for each question in it."""
+        noise = await self._noise(scope)
+        fused, scale, exact = await self._fused(query, scope, clock)
+        return _Found(
+            query, exact, keep_relevant(fused, replace(scale, noise=noise), min_relevance=self._options.min_relevance)
+        )
+
+    async def _fused(
+        self, query: Query, scope: "_Scope", clock: "_StageClock"
+    ) -> tuple[Sequence[Candidate], Scale, Sequence[ExactTerm]]:
+        """Both arms' fused candidates, the scale of their scores, and the query's exact terms."""
         options, tenants, null = self._options, list(scope.sizes), await self._null_distribution()
         queries = variants(query) if query.parts else [query]
         vectors = await self._vectors(queries)
@@ -260,9 +276,32 @@ class Retriever:
         pairs = zip(words, vectors, strict=True)
         searches = await asyncio.gather(*[self._search_arms(scope, *pair) for pair in pairs])
         clock.lap("search")
-        scale = score_scale(null, scope.sizes, words[0])
+        scale = score_scale(null, scope.sizes, words[0], options.arms)
         fused = fuse(interleave(searches) if query.parts else searches[0], rrf_k=options.rrf_k, scale=scale)
-        return _Found(query, exact, keep_relevant(fused, scale, min_relevance=options.min_relevance))
+        return fused, scale, exact
+
+    async def _noise(self, scope: "_Scope") -> float:
+        """The evidence that unrelated questions find in these collections, measured once for their size."""
+        if scope.reserved:
+            return 0.0  # operations have thresholds of their own
+        sequential, chunks = self._options.mode == "sequential", sum(scope.sizes.values())
+        key = _Searched(self._options.arms, sequential, frozenset(scope.sizes), scope.view.groups)
+        known = self._noises.get(key)
+        if known is None or abs(chunks - known[0]) > _CHANGED_SHARE * known[0] or _failed(known[1]):
+            while len(self._noises) >= _MOST_NOISES:
+                del self._noises[next(iter(self._noises))]
+            everything = replace(scope, view=View(scope.view.groups))
+            known = self._noises[key] = chunks, asyncio.create_task(self._measured_noise(everything))
+        return await asyncio.shield(known[1])  # a chat that runs out of time leaves it to the next
+
+    async def _measured_noise(self, scope: "_Scope") -> float:
+        """The mean evidence of unrelated questions' best candidates. 16 searches."""
+        best = []
+        for question in UNRELATED_QUESTIONS:
+            query = verbatim([Turn("user", question)], reason="unrelated")
+            fused, scale, _ = await self._fused(query, scope, _StageClock())
+            best.append(max(evidence(fused, scale), default=0.0))
+        return sum(best) / len(best)
 
     async def _vectors(self, queries: Sequence[Query]) -> Sequence[Vector | None]:
         """Each query's dense query; None if only BM25 searches, or if the embedder knows none of its words."""
@@ -378,6 +417,8 @@ class Retriever:
         verified = self._store.verified
         verified -= {tenant for tenant in verified if collection in (None, collection_of(tenant))}
         self._parts = {key: part for key, part in self._parts.items() if collection not in (None, key[0])}
+        if collection is None:
+            self._noises.clear()
         self._expander.collections_changed()
         for retriever in self._by_options.values():
             retriever.collections_changed(collection)
@@ -390,6 +431,7 @@ class _Part:
     tenant: str
     chunks: int  # readable ones
     searched: SearchedCollection
+    reserved: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +441,17 @@ class _Scope:
     sizes: Mapping[str, int]  # tenant -> readable chunks
     view: View
     searched: tuple[SearchedCollection, ...]
+    reserved: bool  # whether any is the gateway's own
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """What a collection's noise depends on."""
+
+    arms: Arms
+    sequential: bool
+    tenants: frozenset[str]
+    groups: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +472,10 @@ class _Packed:
     notes: list[str]  # about the order, for the query's reason
     fates: Mapping[str, Fate]
     candidates: Sequence[Candidate]  # all candidates requested from the store; some no longer exist
+
+
+def _failed(task: asyncio.Task[float]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 def _unsaid_first(packed: _Packed, turns: Sequence[Turn], *, k: int) -> _Packed:

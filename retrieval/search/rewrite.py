@@ -33,10 +33,6 @@ FIRST_QUESTION_WEIGHT = 0.2  # it names the conversation's subject
 # A history text weighs more in terms than in the vector, and less by the root of its length relative to the question:
 # a vector has unit length for any text, but an answer of eighty words drowns a question of five.
 _WORDS_PER_VECTOR = 1.5
-# Relevance (see `ranking`) above which a question stays as asked. Thresholds .94, .96 and .98 close .61, .60 and
-# .55 of the gap to a person's rewrites in nDCG@10, and .83, .85 and .87 in recall@10, on three judged sets. Without a
-# threshold .31 and .70: history leads questions that do not need it away from their subject.
-SURE_RELEVANCE = 0.96
 # A question depends on history if its similarity exceeds SLOPE * ln(length / SHORT_CHARS): almost always up to this
 # length. Fitted to separate turns of 75 conversations (three judged sets) from first questions put into other
 # conversations: area under the ROC curve .93 to .98 on the held-out set.

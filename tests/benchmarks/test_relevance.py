@@ -5,7 +5,7 @@ import random
 import pytest
 
 from benchmarks.retrieval.relevance import FOREIGN, NONE, OWN, TALK, Asked, fitted, page, small_talk
-from retrieval.search.ranking import OFFSET, SLOPE, _logistic
+from retrieval.search.ranking import CURVES, _logistic
 
 
 def asked(kind: str, *relevances: float, collection: str = "docs") -> list[Asked]:
@@ -15,27 +15,27 @@ def asked(kind: str, *relevances: float, collection: str = "docs") -> list[Asked
 def test_a_share_is_that_of_the_sets_and_not_of_the_questions() -> None:
     some = asked(OWN, 0.9, 0.9, 0.9, 0.1, collection="a") + asked(OWN, 0.1, collection="b")
     others = asked(FOREIGN, 0.15, 0.3, collection="a") + asked(TALK, 0.01, collection="a")
-    (row,) = [line for line in page([*some, *others]).splitlines() if line.startswith("| 0.2 |")]
+    (row,) = [line for line in page([*some, *others], "both", 0.2).splitlines() if line.startswith("| 0.2 |")]
     assert row == "| 0.2 | 62.5% | 100.0% | 50.0% | 100.0% |  |"
 
 
 def test_the_area_is_how_often_an_answerable_question_is_above_another() -> None:
-    told = page(asked(OWN, 0.9, 0.5) + asked(FOREIGN, 0.5, 0.1) + asked(TALK, 0.0) + asked(NONE, 0.95))
-    assert "| docs | 2 | 0.875 | 1.000 | 0.000 |" in told
+    told = page(asked(OWN, 0.9, 0.5) + asked(FOREIGN, 0.5, 0.1) + asked(TALK, 0.0) + asked(NONE, 0.95), "both", 0.2)
+    assert "| docs | 2 | 50.0% | 0.875 | 1.000 | 0.000 |" in told
 
 
 def test_the_constants_are_found_again_in_what_they_made() -> None:
     """Half of all questions answerable, as the weights have it: the curve that drew them is the curve fitted."""
-    draw = random.Random(1)
+    draw, curve = random.Random(1), CURVES["both"]
     made: dict[str, list[float]] = {OWN: [], FOREIGN: [], TALK: []}
     while min(map(len, made.values())) < 4000:
-        middle = -OFFSET / SLOPE  # evidence on both sides of an even chance
-        chance = _logistic(SLOPE * (middle + draw.uniform(-3, 3)) + OFFSET)
+        middle = -curve.offset / curve.slope  # evidence on both sides of an even chance
+        chance = _logistic(curve.slope * (middle + draw.uniform(-3, 3)) + curve.offset)
         kind = OWN if draw.random() < chance else draw.choices([FOREIGN, TALK], [2, 1])[0]
         made[kind].append(chance)
-    slope, offset = fitted([one for kind, values in made.items() for one in asked(kind, *values)])
-    assert slope == pytest.approx(SLOPE, rel=0.05)
-    assert offset == pytest.approx(OFFSET, rel=0.05)
+    slope, offset = fitted([one for kind, values in made.items() for one in asked(kind, *values)], "both")
+    assert slope == pytest.approx(curve.slope, rel=0.05)
+    assert offset == pytest.approx(curve.offset, rel=0.05)
 
 
 def test_small_talk_is_many_short_lines() -> None:

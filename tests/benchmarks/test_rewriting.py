@@ -21,7 +21,7 @@ def result(name: str, scores: dict[str, list[float]], reason: str = "leans on th
     for rung, values in scores.items():
         outcomes = tuple(
             QuestionResult(
-                f"{i}", True, "q", "q", reason, (), (), {"d": 1}, {"ndcg@10": v, "recall@10": v / 2}, 1.0, {}
+                f"{i}", True, "q", "q", reason, (), (), {"d": 1}, {"ndcg@10": v, "recall@10": v / 2}, 1.0, {}, None
             )
             for i, v in enumerate(values)
         )

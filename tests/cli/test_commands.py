@@ -309,7 +309,7 @@ def test_search_as_json_is_one_object_with_everything(documents: Path, tmp_path:
 def test_a_search_that_finds_nothing_is_no_failure(documents: Path, tmp_path: Path) -> None:
     done = ragway("search", "quantum chromodynamics", "--data", str(documents), folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
-    told = r"nothing found in docs: the best is relevant with probability 0\.[01]\d, retrieval\.min_relevance is 0\.2\n"
+    told = r"nothing found in docs: the best is relevant with probability 0\.0\d, retrieval\.min_relevance is 0\.06\n"
     assert re.fullmatch(told, done.stderr)
 
 

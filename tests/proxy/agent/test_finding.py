@@ -241,8 +241,8 @@ async def test_an_operation_of_an_api_that_fits_better_comes_before_an_equal_ope
 @pytest.mark.parametrize(
     ("tools", "relevance", "offers"),
     [
-        ("native", 0.03, True), ("native", None, True),
-        ("text", 0.19, False), ("text", 0.2, True),
+        ("native", 0.01, True), ("native", None, True),
+        ("text", 0.06, False), ("text", 0.07, True),
     ],
 )  # fmt: skip
 async def test_a_model_that_is_not_asked_by_tools_is_offered_what_the_search_is_sure_of(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from retrieval.embedding.embed import Embedder, Matrix
 from retrieval.lexical.terms import query_vectors
 from retrieval.records.search import Candidate
 from retrieval.search.ranking import (
+    LEAST_NOISE,
     NullDistribution,
     Scale,
     keep_relevant,
@@ -70,6 +72,22 @@ def test_breadth_is_that_of_the_words_searched() -> None:
 def test_one_that_the_dense_arm_did_not_return_is_at_most_as_similar_as_its_last() -> None:
     first, last, unseen = probabilities(found(first=(0.6, None), last=(0.3, 5.0), unseen=(None, 5.0)), SCALE)
     assert unseen == last < first
+
+
+def test_a_collection_in_which_anything_is_found_demands_more() -> None:
+    candidates = found(a=(0.35, None))
+    quiet, loud, silent = (
+        probabilities(candidates, replace(SCALE, noise=noise))[0] for noise in (0.0, 2.0, LEAST_NOISE)
+    )
+    assert loud < quiet < silent
+    assert probabilities(candidates, replace(SCALE, noise=10 * LEAST_NOISE)) == [silent]
+
+
+def test_noise_decides_what_is_used_and_not_what_leans_on_the_conversation() -> None:
+    candidates = found(a=(0.9, None))
+    loud = keep_relevant(candidates, replace(SCALE, noise=20.0), min_relevance=0.2)
+    assert (loud.candidates, loud.sure) == ([], True)
+    assert not keep_relevant(found(a=(0.35, None)), SCALE, min_relevance=0.0).sure
 
 
 def test_several_collections_are_one_haystack() -> None:
