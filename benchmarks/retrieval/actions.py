@@ -138,6 +138,15 @@ def documents_of(folder: Path) -> list[Path]:
     return sorted(files, key=lambda file: hashlib.sha256(file.name.encode()).digest())
 
 
+def documents_beside(folder: Path, count: int) -> dict[str, ReadDocument]:
+    """The first documents of a folder that have `count` operations together."""
+    found: dict[str, ReadDocument] = {}
+    remaining = _read_all(folder)
+    while _operations(found) < count and (row := next(remaining, None)):
+        found[row[0]] = row[1]
+    return found
+
+
 def _read_all(folder: Path) -> Iterator[tuple[str, ReadDocument]]:
     for number, file in enumerate(documents_of(folder)):
         try:
