@@ -266,7 +266,6 @@ class IngestSettings:
     chunking: Literal["auto", "structure", "recursive", "fixed"]
     chunk_tokens: Count
     overlap_tokens: OptionalCount
-    neighbour_weight: Share
     rules: tuple[IngestRule, ...]
     secrets: Literal["warn", "skip", "mask"]
     max_file_mb: Count

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ from retrieval.embedding.export import open_embedder
 from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
 from retrieval.ingest.chunking.chunk import chunk
-from retrieval.ingest.smoothing import smoothed
 from retrieval.knowledge import Chunking
 from retrieval.records.documents import Document, indexed_text
 
@@ -85,14 +83,10 @@ def scores(retrieved: Sequence[Piece], question: Question, ruler: Ruler) -> tupl
 
 
 def measured(
-    pieces: Sequence[Piece], questions: Sequence[Question], ruler: Ruler, embedder: Embedder, k: int, weight: float
+    pieces: Sequence[Piece], questions: Sequence[Question], ruler: Ruler, embedder: Embedder, k: int
 ) -> Floats:
-    """(3, n) recall, precision and IoU of n questions. weight: of the vectors beside a chunk's own."""
+    """(3, n) recall, precision and IoU of n questions."""
     chunks = embedder.embed_documents([piece.text for piece in pieces])
-    if weight:
-        ends = [len([*group]) for _, group in groupby(pieces, key=lambda piece: piece.document)]
-        parts = np.split(chunks, np.cumsum(ends)[:-1])
-        chunks = np.concatenate([smoothed(part, weight) for part in parts])
     similar = embedder.embed_query([question.text for question in questions]) @ chunks.T
     rows = []
     for question, row in zip(questions, similar, strict=True):
@@ -125,8 +119,8 @@ def langchain(tokens: EmbedderTokenizer, size: int, overlap: int) -> Cut:
     return cut
 
 
-def chunkers(tokens: EmbedderTokenizer) -> dict[str, tuple[Cut, float]]:
-    """Chunkers by name, with the weight of neighbours' vectors; the last is `ragway ingest`'s chunker."""
+def chunkers(tokens: EmbedderTokenizer) -> dict[str, Cut]:
+    """Chunkers by name; the last is `ragway ingest`'s chunker."""
     found: dict[str, Cut] = {}
     if find_spec("langchain_text_splitters"):
         found |= {f"LangChain recursive {size}/0": langchain(tokens, size, 0) for size in (200, 400)}
@@ -134,10 +128,9 @@ def chunkers(tokens: EmbedderTokenizer) -> dict[str, tuple[Cut, float]]:
     found |= {f"fixed {size}/0": ours(tokens, "fixed", size, 0) for size in (200,)}
     found |= {f"structure {size}/0": ours(tokens, "structure", size, 0) for size in (254, 200, 160, 128)}
     made = load(environ={}).ingest
-    title = f"{made.chunking} {made.chunk_tokens}/{made.overlap_tokens}"
-    default = found[title] = ours(tokens, made.chunking, made.chunk_tokens, made.overlap_tokens)
-    alone = {name: (cut, 0.0) for name, cut in found.items()}
-    return alone | {f"{title}, neighbours {made.neighbour_weight:g} (default)": (default, made.neighbour_weight)}
+    title = f"{made.chunking} {made.chunk_tokens}/{made.overlap_tokens} (default)"
+    found[title] = ours(tokens, made.chunking, made.chunk_tokens, made.overlap_tokens)
+    return found
 
 
 def table(results: dict[str, Floats], counts: dict[str, int], tokens: dict[str, float]) -> Iterator[str]:
@@ -184,12 +177,12 @@ def main() -> None:
     embedder, tokens = CachedQueryEmbedder(inner, given.cache), EmbedderTokenizer(inner.tokenizer_file)
     ruler = Ruler(documents, tokens)
     results, counts, means = {}, {}, {}
-    for name, (cut, weight) in chunkers(tokens).items():
+    for name, cut in chunkers(tokens).items():
         pieces = [piece for document in documents for piece in cut(document)]
         counts[name] = len(pieces)
         sizes = [len(ruler.tokens(piece.document, [(piece.start, piece.end)])) for piece in pieces]
         means[name] = float(np.mean(sizes))
-        results[name] = measured(pieces, questions, ruler, embedder, given.k, weight)
+        results[name] = measured(pieces, questions, ruler, embedder, given.k)
         say(f"{name}: {len(pieces)} chunks")
     print("\n".join(table(results, counts, means)))
 

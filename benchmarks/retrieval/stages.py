@@ -92,12 +92,6 @@ STAGES = (
         at_ingest=True,
     ),
     Stage(
-        "smoothing",
-        "retrieval.ingest.ingester.smooth_with_neighbours",
-        lambda splits, vectors, weight: iter(vectors),
-        at_ingest=True,
-    ),
-    Stage(
         "producers",
         "proxy.apis.library.whole_groups",
         lambda groups, k: [group[0] for group in groups][:k],

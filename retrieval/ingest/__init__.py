@@ -15,7 +15,6 @@ encoded          cuts encoded bytes (pictures, certificates) out of a text
 chunking/        Document -> Chunks with exact spans
 splitting        formats and chunking, for one recipe and one embedder
 prepare          processes that split documents, and vectors, computed in a thread or a child process
-smoothing        mixes a chunk's vector with its neighbours'
 sources/         where documents come from: files and folders
 document_writer  documents from clients instead of files
 job_runner       writes clients' jobs, one document after another

@@ -36,7 +36,6 @@ from retrieval.ingest.contents import ChangedDocument, FileOpening, Opened
 from retrieval.ingest.load import MOST_UNREAD, FileCandidate, FoundFiles, printable_path
 from retrieval.ingest.prepare import ChunkTexts, Preparation
 from retrieval.ingest.removal import Removal
-from retrieval.ingest.smoothing import smooth_with_neighbours
 from retrieval.ingest.sources.source import Known, LeftOut, Marks, Source, Unchanged
 from retrieval.ingest.splitting import Recipe, SourceFile, SplitDocument
 from retrieval.knowledge import DETECTED, Progress
@@ -179,7 +178,6 @@ class Ingester:
         self._model = model
         self._embedder, self._probes = model.name, model.probes
         self._recipe, self._language_of = recipe.text, recipe.language_of
-        self._neighbour_weight = recipe.ingest.neighbour_weight
         self._exclusive, self._turn = writers.exclusive, writers.turn
 
     async def ingest(
@@ -584,7 +582,7 @@ class Ingester:
             if tally is not None:
                 tally.chunks += len(vectors.sparse)
                 tally.tick(0)
-        return list(zip(smooth_with_neighbours(splits, dense, self._neighbour_weight), sparse, strict=True))
+        return list(zip(dense, sparse, strict=True))
 
     def _stage(self, collection: Collection, pending: Pending, generation: int) -> Revision:
         return self._catalog.stage(

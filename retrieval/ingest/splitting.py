@@ -79,8 +79,6 @@ class Recipe:
         ingest = self.ingest
         parts = [f"chunk 5, {ingest.chunking}, {ingest.chunk_tokens} tokens, {ingest.overlap_tokens} overlap"]
         parts += [f"terms {VERSION}", "attributes 4"]
-        if ingest.neighbour_weight:
-            parts.append(f"neighbours {ingest.neighbour_weight}")
         if ingest.secrets != "warn":
             parts.append(f"secrets {ingest.secrets}")
         if ingest.rules:

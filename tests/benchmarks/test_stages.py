@@ -44,10 +44,10 @@ def test_an_identifier_of_few_documents_is_asked_for() -> None:
 
 
 def test_the_mean_gives_each_set_the_same_weight() -> None:
-    few = Loss("smoothing", JUDGED, "few", [(1.0, 1.0)], [(0.5, 1.0)], 1)
-    many = Loss("smoothing", JUDGED, "many", [(0.5, 0.5)] * 3, [(0.5, 0.5)] * 3, 0)
+    few = Loss("exact match", JUDGED, "few", [(1.0, 1.0)], [(0.5, 1.0)], 1)
+    many = Loss("exact match", JUDGED, "many", [(0.5, 0.5)] * 3, [(0.5, 0.5)] * 3, 0)
     lines = page([few, many]).splitlines()
-    assert lines[0] == "## smoothing: judged"
+    assert lines[0] == "## exact match: judged"
     assert lines[4].startswith("| few | 1 | 1 | 1.000 | +0.500 [")
     assert lines[6].startswith("| mean of 2 sets | 4 | 1 |  | +0.250 [")
     assert lines[7] == "| one set left out |  |  |  | +0.000 to +0.500 | +0.000 to +0.000 |"

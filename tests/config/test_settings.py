@@ -303,8 +303,6 @@ def test_the_message_about_a_fixed_argument_that_is_no_text_has_no_value(source:
         "ingest: {chunk_tokens: 0}",
         "ingest: {overlap_tokens: -1}",
         "ingest: {overlap_tokens: 128}",
-        "ingest: {neighbour_weight: -0.1}",
-        "ingest: {neighbour_weight: 1.1}",
         "ingest: {max_file_mb: 0}",
     ],
 )
@@ -324,8 +322,6 @@ def test_a_value_out_of_range_is_refused(source: Source, setting: str) -> None:
         "inject: {window_share: 1}",
         "ingest: {overlap_tokens: 0}",
         "ingest: {overlap_tokens: 90}",
-        "ingest: {neighbour_weight: 0}",
-        "ingest: {neighbour_weight: 1}",
     ],
 )
 def test_the_ends_of_a_range_are_in_it(source: Source, setting: str) -> None:
