@@ -40,7 +40,6 @@ from evaluation.retrieval.subjects import DocumentSubject, Subject, temporary_in
 from evaluation.stats.significance import difference, interval, mean_difference
 from proxy.apis.library import COLLECTION, ActionLibrary, ActionStore
 from proxy.apis.specs import ReadDocument, rows_of
-from retrieval.ingest.splitting import EmbedderLimits, Recipe, Splitter
 from retrieval.knowledge import Plan
 from retrieval.lexical.terms import exact_terms, identifiers
 from retrieval.records.documents import Document
@@ -84,12 +83,6 @@ STAGES = (
         lambda question: [],
         kinds=(JUDGED, IDENTIFIERS),
         concerns=exact_terms,
-    ),
-    Stage(
-        "parameters apart",
-        "retrieval.ingest.chunking.chunk.separate_parameters",
-        lambda text, sections, tiny: list(sections),
-        at_ingest=True,
     ),
     Stage(
         "producers",
@@ -136,19 +129,6 @@ class How:
 
     base: Plan
     cache: Path
-
-
-class _Here:
-    """Splits documents in this process, where a stage can be left out; the product uses other processes."""
-
-    def __init__(self, recipe: Recipe, limits: EmbedderLimits, *, nice: int = 0) -> None:
-        self._splitter = Splitter(recipe, limits)
-
-    async def run(self, item: Any, **_: Any) -> Any:
-        return await asyncio.to_thread(self._splitter.split, item)
-
-    async def close(self) -> None:
-        """Nothing to close."""
 
 
 # --- what is searched ------------------------------------------------------------------------------------------------
@@ -228,25 +208,24 @@ async def losses(name: str, opened: Opened, questions: Questions, stages: Sequen
             if kind == JUDGED and stage.concerns and (some := [row for row in rows if stage.concerns(row[0].text)]):
                 yield _loss(stage.name, f"{JUDGED}, concerned", name, some)
 
-    with patch("retrieval.ingest.prepare.sandbox", _Here):
-        async with opened() as subject:
-            whole = {kind: await _rankings(subject, questions[kind], how) for kind in questions}
-            for stage in stages:
-                if stage.at_ingest:
-                    continue
-                say(f"{name}: without {stage.name}")
-                without = {}
-                with patch(stage.function, stage.instead):
-                    for kind in stage.kinds:
-                        if kind in questions:
-                            without[kind] = await _rankings(subject, questions[kind], how, (stage, whole[kind]))
-                found += lost(stage, subject, without)
+    async with opened() as subject:
+        whole = {kind: await _rankings(subject, questions[kind], how) for kind in questions}
         for stage in stages:
             if stage.at_ingest:
-                say(f"{name}: without {stage.name}")
-                with patch(stage.function, stage.instead):
-                    async with opened() as subject:
-                        found += lost(stage, subject, {JUDGED: await _rankings(subject, questions[JUDGED], how)})
+                continue
+            say(f"{name}: without {stage.name}")
+            without = {}
+            with patch(stage.function, stage.instead):
+                for kind in stage.kinds:
+                    if kind in questions:
+                        without[kind] = await _rankings(subject, questions[kind], how, (stage, whole[kind]))
+            found += lost(stage, subject, without)
+    for stage in stages:
+        if stage.at_ingest:
+            say(f"{name}: without {stage.name}")
+            with patch(stage.function, stage.instead):
+                async with opened() as subject:
+                    found += lost(stage, subject, {JUDGED: await _rankings(subject, questions[JUDGED], how)})
     return found
 
 

@@ -9,9 +9,7 @@ description is stored once more in its own document. Among 10,000 operations of 
 ToolBench from .722 to .750, on RestBench from .479 to .495, and the share of questions with a right operation in the
 first five from .876 to .892 and from .66 to .68.
 
-Parameters have their own list, which becomes a separate chunk: their names are much the same for all operations, and
-would hide the description in a shared chunk (docs/use/chunking.md). Path words, tags and response names were tried, and
-found no more operations on RestBench.
+Path words, tags and response names were tried, and found no more operations on RestBench.
 """
 
 import re

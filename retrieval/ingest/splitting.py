@@ -77,7 +77,7 @@ class Recipe:
     @property
     def text(self) -> str:
         ingest = self.ingest
-        parts = [f"chunk 5, {ingest.chunking}, {ingest.chunk_tokens} tokens, {ingest.overlap_tokens} overlap"]
+        parts = [f"chunk 6, {ingest.chunking}, {ingest.chunk_tokens} tokens, {ingest.overlap_tokens} overlap"]
         parts += [f"terms {VERSION}", "attributes 4"]
         if ingest.secrets != "warn":
             parts.append(f"secrets {ingest.secrets}")

@@ -16,7 +16,7 @@ from retrieval.ingest.chunking.blocks import Block
 from retrieval.ingest.chunking.boundaries import TokenIndex, finer_blocks, overlap_start, split_at
 from retrieval.ingest.chunking.sections import Section
 
-TINY = 8  # 1/8 of the budget: a smaller piece says too little to be found by itself
+_TINY = 8  # 1/8 of the budget: a smaller piece says too little to be found by itself
 _SMALL_TAIL = 4  # 1/4 of the budget: a section's end, if smaller, takes blocks from the previous chunk
 
 Headings = tuple[str, ...]
@@ -76,10 +76,10 @@ class ChunkAssembler:
         pairs = zip(group.headings, headings, strict=False)
         shared = tuple(heading for heading, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         room = self._room(shared)
-        if self._size(group.start, section.start) < room // TINY:
+        if self._size(group.start, section.start) < room // _TINY:
             return shared if self._size(group.start, section.blocks[0].end) <= room else None
         fits = self._size(group.start, section.end) <= room
-        tiny = self._size(section.start, section.end) < room // TINY
+        tiny = self._size(section.start, section.end) < room // _TINY
         return shared if fits and (section.level > 2 or tiny) else None
 
     def _add_block(self, pending: list[Block], headings: Headings) -> None:

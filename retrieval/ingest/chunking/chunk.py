@@ -11,10 +11,9 @@ from operator import attrgetter
 
 from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.errors import Unreadable
-from retrieval.ingest.chunking.assemble import TINY, ChunkAssembler, Headings
+from retrieval.ingest.chunking.assemble import ChunkAssembler, Headings
 from retrieval.ingest.chunking.boundaries import TokenIndex, word_end
 from retrieval.ingest.chunking.definitions import code_sections
-from retrieval.ingest.chunking.parameters import separate_parameters
 from retrieval.ingest.chunking.questions import separate_pairs
 from retrieval.ingest.chunking.recursive import fixed, recursive
 from retrieval.ingest.chunking.sections import Section, sections
@@ -39,7 +38,7 @@ def chunk(
     """Return the chunks of `document` in order; together they hold all text except blanks.
 
     chunking: `structure`: by sections and blocks. `auto`: also code by definitions, tables by rows, questions with
-        answers, parameters as separate sections. `recursive`, `fixed`: by size alone, no headings.
+        answers. `recursive`, `fixed`: by size alone, no headings.
     chunk_tokens: most tokens of a chunk's indexed text, without special tokens.
     overlap_tokens: how much to repeat at most if a section continues in the next chunk.
 
@@ -117,10 +116,7 @@ def _sections(document: Document, chunking: Chunking, token_index: TokenIndex, r
         case "csv":
             return table_sections(document)
         case _:
-            all_sections = separate_pairs(document.text, sections(document))
-            return separate_parameters(
-                document.text, all_sections, lambda start, end: token_index.between(start, end) < room // TINY
-            )
+            return separate_pairs(document.text, sections(document))
 
 
 class _HeadingPaths:
