@@ -198,7 +198,7 @@ def named(judged: JudgedSet, documents: Sequence[Document], *, limit: int) -> li
 
 async def losses(name: str, opened: Opened, questions: Questions, stages: Sequence[Stage], how: How) -> list[Loss]:
     """Every stage's losses on one set."""
-    found = []
+    found = list[Loss]()
 
     def lost(stage: Stage, subject: Subject, without: Mapping[str, Rankings]) -> Iterator[Loss]:
         for kind, rankings in without.items():
