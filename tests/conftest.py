@@ -23,6 +23,7 @@ from retrieval.embedding.export import open_embedder
 from runtime import sandbox
 from tests.support.gateway import Served, ragway, serving
 from tests.support.memory import Memory
+from tests.support.plans import plan_for
 from tests.support.postgres_server import Postgres, running
 from tests.support.processes import kill_marked, mark
 from tests.support.tiers import tier_of, together, turn
@@ -166,7 +167,8 @@ def models(request: pytest.FixtureRequest) -> Path:
     made_by = sha256(Path(export.__file__).read_bytes()).hexdigest()[:12]
     cache: Path = request.config.cache.mkdir(f"embedder-{made_by}")
     with FileLock(cache / "lock"):  # of two workers, one prepares and the other waits
-        open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=cache)
+        options = plan_for(cache, model="all-MiniLM-L6-v2").embedding  # with the 8-bit graph, where it is used
+        open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=cache, options=options)
     return cache
 
 

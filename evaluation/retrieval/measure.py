@@ -25,6 +25,7 @@ _COLLECTION = "eval"
 _WARM_UP = Turn("user", "Is everything loaded and ready?")
 _SHOWN = 20  # documents stored per ranking
 _FOREIGN = 60  # questions of other sets
+_INT8 = "questions were embedded in int8; embedder.precision: fp32 gives the same figures on every processor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ async def measure(
     async with _subject(judged, how, progress) as subject:
         questions = _drawn(subject.judged.questions, how)
         outcomes, foreign = await _ask(rungs, questions, _foreign(judged, others, how), subject, how, progress)
+        int8 = [_INT8] if subject.index.int8_questions else []
         (info,) = [one for one in await subject.index.library.collections(None) if one.name == subject.collection]
     return SetResult(
         name=judged.name,
@@ -72,7 +74,7 @@ async def measure(
         k=how.k or how.plan.search.k,
         timed=how.timed,
         load=(load_before, os.getloadavg()[0]),
-        notes=(*judged.notes, *subject.notes),
+        notes=(*judged.notes, *subject.notes, *int8),
         rungs=rung_results(rungs, outcomes, foreign, seed=how.seed),
         kind=subject.kind,
     )

@@ -106,6 +106,7 @@ class EmbedderPrompts:
 
 MODEL_PROMPTS = EmbedderPrompts()
 GRAPH = "model.onnx"
+INT8_GRAPH = "model.int8.onnx"
 
 
 class _PreparedEmbedder:
@@ -121,43 +122,63 @@ class _PreparedEmbedder:
 
 
 class OnnxEmbedder(_PreparedEmbedder):
-    """A prepared model in onnxruntime; releases the GIL while it computes."""
+    """A prepared model in onnxruntime; releases the GIL while it computes.
+
+    An 8-bit graph scales the activations of a whole call alike, so it embeds each question alone: its vector must not
+    depend on the questions that arrive with it.
+    """
 
     def __init__(
         self, folder: Path, *, threads: int, prompts: EmbedderPrompts = MODEL_PROMPTS, graph: str = GRAPH
     ) -> None:
-        import onnxruntime
         from tokenizers import Tokenizer
 
         super().__init__(folder, prompts)
+        self._folder, self._threads = folder, threads
         self._tokenizer = Tokenizer.from_file(str(self.tokenizer_file))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.max_tokens)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.add_session_config_entry("session.intra_op.spin_duration_us", str(_SPIN_US))
-        self._session = onnxruntime.InferenceSession(
-            str(folder / graph), options, providers=["CPUExecutionProvider"], disabled_optimizers=_SLOWER
-        )
+        self._of_documents = self._of_questions = self._session(graph)
+        self.int8_questions = graph == INT8_GRAPH
+
+    def with_int8_questions(self) -> "OnnxEmbedder":
+        """The same embedder, but questions go through the 8-bit graph."""
+        other = copy.copy(self)
+        other._of_questions, other.int8_questions = self._session(INT8_GRAPH), True
+        return other
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        return known_words_only(texts, self, lambda known: self._embed([self._query_prompt + text for text in known]))
+        def embedded(known: Sequence[str]) -> Matrix:
+            prompted = [self._query_prompt + text for text in known]
+            return self._embed(prompted, self._of_questions, alone=self.int8_questions)
+
+        return known_words_only(texts, self, embedded)
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
-        return self._embed([self.document_prompt + text for text in texts])
+        return self._embed([self.document_prompt + text for text in texts], self._of_documents)
 
-    def _embed(self, texts: Sequence[str]) -> Matrix:
+    def _session(self, graph: str) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.spin_duration_us", str(_SPIN_US))
+        return onnxruntime.InferenceSession(
+            str(self._folder / graph), options, providers=["CPUExecutionProvider"], disabled_optimizers=_SLOWER
+        )
+
+    def _embed(self, texts: Sequence[str], session: Any, *, alone: bool = False) -> Matrix:
         if len(texts) == 1:  # a question: skip `encode_batch`'s thread pool
-            return self._run([np.asarray(self._tokenizer.encode(texts[0]).ids, np.int64)])
+            return self._run(session, [np.asarray(self._tokenizer.encode(texts[0]).ids, np.int64)])
         vectors = np.empty((len(texts), self.dimension), np.float32)
         encodings = self._tokenizer.encode_batch(list(texts))
         ids = [np.asarray(encoding.ids, np.int64) for encoding in encodings]
-        for batch in _batches([len(row) for row in ids]):
-            vectors[batch] = self._run([ids[i] for i in batch])
+        for batch in [[i] for i in range(len(ids))] if alone else _batches([len(row) for row in ids]):
+            vectors[batch] = self._run(session, [ids[i] for i in batch])
         return vectors
 
-    def _run(self, rows: Sequence[NDArray[np.int64]]) -> Matrix:
+    def _run(self, session: Any, rows: Sequence[NDArray[np.int64]]) -> Matrix:
         width = max(len(row) for row in rows)
         padded = np.zeros((len(rows), width), np.int64)
         mask = np.zeros_like(padded)
@@ -165,7 +186,7 @@ class OnnxEmbedder(_PreparedEmbedder):
             padded[i, : len(row)] = row
             mask[i, : len(row)] = 1
         feed: dict[str, Any] = {"input_ids": padded, "attention_mask": mask}
-        (vectors,) = self._session.run(None, {name: feed[name] for name in self._inputs})
+        (vectors,) = session.run(None, {name: feed[name] for name in self._inputs})
         return np.asarray(vectors, np.float32)
 
 

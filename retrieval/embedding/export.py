@@ -6,10 +6,10 @@ renamed at the end, so an interrupted preparation leaves no half-written folder.
 the model's own vectors on the probes. If onnxruntime knows the architecture (BERT), the graph has fused operators: one
 for a layer's attention, one for each of its other steps. Otherwise it stays as torch writes it.
 
-8-bit weights do not come close enough to the model to be a default. Measured by cosine to its own vectors: blocks of
-32 with full activations .9997, but three to four times slower on AVX2; with 8-bit activations, too, .9990 to .9994,
-and no faster than fp32; dynamic quantisation per channel .993, and two to three times as fast. `embedder.precision:
-int8` selects dynamic quantisation.
+8-bit weights, measured by cosine to the model's own vectors: blocks of 32 with full activations .9997, but three to
+four times slower on AVX2; with 8-bit activations, too, .9990 to .9994, and no faster than fp32; dynamic quantisation
+per channel .993, and two to three times as fast. So dynamic quantisation is for questions, where the processor has
+units for it: documents keep their vectors. `embedder.precision: int8` selects it for both.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ import numpy as np
 
 from retrieval.embedding.embed import (
     GRAPH,
+    INT8_GRAPH,
     NO_LENGTH,
     PROBES,
     Embedder,
@@ -36,7 +37,14 @@ from retrieval.embedding.embed import (
     cores,
 )
 from retrieval.embedding.hashing import HASH, HashEmbedder
-from retrieval.embedding.precision import BF16_MIN_TEXTS, BulkEmbedder, has_bf16_units, vectors_agree
+from retrieval.embedding.precision import (
+    BF16_MIN_TEXTS,
+    BulkEmbedder,
+    has_bf16_units,
+    has_int8_units,
+    questions_agree,
+    vectors_agree,
+)
 from retrieval.embedding.remote import RemoteEmbedder, is_remote
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Backend, EmbedderOptions
@@ -47,7 +55,6 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _FAITHFUL_COSINE = 0.9999
 FORMAT = 3  # of a prepared folder; those of other formats are prepared again
-INT8_GRAPH = "model.int8.onnx"
 # onnx.TensorProto.FLOAT: the quantizer does not know what type fused operators put out
 _OF_FUSED = {"DefaultTensorType": 1}
 _MOST_TOKENS = 8192  # longest text for a model that names no limit
@@ -69,8 +76,8 @@ def open_embedder(
 
     threads: most threads for one batch; never more than there are cores.
     options: None: the model's own prompts, in fp32.
-    bulk: for documents. Use bf16 if the settings demand it, or if it is measured to be faster once `bf16_min_texts`
-        texts arrive without a pause.
+    bulk: for documents alone. Use bf16 if the settings demand it, or if it is measured to be faster once
+        `bf16_min_texts` texts arrive without a pause.
 
     Raises RetrievalError if the model cannot be loaded, or if the settings demand ONNX and it does not reproduce the
     model.
@@ -84,6 +91,8 @@ def open_embedder(
         return HashEmbedder(_packaged_default() / "tokenizer.json", prompts)
     precision = options.precision if options else "fp32"
     plain = _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=precision == "int8")
+    if not bulk and precision == "auto" and isinstance(plain, OnnxEmbedder) and has_int8_units():
+        return _quick_questions(plain, cache / locate(model)[1])
     if not bulk or precision not in ("bf16", "auto"):
         return plain
 
@@ -118,6 +127,25 @@ def _open(model: str, prompts: EmbedderPrompts, *, backend: Backend, threads: in
             + (" and another embedder.precision than int8" if int8 else "")
         )
     return TorchEmbedder(load_model(source), folder, threads=min(threads, cores()), prompts=prompts)
+
+
+def _quick_questions(plain: OnnxEmbedder, folder: Path) -> OnnxEmbedder:
+    """The embedder with questions in int8, or as it is if their vectors are too far or there is no 8-bit graph."""
+    try:
+        quick = _with_int8_questions(plain, folder)
+    except RetrievalError as error:
+        log.warning("questions are embedded in fp32, which takes three times as long: %s", error)
+        return plain
+    return quick if questions_agree(plain, quick) else plain
+
+
+def _with_int8_questions(plain: OnnxEmbedder, folder: Path) -> OnnxEmbedder:
+    """Raises RetrievalError: the disk is full or read-only, or the model cannot be quantized."""
+    try:
+        _quantized(folder)
+        return plain.with_int8_questions()
+    except Exception as error:  # errors from the quantizer and onnxruntime share no other base class
+        raise RetrievalError(f"no 8-bit graph in {folder}: {error}") from error
 
 
 def _quantized(folder: Path) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from retrieval.embedding.embed import Embedder, Matrix, probe
+from retrieval.embedding.embed import PROBES, Embedder, Matrix, probe
 from runtime.database import write_ahead
 
 log = logging.getLogger("ragway")
@@ -35,31 +35,40 @@ class CachedEmbedder:
         self.name, self.dimension, self.max_tokens = inner.name, inner.dimension, inner.max_tokens
         self.document_prompt, self.tokenizer_file = inner.document_prompt, inner.tokenizer_file
         self._inner = inner
-        self._vectors = _open_vector_file(folder, inner)
+        self._vectors = _open_vector_file(folder, inner, probe(inner))
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
         return self._inner.embed_query(texts)
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
-        return self._from_cache(texts, b"", self._inner.embed_documents)
+        return self._from_cache(self._vectors, texts, b"", self._inner.embed_documents)
 
-    def _from_cache(self, texts: Sequence[str], kind: bytes, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
+    def _from_cache(
+        self, file: "VectorFile | None", texts: Sequence[str], kind: bytes, embed: Callable[[Sequence[str]], Matrix]
+    ) -> Matrix:
         keys = [sha256(kind + text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-        cached = self._vectors.read(keys) if self._vectors else {}
+        cached = file.read(keys) if file else {}
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in cached}
         if new:
             embedded = dict(zip(new, embed(list(new.values())), strict=True))
-            if self._vectors:
-                self._vectors.write(embedded)
+            if file:
+                file.write(embedded)
             cached |= embedded
         return np.stack([cached[key] for key in keys]) if keys else np.empty((0, self.dimension), np.float32)
 
 
 class CachedQueryEmbedder(CachedEmbedder):
-    """Caches questions as well: to measure what questions find, not how long a search takes."""
+    """Caches questions as well: to measure what questions find, not how long a search takes.
+
+    Their file is identified by the probes as questions: with another precision or prompt than documents', another one.
+    """
+
+    def __init__(self, inner: Embedder, folder: Path) -> None:
+        super().__init__(inner, folder)
+        self._questions = _open_vector_file(folder, inner, inner.embed_query(PROBES))
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        return self._from_cache(texts, b"question\0", self._inner.embed_query)
+        return self._from_cache(self._questions, texts, b"question\0", self._inner.embed_query)
 
 
 class VectorFile:
@@ -133,10 +142,9 @@ class VectorFile:
         self._sql.execute("COMMIT")
 
 
-def _open_vector_file(folder: Path, embedder: Embedder) -> VectorFile | None:
+def _open_vector_file(folder: Path, embedder: Embedder, probes: Matrix) -> VectorFile | None:
     """Open an embedder's file: the first of its name whose probes agree, or a new one. None if none can be opened."""
     name = re.sub("[^A-Za-z0-9._-]+", "-", embedder.name)[-80:].strip("-.")
-    probes = probe(embedder)
     number = 0
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.changes import Change
 from retrieval.catalog.replicas import Replicas
 from retrieval.catalog.writers import Writers
-from retrieval.embedding.embed import check_same_model, label, probe
+from retrieval.embedding.embed import OnnxEmbedder, check_same_model, label, probe
 from retrieval.index import spool
 from retrieval.index.completeness import Completeness
 from retrieval.index.data_folder import hold, remove_unused_shards, shard_name
@@ -114,6 +114,12 @@ class Index:
         """Another retriever over the same collections, with empty caches; okapi: with rank-bm25's scores."""
         space = self._spaces.configured
         return space.retriever.with_options(options, okapi=okapi, questions=questions)
+
+    @property
+    def int8_questions(self) -> bool:
+        """Whether the configured embedder embeds questions in int8."""
+        embedder = self._spaces.configured.embedder
+        return isinstance(embedder, OnnxEmbedder) and embedder.int8_questions
 
     async def _audit(self, collection: str) -> PointFaults:
         row, space = self._catalog.collection(collection), self._spaces.of(collection)

@@ -93,6 +93,14 @@ def test_every_rung_is_asked_every_question(result: SetResult, plan: Plan) -> No
     assert hybrid.values("recall@5") == {"q1": 1.0, "q2": 1.0, "q3": 1.0}
 
 
+def test_questions_in_eight_bits_are_told(
+    measured: Measure, result: SetResult, tiny_model: Path, tmp_path: Path
+) -> None:
+    plan = plan_for(tmp_path, {"embedder.precision": "int8"}, model=str(tiny_model))
+    (note,) = set(measured(plan=plan, rungs=("dense",)).notes) - set(result.notes)
+    assert "int8" in note
+
+
 def test_what_was_asked_is_what_a_chat_would_have_asked(result: SetResult) -> None:
     asked = {rung.name: rung.outcomes[1] for rung in result.rungs}
     assert {one.asked for one in asked.values()} == {"And with Kotlin?"}

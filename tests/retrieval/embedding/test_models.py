@@ -20,7 +20,14 @@ from retrieval.embedding.embed import (
     probe,
 )
 from retrieval.embedding.export import load_model, open_embedder
-from retrieval.embedding.precision import BF16_MIN_TEXTS, BULK_COSINE, has_bf16_units, is_worthwhile, vectors_agree
+from retrieval.embedding.precision import (
+    BF16_MIN_TEXTS,
+    BULK_COSINE,
+    has_bf16_units,
+    has_int8_units,
+    is_worthwhile,
+    vectors_agree,
+)
 from retrieval.errors import RetrievalError, WrongEmbedder
 from retrieval.ingest.prepare import ChunkTexts, Embedding
 from retrieval.ingest.splitting import Recipe
@@ -31,7 +38,8 @@ TEXTS = ["use tls", "", "how do i connect to the database with tls on the wire "
 
 
 def options(**changes: Any) -> EmbedderOptions:
-    return replace(plan_for(Path("nowhere")).embedding, **changes)
+    """Settings of the embedder, the same on every processor."""
+    return replace(plan_for(Path("nowhere")).embedding, **{"precision": "fp32", **changes})
 
 
 def vectors_of_parts(
@@ -141,6 +149,54 @@ def test_eight_bits_of_a_model_without_a_graph_are_refused(tiny_model: Path, tmp
         open_embedder(str(tiny_model), backend="torch", threads=1, cache=tmp_path, options=options(precision="int8"))
 
 
+def test_questions_are_in_eight_bits_where_the_processor_has_units_for_it(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = open_(tiny_model, tmp_path)
+    monkeypatch.setattr(export, "has_int8_units", lambda: True)
+    embedder = open_(tiny_model, tmp_path, precision="auto")
+    questions = embedder.embed_query(TEXTS)
+    assert 0.9 < cosine(plain.embed_query(TEXTS), questions) < 0.999999
+    assert np.array_equal(embedder.embed_documents(TEXTS), plain.embed_documents(TEXTS))
+    check_same_model("docs", label(plain), probe(plain), probe(embedder), label(embedder))
+    alone = np.vstack([embedder.embed_query([text]) for text in TEXTS])  # one scale of activations for each
+    assert np.array_equal(questions, alone)
+
+
+def test_questions_are_in_eight_bits_only_if_their_vectors_agree(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = open_(tiny_model, tmp_path)
+    monkeypatch.setattr(export, "has_int8_units", lambda: True)
+    monkeypatch.setattr(precision, "QUESTION_COSINE", 1.1)
+    embedder = open_(tiny_model, tmp_path, precision="auto")
+    assert np.array_equal(embedder.embed_query(TEXTS), plain.embed_query(TEXTS))
+
+
+def test_a_disk_without_room_for_the_eight_bit_graph_costs_time_alone(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(_folder: Path) -> str:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(export, "has_int8_units", lambda: True)
+    monkeypatch.setattr(export, "_quantized", full)
+    plain = open_(tiny_model, tmp_path)
+    embedder = open_(tiny_model, tmp_path, precision="auto")
+    assert np.array_equal(embedder.embed_query(TEXTS), plain.embed_query(TEXTS))
+    assert "No space left on device" in caplog.text
+
+
+def test_who_embeds_documents_alone_makes_no_graph_for_questions(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "has_int8_units", lambda: True)
+    monkeypatch.setattr(export, "has_bf16_units", lambda: False)
+    wanted = options(precision="auto")
+    open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path, options=wanted, bulk=True)
+    assert not list(tmp_path.rglob("model.int8.onnx"))
+
+
 def test_bf16_is_for_bulk_and_near(tiny_model: Path, tmp_path: Path) -> None:
     wanted = options(precision="bf16")
     bulk = open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path, options=wanted, bulk=True)
@@ -239,6 +295,22 @@ def test_the_processor_says_whether_it_has_bf16(tmp_path: Path, flags: str, has:
     (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags}\n")
     assert has_bf16_units(tmp_path / "cpuinfo") is has
     assert not has_bf16_units(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("flags", "has"),
+    [
+        ("fpu avx2 avx512_vnni", True),
+        ("fpu avx2 avx_vnni", True),
+        ("amx_tile amx_int8", True),
+        ("fpu avx2 avx512bw avx512_vpopcntdq", False),
+        ("asimd asimddp i8mm", False),
+    ],
+)
+def test_the_processor_says_whether_it_has_units_for_eight_bits(tmp_path: Path, flags: str, has: bool) -> None:
+    (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags}\n")
+    assert has_int8_units(tmp_path / "cpuinfo") is has
+    assert not has_int8_units(tmp_path / "nowhere")
 
 
 def test_the_card_keeps_the_models_prompts_whatever_the_settings_say(tiny_model: Path, tmp_path: Path) -> None:

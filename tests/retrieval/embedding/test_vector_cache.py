@@ -45,6 +45,15 @@ class Reversed(HashEmbedder):
         return -super().embed_documents(texts)
 
 
+class Rough(HashEmbedder):
+    """The same model with questions in fewer bits than documents."""
+
+    def embed_query(self, texts: Sequence[str]) -> Matrix:
+        vectors = super().embed_query(texts)
+        vectors[:, 0] += 0.1
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
 @pytest.fixture
 def counting() -> Counting:
     return Counting(hashing())
@@ -80,10 +89,19 @@ def test_questions_are_kept_only_where_that_is_wanted_and_apart_from_documents(
     assert counting.questions == ["use tls"] * 2
     for _ in range(2):
         CachedQueryEmbedder(counting, tmp_path).embed_query(["use tls"])
-    assert counting.questions == ["use tls"] * 3
+    assert counting.questions.count("use tls") == 3
     counting.documents.clear()
     CachedQueryEmbedder(counting, tmp_path).embed_documents(["use tls"])
     assert "use tls" in counting.documents
+
+
+def test_questions_of_another_precision_get_none_of_them(counting: Counting, tmp_path: Path) -> None:
+    CachedQueryEmbedder(counting, tmp_path).embed_query(["use tls"])
+    rough = Counting(Rough(tokenizer_file(), EmbedderPrompts()))
+    for _ in range(2):
+        found = CachedQueryEmbedder(rough, tmp_path).embed_query(["use tls"])
+    assert rough.questions.count("use tls") == 1
+    np.testing.assert_array_equal(found, Rough(tokenizer_file(), EmbedderPrompts()).embed_query(["use tls"]))
 
 
 def test_another_model_of_the_same_name_and_dimension_gets_none_of_them(counting: Counting, tmp_path: Path) -> None:
@@ -119,9 +137,7 @@ def test_a_folder_that_cannot_be_made_costs_the_cache_and_nothing_else(
 def test_half_a_surrogate_pair_is_a_text_like_another(counting: Counting, tmp_path: Path) -> None:
     opened = VectorFile(tmp_path / "vectors.sqlite", dimension=2)
     assert opened.read([b"\xff"]) == {}
-    cached(counting, tmp_path)._from_cache(
-        ["\ud800"], b"", lambda texts: np.ones((len(texts), counting.dimension), np.float32)
-    )
+    cached(counting, tmp_path)._from_cache(opened, ["\ud800"], b"", lambda texts: np.ones((len(texts), 2), np.float32))
 
 
 # The file
