@@ -153,9 +153,20 @@ def _asked(question: str) -> frozenset[str]:
     return frozenset(said_words(question))
 
 
+def said_label(passage: Passage) -> tuple[str, ...]:
+    """The comparable words of a passage's title and headings; passages that differ in them are no copies."""
+    parts = (passage.title, *passage.headings)
+    return tuple([word for part in parts for word in _label_words(part) if word not in _COPY_NAMES])
+
+
+@lru_cache(maxsize=8192)  # chunks share titles and headings
+def _label_words(part: str) -> Sequence[str]:
+    return said_words(part)
+
+
 @lru_cache(maxsize=256)  # it is compared with several passages
 def said_in(passage: Passage) -> Said:
-    label = [word for part in (passage.title, *passage.headings) for word in said_words(part)]
+    label = [word for part in (passage.title, *passage.headings) for word in _label_words(part)]
     lines = _said_lines(passage.text)
     around = _lines_around(lines)
     text = [" ".join(words) for number, (_, words) in enumerate(lines) if number not in around]
@@ -164,7 +175,7 @@ def said_in(passage: Passage) -> Said:
         label, said_words(passage.source.replace("/", " "))
     )
     return Said(
-        [word for word in label if word not in _COPY_NAMES],
+        said_label(passage),
         _run_of(text),
         "\n".join(["", *text, ""]),
         menus,

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from retrieval.lexical.said import is_copy, is_shown
+from retrieval.lexical.said import is_copy, is_shown, said_label
 from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Context, Hit, Turn
 from retrieval.records.traces import Fate
@@ -53,13 +53,15 @@ def pack_with_fates(
 ) -> tuple[Context, dict[str, Fate]]:
     """As `pack`, with each examined hit's fate by id."""
     chosen: list[Passage] = []
+    labelled: dict[tuple[str, ...], list[Passage]] = {}  # chosen passages by comparable label
     places: dict[Place, Passage] = {}  # of chosen passages, if adjacent ones are joined
     fates: dict[str, Fate] = {}
     used = 0
     for hit in hits:
         if len(chosen) == k or used >= budget_tokens:
             break
-        if _repeats_one(hit.passage, chosen, question):
+        same_label = labelled.setdefault(said_label(hit.passage), [])
+        if same_label and _repeats_one(hit.passage, same_label, question):
             fates[hit.id] = "duplicate"
             continue
         tokens = hit.passage.tokens - (tokens_saved(hit.passage, places) if merge else 0)
@@ -68,16 +70,17 @@ def pack_with_fates(
             continue
         fates[hit.id] = "kept"
         chosen.append(hit.passage)
+        same_label.append(hit.passage)
         used += tokens
         if merge:
             places[place_of(hit.passage)] = hit.passage
     return Context(tuple(chosen), used, len(hits) - len(chosen)), fates
 
 
-def _repeats_one(passage: Passage, chosen: Sequence[Passage], question: str) -> bool:
+def _repeats_one(passage: Passage, same_label: Sequence[Passage], question: str) -> bool:
     """Whether a chosen passage says the same. Most pairs share few words, which ends the comparison."""
     words, alike = word_set(passage.text), []
-    for other in chosen:
+    for other in same_label:
         others = word_set(other.text)
         if len(words & others) >= _SHARED_WORDS * min(len(words), len(others)):
             alike.append(other)
