@@ -166,9 +166,11 @@ class SmallTalk:
         text = turns[-1].text
         if not self.languages or len(text) > _MOST_CHARS or _FLAG.search(text):
             return False
-        words = [self._known_form(word) for word in _words(_EMOTICON.sub(" ", text))]
-        if any(word not in self.words and not self._laughs(word) for word in words):
-            return False  # most messages end here
+        words = []
+        for word in map(self._known_form, _words(_EMOTICON.sub(" ", text))):
+            if word not in self.words and not self._laughs(word):
+                return False  # most messages end here
+            words.append(word)
         languages = self.languages
         if _QUESTION_MARK.search(text):
             return any(self._is(words, [to.questions], [to.courtesies, to.agreement, to.beside]) for to in languages)
@@ -182,7 +184,9 @@ class SmallTalk:
 
     def _known_form(self, word: str) -> str:
         """The word as phrases have it, if it has letters too many: "thaaanks"."""
-        forms = (word, _REPEATED.sub(r"\1\1", word), _REPEATED.sub(r"\1", word))
+        if word in self.words:
+            return word
+        forms = (_REPEATED.sub(r"\1\1", word), _REPEATED.sub(r"\1", word))
         return next((form for form in forms if form in self.words), word)
 
     def _laughs(self, word: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.dialects.quoting import quoted, quoted_label
+from proxy.dialects.quoting import _STRUCTURES, quoted, quoted_label
 from tests.support.rows import all_rows
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -260,3 +260,11 @@ def test_no_token_and_no_speaker_is_left_even_for_a_reader_that_normalises(text:
         re.MULTILINE | re.IGNORECASE,
     )
     assert left is None
+
+
+@given(st.lists(pieces | st.characters(max_codepoint=127), max_size=16).map("".join))
+def test_text_without_a_structures_signs_has_none(text: str) -> None:
+    """Such text is not searched for it."""
+    for structure, signs in _STRUCTURES:
+        plain = re.sub(f"[{re.escape(signs)}：]", "", text)
+        assert structure.search(plain) is None
