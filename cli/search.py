@@ -27,8 +27,12 @@ async def command(question: str, collections: Sequence[str], k: int | None, as_j
     if not question.strip():
         raise click.UsageError("the question is empty")
     names = [as_text(name) for name in collections] or settings.retrieval.collections
+    from retrieval.embedding.export import advice
+    from retrieval.lexical.terms import detect
+
     async with knowledge(settings) as documents:
         found = await documents.search.retrieve(SearchRequest([Turn("user", as_text(question))], names, k=k, view=ALL))
+        searched = [row for row in await documents.library.collections(None) if row.name in names]
     if as_json:
         echo_json({name: getattr(found, name) for name in _TOLD})
         return 0
@@ -38,6 +42,8 @@ async def command(question: str, collections: Sequence[str], k: int | None, as_j
         echo(f"nothing found in {', '.join(names)}{_likely(found, settings)}", err=True)
     elif found.relevance is not None:
         echo(f"the best is relevant with probability {found.relevance:.2f}")
+    for said in {advice(row.embedder, detect([question])) for row in searched} - {""}:
+        echo(f"note: question: {said}", err=True)
     return 0
 
 

@@ -22,6 +22,7 @@ from retrieval.catalog.changes import PROPAGATION_S
 from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, point_id
 from retrieval.catalog.writers import Writers
 from retrieval.embedding.embed import Matrix, check_same_model
+from retrieval.embedding.export import advice
 from retrieval.errors import (
     CollectionExists,
     HoldsSecrets,
@@ -226,6 +227,8 @@ class Ingester:
                 await self._remove(name, known[key], tally)
                 marks.pop(key, None)
             tally.repeated = await asyncio.to_thread(self._catalog.repeated, name)
+            if not known and tally.added and (said := advice(self._embedder, collection.language)):
+                tally.notes.append(Note(name, said))
             return _report(name, tally, files)
 
     async def preview(

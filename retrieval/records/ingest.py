@@ -24,9 +24,9 @@ class DocumentChange:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a person should know about how a file was read, such as a guessed encoding."""
+    """What a person should know about how a file was read, such as a guessed encoding; or about the collection."""
 
-    source: str
+    source: str  # or the collection
     text: str
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.errors import DataInUse, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.index.index import Index
 from retrieval.ingest.prepare import ChunkVectors, Preparation
@@ -364,3 +365,23 @@ async def test_a_passage_names_its_page_also_after_a_rebuild(data: Path) -> None
             (best, *_) = (await ask(index, "When do buses leave?")).hits
             assert best.passage.cited == "times.pdf, page 2"
             await index.writing.rebuild("docs", silent)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("Der Drucker hält die Verbindung offen.", 1), ("The printer waits for it.", 0)]
+)
+async def test_a_new_collection_that_is_not_english_is_told_of_the_multilingual_embedder(
+    data_with_model: Path, tmp_path: Path, text: str, told: int
+) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "one.md").write_text(text, "utf-8")
+    async with opened(plan_for(data_with_model, model=DEFAULT_MODEL)) as index:
+        first = await index.writing.ingest([folder], "pages", silent)
+        (folder / "two.md").write_text(text + " " + text, "utf-8")
+        second = await index.writing.ingest([folder], "pages", silent)
+    assert [(note.source, "`embedder.model: multilingual`" in note.text) for note in first.notes] == [
+        ("pages", True)
+    ] * told
+    assert second.added == 1
+    assert second.notes == ()
