@@ -6,9 +6,9 @@ the fixed words that their prompts begin with: people who ask about titles, or q
 Prompts are data: `config/utility_requests.yaml`, and a file of the user's own.
 
 Small talk asks for nothing. In a conversation, a search for "thanks" leans on earlier turns, and finds their passages
-again: some 2,000 tokens. We know small talk by closed lists of phrases (`config/small_talk.yaml`), which must make up
-the whole message: one word more makes it a question. An embedder does not help here: to a model made for English, "¿por
-qué?" and "почему?" are as near to thanks as thanks is.
+again: some 2,000 tokens. We know small talk by closed lists of phrases and words (`config/small_talk.yaml`), which must
+make up the whole message: one word more makes it a question. An embedder does not help here: to a model made for
+English, "¿por qué?" and "почему?" are as near to thanks as thanks is.
 """
 
 import re
@@ -104,6 +104,7 @@ def _entry(entry: Any, where: str) -> tuple[str, UtilityPrompt]:
 # --- small talk -------------------------------------------------------------------------------------------------------
 
 
+_KINDS = ("courtesies", "agreement", "questions", "beside", "words", "never")
 _MOST_CHARS = 200  # longer messages ask for something
 _TAIL_CHARS = 300  # of an answer, where its last question is
 _APOSTROPHES = re.compile(r"['’‘ʼ`´]")
@@ -115,27 +116,29 @@ _QUESTION_MARK = re.compile("[?？؟\u037e⁇⁈⁉‽❓❔]")
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")  # names a country
 _REPEATED = re.compile(r"(.)\1{2,}")
 
+_END = ""  # stands behind the last word
+_AND = "و"  # of Arabic, written as one with the next word
+
 _Phrase = tuple[str, ...]
-_Phrases = Mapping[str, Sequence[_Phrase]]  # by first word
+_Pattern = Sequence[Sequence[_Phrase]]  # a phrase of parts, each with alternatives
+_Patterns = Mapping[str, Sequence[_Pattern]]  # by first word
 
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """One language's phrases, each a row of words."""
-
-    courtesies: _Phrases
-    agreement: _Phrases
-    questions: _Phrases
-    beside: _Phrases
+    courtesies: _Patterns
+    agreement: _Patterns
+    questions: _Patterns
+    beside: _Patterns
+    words: _Patterns
+    never: _Patterns
 
 
 @dataclass(frozen=True, slots=True)
 class SmallTalk:
     """Lists for all languages. Without any, nothing is small talk."""
 
-    languages: Sequence[
-        _Language
-    ] = ()  # each includes English courtesies and agreement, which are said in any language
+    languages: Sequence[_Language] = ()  # each includes what is said in any language, in English
     laughter: Sequence[re.Pattern[str]] = ()
     closing: Sequence[str] = ()
     words: frozenset[str] = frozenset()  # in all phrases
@@ -143,22 +146,21 @@ class SmallTalk:
     @classmethod
     def read(cls, file: Path) -> "SmallTalk":
         """Read lists from a file."""
-        # Python's own reader takes half a second for five thousand phrases.
         lists = yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
         laughter, closing, english = lists.pop("laughter"), lists.pop("closing"), lists["en"]
-        phrases = {phrase for language in lists.values() for kind in language.values() for phrase in kind}
-        words = {phrase: tuple(_words(phrase)) for phrase in phrases}
+        phrases: dict[str, _Phrase] = {"$": (_END,)}
         languages = []
-        for language in lists.values():
-            both = {kind: [*language[kind], *english[kind]] for kind in ("courtesies", "agreement")}
-            languages.append(
-                _Language(**{kind: _by_first_word(said, words) for kind, said in {**language, **both}.items()})
-            )
+        for own in lists.values():
+            texts = {kind: [_plain(own.get(kind, ""))] for kind in _KINDS}
+            if own is not english:
+                for kind in ("courtesies", "agreement", "never"):
+                    texts[kind].append(_plain(english[kind]))
+            languages.append(_Language(**{kind: _patterns(said, phrases) for kind, said in texts.items()}))
         return cls(
             languages,
             [re.compile(pattern) for pattern in laughter],
             [" ".join(_words(phrase)) for phrase in closing],
-            frozenset(word for phrase in words.values() for word in phrase),
+            frozenset(word for phrase in phrases.values() for word in phrase),
         )
 
     def match(self, turns: Sequence[Turn]) -> bool:
@@ -166,45 +168,53 @@ class SmallTalk:
         text = turns[-1].text
         if not self.languages or len(text) > _MOST_CHARS or _FLAG.search(text):
             return False
-        words = []
-        for word in map(self._known_form, _words(_EMOTICON.sub(" ", text))):
-            if word not in self.words and not self._laughs(word):
-                return False  # most messages end here
-            words.append(word)
-        languages = self.languages
-        if _QUESTION_MARK.search(text):
-            return any(self._is(words, [to.questions], [to.courtesies, to.agreement, to.beside]) for to in languages)
-        if any(self._is(words, [to.courtesies], [to.beside]) for to in languages):
-            return True
+        words = [part for word in _words(_EMOTICON.sub(" ", text)) for part in self._known_form(word)]
+        if any(word not in self.words and not self._laughs(word) for word in words):
+            return False  # most messages end here
         answer = turns[-2].text if len(turns) > 1 and turns[-2].role == "assistant" else ""
-        if not answer or self._asks(answer):  # one word alone may be a search
-            return False
-        cores = ([to.courtesies, to.agreement, to.questions] for to in languages)
-        return not words or any(self._is(words, core, [to.beside]) for core, to in zip(cores, languages, strict=True))
+        in_question, asked = _QUESTION_MARK.search(text) is not None, self._asks(answer)
+        return any(self._is_in(language, words, in_question, asked, bool(answer)) for language in self.languages)
 
-    def _known_form(self, word: str) -> str:
+    def _is_in(self, to: _Language, words: Sequence[str], in_question: bool, asked: bool, answered: bool) -> bool:
+        """Whether words are small talk in one language. To a question of the assistant, most words are an answer."""
+        greeted = self._is(words, [to.questions], [to.courtesies, to.agreement, to.beside])
+        if in_question:
+            return greeted
+        if asked:
+            return self._is(words, [to.courtesies], [to.beside])
+        core = [to.courtesies, to.agreement] if answered else [to.courtesies]  # one word alone may be a search
+        return answered and (greeted or not words) or self._is(words, core, [to.beside, to.words], to.never)
+
+    def _known_form(self, word: str) -> _Phrase:
         """The word as phrases have it, if it has letters too many: "thaaanks"."""
-        if word in self.words:
-            return word
-        forms = (_REPEATED.sub(r"\1\1", word), _REPEATED.sub(r"\1", word))
-        return next((form for form in forms if form in self.words), word)
+        forms = (word, _REPEATED.sub(r"\1\1", word), _REPEATED.sub(r"\1", word))
+        known = next((form for form in forms if form in self.words), "")
+        if not known and word[0] == _AND and word[1:] in self.words:
+            return _AND, word[1:]
+        return (known or word,)
 
     def _laughs(self, word: str) -> bool:
         return any(pattern.fullmatch(word) for pattern in self.laughter)
 
-    def _is(self, words: Sequence[str], core: Sequence[_Phrases], beside: Sequence[_Phrases]) -> bool:
-        """Whether phrases make up all words, including one from `core` or laughter."""
+    def _is(
+        self, words: Sequence[str], core: Sequence[_Patterns], beside: Sequence[_Patterns], never: _Patterns = {}
+    ) -> bool:
+        """Whether phrases make up all words, including one from `core` or laughter.
+
+        Where a phrase of `never` stands, only a phrase begins that is longer than its first part.
+        """
+        ended = (*words, _END)
         reached = {(0, False)}  # number of words, and whether a `core` phrase was among them
         for at, word in enumerate(words):
-            for seen in (False, True):
-                if (at, seen) not in reached:
-                    continue
-                for kinds, is_core in ((core, True), (beside, seen)):
-                    for phrase in (phrase for kind in kinds for phrase in kind.get(word, ())):
-                        if tuple(words[at : at + len(phrase)]) == phrase:
-                            reached.add((at + len(phrase), is_core))
-                if self._laughs(word):
-                    reached.add((at + 1, True))
+            here = [seen for seen in (False, True) if (at, seen) in reached]
+            if not here:
+                continue
+            refused = at + max((_first(ended, at, phrase) for phrase in never.get(word, ())), default=0)
+            for kinds, is_core in ((core, True), (beside, False)):
+                ends = [end for end in _ends(ended, at, kinds) if end > refused]
+                reached.update((end, seen or is_core) for end in ends for seen in here)
+            if self._laughs(word):
+                reached.add((at + 1, True))
         return (len(words), True) in reached
 
     def _asks(self, answer: str) -> bool:
@@ -219,23 +229,57 @@ class SmallTalk:
 NO_LISTS = SmallTalk()
 
 
+class _Plain(dict[int, int | None]):
+    """A table for `str.translate` that drops accents and invisible signs, filled as needed."""
+
+    def __missing__(self, code: int) -> int | None:
+        char = chr(code)
+        kept = _NO_ACCENT.match(char) or unicodedata.category(char) not in ("Mn", "Cf")
+        return self.setdefault(code, code if kept else None)
+
+
+# Arabic letters that people use for each other are one.
+_PLAIN = _Plain({ord("ى"): ord("ي"), ord("ة"): ord("ه"), ord("ـ"): None})
+
+
+def _plain(text: str) -> str:
+    """A text without case and accents."""
+    text = _APOSTROPHES.sub("", text).casefold()
+    return text if text.isascii() else unicodedata.normalize("NFKD", text).translate(_PLAIN)
+
+
 def _words(text: str) -> list[str]:
     """A text's words without case and accents; each Chinese or Japanese sign is one."""
-    text = _APOSTROPHES.sub("", text).casefold()
-    if text.isascii():
-        return _WORD.findall(text)
-    text = unicodedata.normalize("NFKD", text)
-    return _WORD.findall(
-        "".join(
-            char
-            for char in text
-            if _NO_ACCENT.match(char) or (unicodedata.category(char) not in ("Mn", "Cf") and char != "ـ")
-        )
-    )
+    return _WORD.findall(_plain(text))
 
 
-def _by_first_word(phrases: Iterable[str], words: Mapping[str, _Phrase]) -> _Phrases:
-    found: dict[str, list[_Phrase]] = {}
-    for phrase in phrases:
-        found.setdefault(words[phrase][0], []).append(words[phrase])
+def _patterns(texts: Sequence[str], phrases: dict[str, _Phrase]) -> _Patterns:
+    """Patterns by first word. "a|an b|" stands for "a b", "an b", "a" and "an"; $ for the end of the message."""
+    found: dict[str, list[_Pattern]] = {}
+    for text in ",".join(texts).split(","):
+        pattern = []
+        for part in text.split():
+            alternatives = part.split("|")
+            for alternative in alternatives:
+                if alternative not in phrases:
+                    phrases[alternative] = tuple(_WORD.findall(alternative))
+            pattern.append([phrases[alternative] for alternative in alternatives])
+        for first in {phrase[0] for phrase in pattern[0]} if pattern else ():
+            found.setdefault(first, []).append(pattern)
     return found
+
+
+def _ends(words: Sequence[str], at: int, kinds: Iterable[_Patterns]) -> set[int]:
+    """Where phrases end that begin at a word."""
+    return {end for kind in kinds for pattern in kind.get(words[at], ()) for end in _matched(words, {at}, pattern)}
+
+
+def _matched(words: Sequence[str], ends: set[int], parts: _Pattern) -> set[int]:
+    for part in parts:
+        ends = {end + len(one) for end in ends for one in part if words[end : end + len(one)] == one}
+    return ends
+
+
+def _first(words: Sequence[str], at: int, pattern: _Pattern) -> int:
+    """How many words a pattern's first part has, 0 if the pattern does not stand here."""
+    return max(_matched(words, {at}, pattern[:1])) - at if _matched(words, {at}, pattern) else 0

@@ -1,13 +1,19 @@
 """Small talk is known by closed lists, and no question is taken for small talk."""
 
+import re
+import sys
+import unicodedata
+from collections.abc import Callable
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from config.settings import SMALL_TALK as FILE
 from proxy.augment.skipped import SmallTalk
 from retrieval.records.search import Turn
-from tests.proxy.augment.small_talk_lines import AGREEMENT, CONTINUED, FOLLOW_UPS, SMALL_TALK
+from tests.proxy.augment.small_talk_lines import AGREEMENT, ASKED, CHAT, CONTINUED, FOLLOW_UPS, SMALL_TALK
 from tests.support.rows import all_rows
 
 LISTS = SmallTalk.read(FILE)
@@ -89,11 +95,67 @@ def test_any_text_is_read(text: str) -> None:
     LISTS.match([Turn("user", text)])
 
 
-def test_every_phrase_is_small_talk_or_stands_beside() -> None:
-    """A phrase that the normal form of words breaks would never match."""
-    import yaml
+def parts(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.split(" / ")]
 
-    for name, language in yaml.safe_load(FILE.read_text("utf-8")).items():
-        if isinstance(language, dict):
-            for phrase in (*language["courtesies"], *language["agreement"]):
-                assert is_small_talk(phrase), (name, phrase)
+
+@all_rows("language", CHAT)
+def test_behind_an_answer_nine_in_ten_courtesies_of_each_language_are_known(language: str) -> None:
+    said = parts(CHAT[language])
+    unknown = [line for line in said if not is_small_talk(line)]
+    assert 10 * len(unknown) <= len(said), unknown
+
+
+@all_rows("line", [line for text in ASKED.values() for line in parts(text)])
+def test_a_short_follow_up_without_a_question_mark_is_searched_for(line: str) -> None:
+    assert not is_small_talk(line)
+
+
+COURTESIES = [line for text in CHAT.values() for line in parts(text)]
+
+
+@given(
+    st.sampled_from(COURTESIES), st.sampled_from(["mooring", "KR-400", "2021", "кворум", "费用表", "مرساة"]), st.data()
+)
+def test_a_word_of_no_list_makes_a_question_wherever_it_stands(line: str, word: str, data: st.DataObject) -> None:
+    words = line.split()
+    words.insert(data.draw(st.integers(0, len(words))), word)
+    assert not is_small_talk(" ".join(words))
+
+
+@given(
+    st.sampled_from(COURTESIES),
+    st.sampled_from([str.upper, str.title, lambda line: unicodedata.normalize("NFD", line)]),
+)
+def test_case_accents_and_punctuation_do_not_matter(line: str, change: Callable[[str], str]) -> None:
+    assert is_small_talk(line) == is_small_talk(change(line)) == is_small_talk(f"… {line}!!! 😊")
+
+
+@pytest.mark.parametrize("word", ["so ", "thanks ", "ok ", "is it ", "the ", "很", "とても", "а "])
+def test_a_long_message_is_read_in_linear_time(word: str) -> None:
+    """Each position is visited once: the parts matched grow as the length."""
+    counts = []
+    for times in (10, 20, 40):
+        seen = 0
+
+        def count(*_: object) -> None:
+            nonlocal seen
+            seen += 1
+
+        line = (word * times)[:200]
+        sys.setprofile(count)
+        try:
+            is_small_talk(line)
+        finally:
+            sys.setprofile(None)
+        counts.append(seen / len(line))
+    assert max(counts) <= 2 * min(counts)
+
+
+def test_every_phrase_is_small_talk_behind_an_answer_unless_a_request() -> None:
+    """A phrase that the normal form of words breaks would never match."""
+    for name, language in yaml.load(FILE.read_text("utf-8"), Loader=yaml.CSafeLoader).items():
+        if "courtesies" not in language:
+            continue
+        for phrase in (language["courtesies"] + "," + language["agreement"]).split(","):
+            assert is_small_talk(re.sub(r"(\S+?)\|\S+", r"\1", phrase)), (name, phrase)
