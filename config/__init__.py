@@ -3,5 +3,5 @@
 settings      read and merge the settings     sections  typed sections, with each value's bounds
 default.yaml  every key with its default            prompts/  prompt files
 utility_requests.yaml  chat programs' own prompts, which get no passages
-small_talk.yaml        phrases of small talk, which gets no passages
+small_talk.yaml        phrases and words of small talk, which gets no passages
 """

@@ -138,7 +138,7 @@ class _Language:
 class SmallTalk:
     """Lists for all languages. Without any, nothing is small talk."""
 
-    languages: Sequence[_Language] = ()  # each includes what is said in any language, in English
+    languages: Sequence[_Language] = ()  # English comes first: it is mixed with all others
     laughter: Sequence[re.Pattern[str]] = ()
     closing: Sequence[str] = ()
     words: frozenset[str] = frozenset()  # in all phrases
@@ -147,17 +147,13 @@ class SmallTalk:
     def read(cls, file: Path) -> "SmallTalk":
         """Read lists from a file."""
         lists = yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
-        laughter, closing, english = lists.pop("laughter"), lists.pop("closing"), lists["en"]
-        phrases: dict[str, _Phrase] = {"$": (_END,)}
-        languages = []
-        for own in lists.values():
-            texts = {kind: [_plain(own.get(kind, ""))] for kind in _KINDS}
-            if own is not english:
-                for kind in ("courtesies", "agreement", "never"):
-                    texts[kind].append(_plain(english[kind]))
-            languages.append(_Language(**{kind: _patterns(said, phrases) for kind, said in texts.items()}))
+        laughter, closing = lists.pop("laughter"), lists.pop("closing")
+        phrases = _Phrases({"$": (_END,)})
         return cls(
-            languages,
+            [
+                _Language(**{kind: _patterns(_plain(own.get(kind, "")), phrases) for kind in _KINDS})
+                for own in lists.values()
+            ],
             [re.compile(pattern) for pattern in laughter],
             [" ".join(_words(phrase)) for phrase in closing],
             frozenset(word for phrase in phrases.values() for word in phrase),
@@ -177,13 +173,17 @@ class SmallTalk:
 
     def _is_in(self, to: _Language, words: Sequence[str], in_question: bool, asked: bool, answered: bool) -> bool:
         """Whether words are small talk in one language. To a question of the assistant, most words are an answer."""
-        greeted = self._is(words, [to.questions], [to.courtesies, to.agreement, to.beside])
+        english = self.languages[0]
+        courtesies, agreement = [to.courtesies, english.courtesies], [to.agreement, english.agreement]
+        greeted = self._is(words, [to.questions], [*courtesies, *agreement, to.beside])
         if in_question:
             return greeted
         if asked:
-            return self._is(words, [to.courtesies], [to.beside])
-        core = [to.courtesies, to.agreement] if answered else [to.courtesies]  # one word alone may be a search
-        return answered and (greeted or not words) or self._is(words, core, [to.beside, to.words], to.never)
+            return self._is(words, courtesies, [to.beside])
+        core = [*courtesies, *agreement] if answered else courtesies  # one word alone may be a search
+        if answered and (greeted or not words):
+            return True
+        return self._is(words, core, [to.beside, to.words], [to.never, english.never])
 
     def _known_form(self, word: str) -> _Phrase:
         """The word as phrases have it, if it has letters too many: "thaaanks"."""
@@ -197,7 +197,11 @@ class SmallTalk:
         return any(pattern.fullmatch(word) for pattern in self.laughter)
 
     def _is(
-        self, words: Sequence[str], core: Sequence[_Patterns], beside: Sequence[_Patterns], never: _Patterns = {}
+        self,
+        words: Sequence[str],
+        core: Sequence[_Patterns],
+        beside: Sequence[_Patterns],
+        never: Sequence[_Patterns] = (),
     ) -> bool:
         """Whether phrases make up all words, including one from `core` or laughter.
 
@@ -209,7 +213,8 @@ class SmallTalk:
             here = [seen for seen in (False, True) if (at, seen) in reached]
             if not here:
                 continue
-            refused = at + max((_first(ended, at, phrase) for phrase in never.get(word, ())), default=0)
+            requests = (pattern for kind in never for pattern in kind.get(word, ()))
+            refused = at + max((_first(ended, at, pattern) for pattern in requests), default=0)
             for kinds, is_core in ((core, True), (beside, False)):
                 ends = [end for end in _ends(ended, at, kinds) if end > refused]
                 reached.update((end, seen or is_core) for end in ends for seen in here)
@@ -253,17 +258,18 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(_plain(text))
 
 
-def _patterns(texts: Sequence[str], phrases: dict[str, _Phrase]) -> _Patterns:
+class _Phrases(dict[str, _Phrase]):
+    """The words of each text asked for."""
+
+    def __missing__(self, text: str) -> _Phrase:
+        return self.setdefault(text, tuple(_WORD.findall(text)))
+
+
+def _patterns(texts: str, phrases: _Phrases) -> _Patterns:
     """Patterns by first word. "a|an b|" stands for "a b", "an b", "a" and "an"; $ for the end of the message."""
     found: dict[str, list[_Pattern]] = {}
-    for text in ",".join(texts).split(","):
-        pattern = []
-        for part in text.split():
-            alternatives = part.split("|")
-            for alternative in alternatives:
-                if alternative not in phrases:
-                    phrases[alternative] = tuple(_WORD.findall(alternative))
-            pattern.append([phrases[alternative] for alternative in alternatives])
+    for text in texts.split(","):
+        pattern = [[phrases[one] for one in part.split("|")] for part in text.split()]
         for first in {phrase[0] for phrase in pattern[0]} if pattern else ():
             found.setdefault(first, []).append(pattern)
     return found
