@@ -170,7 +170,8 @@ class Connection(asyncio.Protocol):
         chunk = parts[0] if len(parts) == 1 else b"".join(parts)
         parts.clear()
         self._unread_bytes = 0
-        self._resume_reading()
+        if self._read_paused:
+            self._resume_reading()
         return chunk
 
     @property
@@ -235,16 +236,15 @@ class Connection(asyncio.Protocol):
             return False
         return not self._head_done or (self.status < 300 and not self._read_paused)
 
-    async def _wait(self) -> None:
+    def _wait(self) -> asyncio.Future[None]:
+        """Await it to sleep until something has changed."""
         self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def pause_writing(self) -> None:
         self._write_paused = True

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from urllib.parse import quote
 
 from proxy.asgi import CLIENT_LEFT, Message, Receive, Scope, Send, send_error
@@ -41,7 +41,7 @@ class Observe:
         self._metrics.begun()
         started = False
 
-        async def send_with_headers(message: Message) -> None:
+        def send_with_headers(message: Message) -> Awaitable[None]:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
@@ -51,7 +51,7 @@ class Observe:
                 # An upstream may be such a gateway, too: two sets of headers would contradict each other.
                 theirs = [pair for pair in message.get("headers", ()) if not pair[0].startswith(b"x-rag-")]
                 message["headers"] = [*theirs, *_headers(exchange)]
-            await send(message)
+            return send(message)
 
         try:
             if (call := await self._app(scope, receive, send_with_headers)) is not None:

@@ -476,7 +476,7 @@ class Request:
     async def send(self, message: Message) -> None:
         """Send one reply message. RuntimeError: out of order, or not the announced length."""
         client = self._client
-        if not client.open:
+        if client.transport.is_closing():
             return
         if message["type"] == "http.response.body":
             self._send_body(message.get("body", b""), message.get("more_body", False))
