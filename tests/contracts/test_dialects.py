@@ -145,7 +145,10 @@ def declared_of_message(before: Json, after: Json) -> Json:
     if before["messages"] == after["messages"]:
         system = before.get("system")
         blocks = system if isinstance(system, list) else [{"type": "text", "text": system}]
-        assert after["system"] == ([*blocks, BLOCK] if system or system == [] else CONTEXT)
+        if isinstance(system, str) and not system.strip():  # a block may not be blank
+            assert after["system"] == (f"{system}\n\n{CONTEXT}" if system else CONTEXT)
+        else:
+            assert after["system"] == ([*blocks, BLOCK] if system or system == [] else CONTEXT)
         return {**before, **{name: value for name, value in after.items() if name != "system"}}
     pairs = zip(before["messages"], after["messages"], strict=True)
     ((ours, theirs),) = [pair for pair in pairs if pair[0] != pair[1]]

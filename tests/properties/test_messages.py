@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.dialects.base import Position
@@ -43,6 +43,7 @@ def requests(draw: st.DrawFn) -> bytes:
     return joined(draw, [f"{name} :{value}" for name, value in draw(st.permutations(pairs))], "{", "}").encode()
 
 
+@example(b'{"model":"m","system":" ","messages":[{"role":"user","content":"Q"}]}', "lead")
 @given(requests(), st.sampled_from(POSITIONS))
 def test_passages_change_the_declared_place_alone(raw: bytes, position: Position) -> None:
     try:
