@@ -308,6 +308,9 @@ def test_a_client_that_leaves_during_the_search_ends_it(
         with serving(data, tmp_path, settings) as served:
             done = ragway("ingest", str(corpus), "--data", str(data), "--config", "ragway.yaml", folder=tmp_path)
             assert done.returncode == 0, done.stderr
+            # The first question also measures the collection's noise, which outlives it.
+            done = ragway("search", "pump", "--data", str(data), "--config", "ragway.yaml", folder=tmp_path)
+            assert done.returncode == 0, done.stderr
             gateway = Gateway(served, 0)
             qdrant.fault = slow
 
