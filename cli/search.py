@@ -42,7 +42,8 @@ async def command(question: str, collections: Sequence[str], k: int | None, as_j
         echo(f"nothing found in {', '.join(names)}{_likely(found, settings)}", err=True)
     elif found.relevance is not None:
         echo(f"the best is relevant with probability {found.relevance:.2f}")
-    for said in {advice(row.embedder, detect([question])) for row in searched} - {""}:
+    language = detect([question])
+    for said in {advice(row.embedder, language) for row in searched} - {""}:
         echo(f"note: question: {said}", err=True)
     return 0
 

@@ -175,11 +175,11 @@ class SmallTalk:
         """Whether words are small talk in one language. To a question of the assistant, most words are an answer."""
         english = self.languages[0]
         courtesies, agreement = [to.courtesies, english.courtesies], [to.agreement, english.agreement]
+        if asked and not in_question:
+            return self._is(words, courtesies, [to.beside])
         greeted = self._is(words, [to.questions], [*courtesies, *agreement, to.beside])
         if in_question:
             return greeted
-        if asked:
-            return self._is(words, courtesies, [to.beside])
         core = [*courtesies, *agreement] if answered else courtesies  # one word alone may be a search
         if answered and (greeted or not words):
             return True
