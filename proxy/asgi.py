@@ -1,6 +1,6 @@
 """ASGI types, and whole answers without a framework."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from typing import Any
 
 from proxy.dialects.errors import ApiError
@@ -11,6 +11,14 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+
+class _Sent:
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+SENT = _Sent()  # what a `Send` may return if there is nothing to wait for
 CLIENT_LEFT = "the client left"  # cancel message for a lost client's task
 
 

@@ -32,7 +32,7 @@ from typing import cast
 
 import httptools
 
-from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
+from proxy.asgi import CLIENT_LEFT, SENT, App, Message, Receive, Scope, Send, send_error
 from proxy.dialects.errors import ApiError, Headers
 
 log = logging.getLogger("ragway")
@@ -473,19 +473,21 @@ class Request:
         self._end_received = self._ended
         return {"type": "http.request", "body": body, "more_body": not self._ended}
 
-    async def send(self, message: Message) -> None:
-        """Send one reply message. RuntimeError: out of order, or not the announced length."""
+    def send(self, message: Message) -> Awaitable[None]:
+        """Send one reply message; await it to wait for a slow client. `SENT`: nothing to wait for.
+
+        RuntimeError: out of order, or not the announced length.
+        """
         client = self._client
         if client.transport.is_closing():
-            return
+            return SENT
         if message["type"] == "http.response.body":
             self._send_body(message.get("body", b""), message.get("more_body", False))
         elif message["type"] == "http.response.start" and not self.started:
             self._send_head(message["status"], message.get("headers", ()))
         else:
             raise RuntimeError(f"{message['type']} is out of order here")
-        if (drained := client.drained) is not None:
-            await drained
+        return client.drained or SENT
 
     def _send_head(self, status: int, headers: Headers) -> None:
         self.started = True

@@ -8,12 +8,14 @@ A failure before the reply's head becomes a gateway error (502, 504). A later on
 message, and the server breaks the connection: a cut stream must never look complete.
 """
 
+import asyncio
 import functools
 import re
 import time
+from collections.abc import Awaitable
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-from proxy.asgi import Receive, Scope, Send
+from proxy.asgi import SENT, Receive, Scope, Send
 from proxy.body import forget, read_body
 from proxy.caller import carries_key
 from proxy.dialects.base import X_API_KEY, KeyHeader
@@ -66,21 +68,28 @@ class Relay:
         if exchange.body is None:
             exchange.body = await read_body(receive)
         response = await self._ask(scope, exchange)
+        sent: Awaitable[None] = SENT
         try:
             exchange.upstream_said(response.status)
             headers = end_to_end(response.headers, response.status)
             if response.until_eof:  # may end by a cut: the client must see the same open end
                 headers.append((b"connection", b"close"))
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
-            more = True
-            while more:
-                chunk = await response.read()
-                more = not response.complete
-                await send({"type": "http.response.body", "body": chunk, "more_body": more})
+
+            def pass_on(chunk: bytes, last: bool) -> bool:
+                nonlocal sent
+                sent = send({"type": "http.response.body", "body": chunk, "more_body": not last})
+                return sent is SENT
+
+            while not response.complete:
+                await response.deliver(pass_on)
+                await sent
         except UpstreamError as error:
             exchange.error = f"upstream_cut: {host_of(exchange.target.api_base) if exchange.target else ''}: {error}"
         finally:
             response.close()
+            if asyncio.iscoroutine(sent):
+                sent.close()  # a cancelled task has not awaited it
 
     async def _ask(self, scope: Scope, exchange: Exchange) -> Response:
         """The reply, from its head on. Raises ApiError."""

@@ -76,6 +76,18 @@ class Shared:
         until(there)
         return found[0]
 
+    def logged(self, *words: str) -> list[str]:
+        """The log lines with these words, once there are any; other workers may write lines in between."""
+        found: list[str] = []
+
+        def there() -> bool:
+            lines = self.served.log.read_text().splitlines()
+            found[:] = [line for line in lines if all(word in line for word in words)]
+            return bool(found)
+
+        until(there)
+        return found
+
 
 def until(holds: Callable[[], bool], *, within_s: float = 30) -> None:
     began = time.monotonic()
@@ -207,10 +219,9 @@ def test_usage_is_what_the_upstream_said(shared: Shared, client: DialectClient) 
     assert (used["requests"], used["estimated"], used["unpriced"]) == (1, 0, 0)
     assert used["cost_usd"] == pytest.approx(60 * 2.5e-6 + 40 * 1.25e-6 + 20 * 1e-5)
     assert used["mean_total_ms"] >= used["mean_upstream_ms"] > 0
-    lines = [line for line in shared.served.log.read_text().splitlines() if f"key={id}" in line]
-    assert f"POST {client.path} 200" in lines[-1]
-    assert "model='gpt-4o'" in lines[-1]
-    assert "tokens=100+20" in lines[-1]
+    (line,) = shared.logged(f"POST {client.path} 200", f"key={id}")
+    assert "model='gpt-4o'" in line
+    assert "tokens=100+20" in line
 
 
 @BY_DIALECT
