@@ -198,8 +198,9 @@ class Connection(asyncio.Protocol):
         try:
             if take(self._unread(), last) and not last:
                 return
-        except Exception as error:  # noqa: BLE001 - for the task
+        except Exception as error:
             self._wake(error=error)
+            raise  # to the event loop, which ends the connection
         else:
             self._wake(more=False)
 
