@@ -183,14 +183,14 @@ def _body(message: "Message[str, str]") -> str:
     html: list[str] = []
     for part in _leaves(message):
         kind = part.get_content_type()
-        if kind in ("text/plain", "text/html") and not _is_attached(part):
+        if kind in ("text/plain", "text/markdown", "text/html") and not _is_attached(part):
             text = decode_part(_payload(part), str(part.get_content_charset() or ""))
             if kind == "text/html":
                 from retrieval.ingest.formats.webpage import to_markdown  # bs4 and markdownify
 
                 html.append(to_markdown(text)[1])
             else:
-                plain.append(_LIKE_HEADING.sub(r"\\\1", text))
+                plain.append(_LIKE_HEADING.sub(r"\\\1", text) if kind == "text/plain" else text)
     texts = "\n\n".join(plain), "\n\n".join(html)
     words = [len(text.split()) for text in texts]
     return texts[0] if words[0] > words[1] * _PLAIN_SHARE else texts[1]

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from retrieval.errors import Unreadable
-from retrieval.ingest.formats.word_code import with_code, without_code
+from retrieval.ingest.formats import slide_tables, word_code, word_tables, writer_code
 from retrieval.records.documents import Attribute
 
 if TYPE_CHECKING:
@@ -116,33 +116,52 @@ def subtitles(text: str) -> str:
 
 
 def _read(data: bytes, ending: str) -> tuple["ExtractedDocument", str]:
-    if ending == ".rtf":
-        if not data.startswith(b"{\\rtf"):  # xberg reads any bytes as such a file
-            raise ValueError("it does not begin with {\\rtf")
-        data = _with_levels(data)
-    if ending == ".tex":
-        data = _TEX_TABLE.sub(
-            lambda table: _in_rows(table[0]), _TEX_CODE.sub(lambda code: code[0].replace(b"\\ ", b" "), data)
-        )
-    if ending == ".docx":
-        rest, code = without_code(data)
-        document = _extracted(rest, ending)
-        return document, with_code(document.content, code)
-    document = _extracted(_without_masters(data) if ending == ".odp" else data, ending)
+    match ending:
+        case ".docx" | ".odt":
+            data, code = word_code.without_code(data) if ending == ".docx" else writer_code.without_code(data)
+            document = _extracted(data, ending)
+            return document, word_code.with_code(document.content, code)
+        case ".doc":
+            document = _extracted(word_tables.with_marks(data), ending)
+            return document, word_tables.with_tables(document.content)
+    document = _extracted(_mended(data, ending), ending)
+    return document, _text(document, data, ending)
+
+
+def _mended(data: bytes, ending: str) -> bytes:
+    """Return a file without what xberg reads wrongly."""
+    match ending:
+        case ".rtf":
+            if not data.startswith(b"{\\rtf"):  # xberg reads any bytes as such a file
+                raise ValueError("it does not begin with {\\rtf")
+            return _with_levels(data)
+        case ".tex":
+            data = _TEX_CODE.sub(lambda code: code[0].replace(b"\\ ", b" "), data)
+            return _TEX_TABLE.sub(lambda table: _in_rows(table[0]), data)
+        case ".odp":
+            return _without_masters(data)
+    return data
+
+
+def _text(document: "ExtractedDocument", data: bytes, ending: str) -> str:
+    text: str = document.content
     match ending:
         case ".pptx":
-            return document, _slides(_shown(data, [page.content for page in document.pages or ()]))
-        case ".odp" | ".ppt":
-            return document, _slides((slide, "") for slide in _RULE.split(document.content)[1:])
+            return _slides(_shown(data, [page.content for page in document.pages or ()]))
+        case ".ppt":
+            text = slide_tables.with_tables(text, slide_tables.tables(data))
+            return _slides((slide, "") for slide in _RULE.split(text)[1:])
+        case ".odp":
+            return _slides((slide, "") for slide in _RULE.split(text)[1:])
         case ".xlsx" | ".ods" | ".xls":
-            return document, _SHEET.sub("## Sheet ", document.content)
+            return _SHEET.sub("## Sheet ", text)
         case ".org" | ".tex":  # LaTeX writes -\/- for two hyphens in code
-            return document, _COMMANDS.sub("", document.content.replace("-\\/-", "--"))
+            return _COMMANDS.sub("", text.replace("-\\/-", "--"))
         case ".rtf":
-            return document, _TABLE_END.sub("", document.content)
+            return _TABLE_END.sub("", text)
         case ".epub":
-            return document, _ANCHOR.sub("", document.content)
-    return document, document.content
+            return _ANCHOR.sub("", text)
+    return text
 
 
 def _with_levels(data: bytes) -> bytes:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.formats.decode import decode_part
+from retrieval.ingest.formats.office import to_markdown
 
 if TYPE_CHECKING:
     from olefile.olefile import OleDirectoryEntry, OleFileIO
@@ -110,8 +111,8 @@ def _message(folder: _Folder, depth: int) -> "Message[str, str]":
     for text, kind in ((folder.text(_PLAIN), "plain"), (_html(folder), "html")):
         if text.strip():
             mail.attach(MIMEText(text, kind, "utf-8"))
-    if not mail.get_payload() and folder.data(_RICH):
-        mail.attach(MIMEText(_ONLY_RICH, "plain", "utf-8"))
+    if not mail.get_payload() and (rich := folder.data(_RICH)):
+        mail.attach(MIMEText(_from_rich(rich), "markdown", "utf-8"))
     for name in folder.names():
         if name.startswith(_ATTACHMENT) and (attachment := folder.folder(name, 8)) is not None:
             inner = attachment.folder(f"__substg1.0_{_FILE:04X}000D", 24)
@@ -122,7 +123,47 @@ def _message(folder: _Folder, depth: int) -> "Message[str, str]":
     return mail
 
 
-_ONLY_RICH = "(The text is in Outlook's rich text only, which is not read: save the mail as HTML or as .eml.)"
+def _from_rich(data: bytes) -> str:
+    """Return the Markdown of a text in compressed RTF."""
+    try:
+        return to_markdown(without_compression(data), ".rtf")[1]
+    except (Unreadable, struct.error):
+        return "(The text is in Outlook's rich text only, which is damaged: save the mail as HTML or as .eml.)"
+
+
+def without_compression(data: bytes) -> bytes:
+    """Return a text in compressed RTF (MS-OXRTFCP): signs, and places in the last 4,096 of them with a length."""
+    size, raw_size, kind = struct.unpack_from("<II4s", data)
+    if kind == b"MELA":  # not compressed
+        return data[16 : 16 + raw_size]
+    text, at, end = bytearray(_RTF_BEGIN), 16, min(size + 4, len(data))
+    while at < end:
+        flags = data[at]
+        at += 1
+        for bit in range(8):
+            if at >= end or len(text) >= raw_size + len(_RTF_BEGIN):
+                break
+            if not flags >> bit & 1:
+                text.append(data[at])
+                at += 1
+                continue
+            (token,) = struct.unpack_from(">H", data, at)
+            at += 2
+            back = (len(text) - (token >> 4)) % _RTF_WINDOW
+            if not back:  # the end
+                return bytes(text[len(_RTF_BEGIN) :])
+            for _ in range((token & 15) + 2):
+                text.append(text[-back] if back <= len(text) else 0x20)
+    return bytes(text[len(_RTF_BEGIN) : len(_RTF_BEGIN) + raw_size])
+
+
+_RTF_WINDOW = 4096
+_RTF_BEGIN = (
+    rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript \fdecor MS Sans Serif"
+    rb"SymbolArialTimes New RomanCourier{\colortbl\red0\green0\blue0"
+    + b"\r\n"
+    + rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
+)  # stands before each text
 
 
 def _headers(folder: _Folder) -> dict[str, str]:

@@ -17,14 +17,14 @@ from retrieval.ingest.formats.word_lists import Item, Lists, W, marks, nested
 
 _DOCUMENT, _STYLES, _NUMBERING = "word/document.xml", "word/styles.xml", "word/numbering.xml"
 _LETTERS = r"mono|courier|consol|menlo|typewriter|inconsolata|lucida console|(?:source|fira|cascadia) code"
-_MONO_FONT = re.compile(_LETTERS, re.IGNORECASE)
+MONO_FONT = re.compile(_LETTERS, re.IGNORECASE)
 _MONO_STYLE = re.compile(r"(?:source ?code|(?:html )?preformatted(?: text)?|code(?: block)?)", re.IGNORECASE)
 _PROPERTIES = ("w:pStyle", "w:numId", "w:ilvl", "w:ind", "w:outlineLvl")  # of a paragraph
 _WHOLE = "SourceCode"  # pandoc's style: each of its paragraphs is a block
-_MOST_BYTES = 50_000_000  # of all XML; more is a bomb, which xberg refuses
-_OPEN, _CLOSE, _BEGIN, _END = "\ue000", "\ue001", "\ue002", "\ue003"  # private characters: of blocks, and of words
+MOST_BYTES = 50_000_000  # of all XML; more is a bomb, which xberg refuses
+_OPEN, _CLOSE, BEGIN, END = "\ue000", "\ue001", "\ue002", "\ue003"  # private characters: of blocks, and of words
 _MARK = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
-_SPAN = re.compile(f"{_BEGIN}(\\s*)([^{_BEGIN}{_END}]*?)(\\s*){_END}")
+_SPAN = re.compile(f"{BEGIN}(\\s*)([^{BEGIN}{END}]*?)(\\s*){END}")
 _ESCAPED = re.compile(r"\\([^\w\s|])")
 _TICKS = re.compile(r"`{3,}")
 
@@ -88,7 +88,7 @@ class _Reader:
             case "w:rStyle":
                 self._mono |= value in self.styles
             case "w:rFonts" if "w:ascii" in given:
-                self._mono = _MONO_FONT.search(given["w:ascii"]) is not None
+                self._mono = MONO_FONT.search(given["w:ascii"]) is not None
             case "w:t":
                 self._in_text = True
                 self._text_at = self.xml.index(b">", at) + 1
@@ -148,6 +148,12 @@ class Kept:
     blocks: list[str] = field(default_factory=list)  # of code
     items: list[Item] = field(default_factory=list)
 
+    def mark(self, code: str) -> str:
+        """Keep a block of code, and return what stands in its place."""
+        fence = "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(code))])
+        self.blocks.append(f"{fence}\n{code.strip(chr(10)).rstrip()}\n{fence}")
+        return f"{_OPEN}{len(self.blocks) - 1}{_CLOSE}"
+
 
 def without_code(data: bytes) -> tuple[bytes, Kept]:
     """Return a .docx with marks in place of its blocks of code and around its lists' items, and what they stand for.
@@ -157,7 +163,7 @@ def without_code(data: bytes) -> tuple[bytes, Kept]:
     with ZipFile(BytesIO(data)) as box:
         kept_names = [name for name in box.namelist() if name.endswith((".xml", ".rels"))]  # the rest says nothing
         names = set(kept_names)
-        if _DOCUMENT not in names or sum(box.getinfo(name).file_size for name in names) > _MOST_BYTES:
+        if _DOCUMENT not in names or sum(box.getinfo(name).file_size for name in names) > MOST_BYTES:
             return data, Kept()
         xml = box.read(_DOCUMENT)
         found = (box.read(name) if name in names else b"" for name in (_STYLES, _NUMBERING))
@@ -197,13 +203,12 @@ def _changes(reader: _Reader, lists: Lists) -> tuple[list[tuple[int, int, str]],
             code.append((one, item))
             continue
         for start, stop in one.mono:
-            changes += [(start, start, _BEGIN), (stop, stop, _END)]
+            changes += [(start, start, BEGIN), (stop, stop, END)]
         if item is not None and one.text:
             changes += [(*one.properties, _run(begin)), (one.close, one.close, _run(end))]
     for start, stop, text, item in _blocks(code, reader.xml):
         begin, end = _marks(item, kept)
-        changes.append((start, stop, f"<w:p>{_run(f'{begin}{_OPEN}{len(kept.blocks)}{_CLOSE}{end}')}</w:p>"))
-        kept.blocks.append(text)
+        changes.append((start, stop, f"<w:p>{_run(begin + kept.mark(text) + end)}</w:p>"))
     return changes, kept
 
 
@@ -220,7 +225,7 @@ def _run(text: str) -> str:
 
 def with_code(text: str, kept: Kept) -> str:
     """Return Markdown with the blocks in place of their marks, the marked words as code, and the items as lists."""
-    text, blocks = _SPAN.sub(_as_code, text.replace(_END + _BEGIN, "")), kept.blocks
+    text, blocks = _SPAN.sub(_as_code, text.replace(END + BEGIN, "")), kept.blocks
     text = _MARK.sub(lambda mark: blocks[int(mark[1])] if int(mark[1]) < len(blocks) else "", text)
     return nested(text, kept.items)
 
@@ -242,7 +247,7 @@ def _mono_styles(root: ElementTree.Element) -> frozenset[str]:
         id = style.get(f"{W}styleId", "")
         name, base, fonts = style.find(f"{W}name"), style.find(f"{W}basedOn"), style.find(f"{W}rPr/{W}rFonts")
         below[id] = "" if base is None or fonts is not None else base.get(f"{W}val", "")
-        by_font = fonts is not None and _MONO_FONT.search(fonts.get(f"{W}ascii", ""))
+        by_font = fonts is not None and MONO_FONT.search(fonts.get(f"{W}ascii", ""))
         if by_font or (name is not None and _MONO_STYLE.fullmatch(name.get(f"{W}val", ""))):
             mono.add(id)
     for id in below:
@@ -257,7 +262,7 @@ def _mono_styles(root: ElementTree.Element) -> frozenset[str]:
 def _blocks(
     paragraphs: list[tuple[_Paragraph, Item | None]], xml: bytes
 ) -> Iterator[tuple[int, int, str, Item | None]]:
-    """Yield start, end, Markdown and place in a list of paragraphs that follow each other."""
+    """Yield start, end, text and place in a list of paragraphs that follow each other."""
     group: list[_Paragraph] = []
     place: Item | None = None
     for paragraph, item in [*sorted(paragraphs, key=lambda one: one[0].start), (None, None)]:
@@ -266,8 +271,7 @@ def _blocks(
         if group and (paragraph is None or apart or xml[group[-1].end : paragraph.start].strip()):
             text = "\n".join(one.text for one in group)
             if text.strip():
-                fence = "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(text))])
-                yield group[0].start, group[-1].end, f"{fence}\n{text.strip(chr(10)).rstrip()}\n{fence}", place
+                yield group[0].start, group[-1].end, text, place
             group = []
         if paragraph is not None:
             place = item if not group else place

@@ -1,6 +1,7 @@
 """Office files and e-books, made by pandoc and LibreOffice from the Markdown and the flat sheets beside them."""
 
 import io
+import random
 import re
 import zipfile
 from collections.abc import Callable
@@ -170,11 +171,34 @@ blue & none \\
     assert "`pump --oil`" in read.text
 
 
-def test_old_word_files_keep_their_words() -> None:
+def test_old_word_files_keep_their_words_headings_and_tables() -> None:
     read = document("handbook.doc")
     assert read.title == "Pump handbook"
-    for said in ("The blue pump is called Zephyr.", "450", "Oil it weekly", "A dry pump breaks within an hour."):
+    assert headings(read.text) == ["# Pumps", "## Costs", "## Care"]
+    assert tables(read.text) == [["pump", "euro"], ["red", "120"], ["blue / new", "450"]]
+    for said in ("The blue pump is called Zephyr.", "- Oil it weekly", "A dry pump breaks within an hour."):
         assert said in read.text
+
+
+def test_old_presentations_keep_their_tables() -> None:
+    read = document("talk.ppt")
+    assert headings(read.text) == ["## Slide 1: Pump talk", "## Slide 2: Costs", "## Slide 3: Care"]
+    assert tables(read.text) == [["pump", "euro"], ["red", "120"], ["blue", "450"]]
+    assert "Oil it weekly" in read.text
+
+
+@pytest.mark.parametrize("name", ["handbook.doc", "talk.ppt"])
+def test_damaged_old_files_are_read_or_refused(name: str) -> None:
+    good, chance, refused = (HERE / name).read_bytes(), random.Random(40), 0
+    for _ in range(60):
+        data = bytearray(good)
+        for _ in range(chance.choice((1, 8, 64, 512))):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        try:
+            document(name, bytes(data))
+        except Unreadable:
+            refused += 1
+    assert refused < 60
 
 
 def test_a_title_that_a_program_gave_is_none() -> None:
@@ -193,7 +217,7 @@ def test_what_is_no_such_file_is_refused_with_what_to_do(ending: str) -> None:
         document("a" + ending, b"")
 
 
-@pytest.mark.parametrize("name", [*TEXTS[:3], *SHEETS, *SLIDES, "handbook.doc"])
+@pytest.mark.parametrize("name", [*TEXTS[:3], *SHEETS, *SLIDES, "handbook.doc", "talk.ppt"])
 def test_a_file_that_is_cut_off_is_refused(name: str) -> None:
     data = (HERE / name).read_bytes()
     with pytest.raises(Unreadable, match="^damaged"):

@@ -1,13 +1,18 @@
 """Outlook's messages, read as mails are."""
 
+import contextlib
 import random
+import struct
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.containers import Packed, Unpacked, unpack
 from retrieval.ingest.formats.office import OLE
+from retrieval.ingest.formats.outlook import without_compression
 from retrieval.ingest.load import find, parse
 from retrieval.records.documents import Document
 from tests.support.ole_files import Tree, ole_file, outlook_folder
@@ -84,8 +89,65 @@ def test_attachments_are_members_and_so_are_messages_within() -> None:
     assert read(data).text.endswith("\n\nAttachments: plan.md, Maße.txt, Old news.eml\n")
 
 
-def test_a_text_in_rich_text_only_says_so() -> None:
-    assert "rich text" in read(message({0x1000: "", 0x1009: b"LZFu"})).text
+def compressed(text: bytes) -> bytes:
+    """Compressed RTF: each sign, or the longest text that stood before."""
+    parts, at, items = bytearray(), 0, list[bytes]()
+    while at < len(text):
+        length = next(
+            (n for n in range(17, 1, -1) if at + n <= len(text) and text[:at].find(text[at : at + n]) >= 0), 0
+        )
+        if length:
+            back = text[:at].find(text[at : at + length]) + _BEGIN
+            items.append(struct.pack(">H", back % 4096 << 4 | length - 2))
+        else:
+            items.append(text[at : at + 1])
+        at += max(1, length)
+    items.append(struct.pack(">H", (len(text) + _BEGIN) % 4096 << 4))
+    for first in range(0, len(items), 8):
+        eight = items[first : first + 8]
+        parts.append(sum((len(item) == 2) << bit for bit, item in enumerate(eight)))
+        parts += b"".join(eight)
+    return struct.pack("<II4sI", len(parts) + 12, len(text), b"LZFu", 0) + parts
+
+
+_BEGIN = 207  # signs before each text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [  # the examples of MS-OXRTFCP
+        (
+            "2d0000002b0000004c5a4675f1c5c7a703000a007263706731323542320af32068656c090020627705b06c647d0a800fa0",
+            b"{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n",
+        ),
+        ("1a0000001c0000004c5a4675e2d44b51410004205758595a0d6e7d010eb0", b"{\\rtf1 WXYZWXYZWXYZWXYZWXYZ}"),
+    ],
+)
+def test_compressed_rich_text_is_read(data: str, text: bytes) -> None:
+    assert without_compression(bytes.fromhex(data)) == text
+
+
+@given(st.lists(st.sampled_from([b"crane ", b"broken", b"a", b"\\par\r\n", b"\xfc"]), max_size=400).map(b"".join))
+@settings(max_examples=50, deadline=None)
+def test_what_is_compressed_comes_back(text: bytes) -> None:
+    assert without_compression(compressed(text)) == text
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=100, deadline=None)
+def test_any_bytes_as_rich_text_end(data: bytes) -> None:
+    with contextlib.suppress(struct.error):
+        assert len(without_compression(struct.pack("<II4sI", len(data), 2**31, b"LZFu", 0) + data)) <= 17 * len(data)
+
+
+def test_a_text_in_rich_text_only_is_read() -> None:
+    said = rb"The \b north\b0  crane f\'fcr cars is broken.\par Wait.\par"
+    rich = rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}\pard " + said + b"}"
+    for data in (compressed(rich), struct.pack("<II4sI", len(rich) + 12, len(rich), b"MELA", 0) + rich):
+        text = read(message({0x1000: "", 0x1009: data})).text
+        assert text.endswith("\n\nThe **north** crane für cars is broken.\n\nWait.\n")
+    for damaged in (b"LZFu", compressed(b"no rich text")):
+        assert "rich text only, which is damaged" in read(message({0x1000: "", 0x1009: damaged})).text
 
 
 def test_messages_within_each_other_end() -> None:
