@@ -167,15 +167,16 @@ SECRETS = click.option(
 )
 
 
-def check_secrets_option(settings: Settings, documents: Knowledge) -> None:
-    """Raise click.ClickException if --secrets is given, but `ragway serve` reads the documents."""
+def check_reading_options(settings: Settings, documents: Knowledge) -> None:
+    """Raise click.ClickException if --secrets or --fields is given, but `ragway serve` reads the documents."""
     from retrieval.rpc.client import IndexClient
 
-    if settings.origins["ingest.secrets"] == "command line" and isinstance(documents, IndexClient):
-        raise click.ClickException(
-            "--secrets has no effect while `ragway serve` runs, which reads the documents by its own settings: "
-            "set ingest.secrets in ragway.yaml and restart it"
-        )
+    for option, key in (("--secrets", "ingest.secrets"), ("--fields", "ingest.rules")):
+        if settings.origins[key] == "command line" and isinstance(documents, IndexClient):
+            raise click.ClickException(
+                f"{option} has no effect while `ragway serve` runs, which reads the documents by its own settings: "
+                f"set {key} in ragway.yaml and restart it"
+            )
 
 
 def secret_lines(secrets: Sequence[Secret]) -> list[str]:

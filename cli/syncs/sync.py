@@ -9,7 +9,7 @@ import click
 from cli.assembly.sources import declared_sources
 from cli.common import (
     SECRETS,
-    check_secrets_option,
+    check_reading_options,
     echo,
     echo_json,
     knowledge,
@@ -53,7 +53,7 @@ async def _sync(
 ) -> int:
     reports: _Reports = {}
     async with knowledge(settings, make=True) as documents:
-        check_secrets_option(settings, documents)
+        check_reading_options(settings, documents)
         for collection, sources in declared.items():
             reports[collection] = []
             for source in sources:

@@ -46,3 +46,26 @@ def test_standard_input_needs_its_format(tmp_path: Path) -> None:
         done = ragway("ingest", *arguments, folder=tmp_path)
         assert done.returncode == 2
         assert "ragway ingest - --format jsonl" in done.stderr
+
+
+def test_fields_of_records_are_chosen_on_the_command_line(tmp_path: Path) -> None:
+    said = "is broken since May."
+    rows = [{"key": f"P-{n}", "s": {"t": f"Crane {n}"}, "body": f"Crane {n} {said}", "x": 1} for n in (1, 2)]
+    (tmp_path / "tickets.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    fields = ("--fields", "text=body,text=s.t,title=s.t,id=key,attributes=x", "--collection", "tickets")
+    done = ragway("ingest", "tickets.jsonl", *fields, folder=tmp_path)
+    assert done.stdout.startswith("tickets: 2 added, 0 changed, 0 unchanged"), done.stderr
+    done = ragway("ingest", "tickets.jsonl", *fields, folder=tmp_path)
+    assert done.stdout.startswith("tickets: 0 added, 0 changed, 2 unchanged"), done.stderr
+    assert "tickets.jsonl/P-2.md" in ragway("search", "crane 2", "--collection", "tickets", folder=tmp_path).stdout
+
+
+def test_fields_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("[]", "utf-8")
+    for fields, reason in (
+        ("body", "'body' is not KIND=FIELD"), ("txt=body", "with one of text, title, id"), ("text=", "'text='"),
+        ("title=a", "text=FIELD is missing"), ("text=a,id=b,id=c", "id stands twice"), ("", "'' is not KIND=FIELD"),
+    ):  # fmt: skip
+        done = ragway("ingest", "a.json", "--fields", fields, folder=tmp_path)
+        assert done.returncode == 2
+        assert reason in done.stderr
