@@ -25,7 +25,7 @@ from retrieval.ingest.formats.pdf.layout import (
     text_left,
 )
 from retrieval.ingest.formats.pdf.page import SOFT_HYPHEN, Page, Word, read_page
-from retrieval.ingest.formats.pdf.tables import aligned, between_rules, ruled, tagged_tables
+from retrieval.ingest.formats.pdf.tables import aligned, between_rules, columns_by_tags, ruled, tagged_tables
 from retrieval.records.documents import Places
 
 _LARGER = 1.12  # times the size of the text: a heading
@@ -158,11 +158,13 @@ def markdown_of(pages: Sequence[Page], outline: Mapping[tuple[str, int], int] | 
     blocks = list(_blocks(flow, _Headings(flow, pages, outline or {}), _Tags(pages)))
     _join_words(blocks, len(flow))
     _nest(blocks)
-    text, places, last, before = "", list[tuple[int, str]](), 0, ""
+    text, places, last, before = "", list[tuple[int, str]](), 0, _Block("", [])
     for block in blocks:
-        text += "" if not text else "\n" if before == "item" == block.kind else "\n\n"
+        # within an item, a list that does not begin with 1 needs a blank line
+        apart = block.indent > before.indent and not block.parts[0][0].startswith(("- ", "1. "))
+        text += "" if not text else "\n" if before.kind == "item" == block.kind and not apart else "\n\n"
         text += " " * block.indent
-        before = block.kind
+        before = block
         for part, page in block.parts:
             if page != last:
                 places.append((len(text), f"page {page}"))
@@ -174,13 +176,14 @@ def markdown_of(pages: Sequence[Page], outline: Mapping[tuple[str, int], int] | 
 def _arranged(page: Page, running: "_Running") -> list[Item]:
     """Return the page's lines and tables in reading order."""
     tables, words = tagged_tables(page.words, page.tags)
-    grids, words = ruled(words, page.rules)
-    pieces = pieces_of(words)
-    pieces = [piece for n, piece in enumerate(pieces) if not running.has(piece, page, pieces[max(0, n - 1) : n + 2])]
-    booked, pieces = between_rules(pieces, page.rules)
-    found = [
-        item for region in regions([*tables, *grids, *booked, *pieces]) for item in aligned(rows_of(region), page.rules)
-    ]
+    found = list[Item]()
+    for given, column in columns_by_tags(tables, words, page.tags) or [([*tables.values()], words)]:
+        grids, left = ruled(column, page.rules)
+        pieces = pieces_of(left)
+        pieces = [one for n, one in enumerate(pieces) if not running.has(one, page, pieces[max(0, n - 1) : n + 2])]
+        booked, pieces = between_rules(pieces, page.rules)
+        for region in regions([*given, *grids, *booked, *pieces]):
+            found += aligned(rows_of(region), page.rules)
     for turned in page.turned:
         found += [item for region in regions(pieces_of(turned)) for item in aligned(rows_of(region), ())]
     return found

@@ -5,8 +5,9 @@ Where neither is sure, the rows stay lines with their gaps: words of two rows ar
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
 
 from retrieval.ingest.formats.pdf.layout import GAP, Item, Line, PageTable, line_of, marked_text, pieces_of, rows_of
 from retrieval.ingest.formats.pdf.page import Rule, Tags, Word
@@ -16,6 +17,7 @@ _VALUE = re.compile(r"[-+]?[\d.,]+ ?%?")
 _LEAST_WIDTH = 40.0  # points: of a table between lines
 _MOST_HEAD = 60.0  # points: height of its head
 _MOST_LINES = 400  # of a grid in one direction
+_MOST_COLUMNS = 6  # more places where the text goes up are no order to read in
 _MOST_CELL_WORDS = 400  # a tagged cell with more is a layout's
 
 
@@ -67,8 +69,8 @@ def _grids(rules: Sequence[Rule]) -> Iterator[tuple[list[Rule], list[Rule]]]:
     yield from (group for group in groups.values() if all(group))
 
 
-def tagged_tables(words: Sequence[Word], tags: Tags) -> tuple[list[PageTable], list[Word]]:
-    """Return the tables of a tagged page, and the words outside them."""
+def tagged_tables(words: Sequence[Word], tags: Tags) -> tuple[dict[int, PageTable], list[Word]]:
+    """Return the tables of a tagged page by the numbers of their elements, and the words outside them."""
     found: dict[int, dict[int, dict[int, list[Word]]]] = {}
     left: list[Word] = []
     for word in words:
@@ -80,18 +82,46 @@ def tagged_tables(words: Sequence[Word], tags: Tags) -> tuple[list[PageTable], l
             found.setdefault(table, {}).setdefault(row, {}).setdefault(cell, []).append(word)
         else:
             left.append(word)
-    tables: list[PageTable] = []
-    for rows in found.values():
+    tables: dict[int, PageTable] = {}
+    for table, rows in found.items():
         cells = [[row[cell] for cell in sorted(row)] for _, row in sorted(rows.items())]
         if max(map(len, cells)) > 1 and all(len(cell) <= _MOST_CELL_WORDS for row in cells for cell in row):
-            tables.append(_placed(cells))
+            tables[table] = _placed(cells)
         else:
             left += [word for row in cells for cell in row for word in cell]
     return tables, left
 
 
+def columns_by_tags(
+    tables: Mapping[int, PageTable], words: Sequence[Word], tags: Tags
+) -> list[tuple[list[PageTable], list[Word]]]:
+    """Return the tables and words of each column of a tagged page in the order of its elements: where the text goes up,
+    a column begins. None if there is one column, or no order to rely on."""
+    found: list[tuple[int, PageTable | Word]] = [*tables.items()]
+    untagged, after = list[Word](), None
+    for word in reversed(words):
+        after = word if word.tag in tags else after
+        if after is None or abs(after.base - word.base) > after.size:
+            untagged.append(word)
+        else:  # a drawn bullet is not tagged
+            found.append((tags[after.tag][-1][1], word))
+    found.reverse()
+    columns: list[tuple[list[PageTable], list[Word]]] = []
+    last = 0.0
+    for _, one in sorted(found, key=lambda one: one[0]):
+        if not columns or one.base < last - (one.size if isinstance(one, Word) else _SNAP):
+            columns.append(([], []))
+        if isinstance(one, Word):
+            columns[-1][1].append(one)
+        else:
+            columns[-1][0].append(one)
+        last = one.base if isinstance(one, Word) else one.y1
+    return [*columns, ([], untagged[::-1])] if 1 < len(columns) <= _MOST_COLUMNS else []
+
+
 def _placed(rows: Sequence[Sequence[list[Word]]]) -> PageTable:
     """Return a table whose empty cells have no words: cells get their columns by place."""
+    rows = _in_one_column(rows)
     words = [word for row in rows for cell in row for word in cell]
     full = max(map(len, rows))
     columns = [(1e9, -1e9)] * full
@@ -113,7 +143,43 @@ def _placed(rows: Sequence[Sequence[list[Word]]]) -> PageTable:
     return PageTable(table, x0, min(w.y0 for w in words), x1, max(w.y1 for w in words), min(w.base for w in words))
 
 
-def _extent(words: Sequence[Word]) -> tuple[float, float]:
+def _in_one_column(rows: Sequence[Sequence[list[Word]]]) -> Sequence[Sequence[list[Word]]]:
+    """Return the rows of a table that goes on in the page's next column as if they stood below each other."""
+    parts: list[list[Sequence[list[Word]]]] = []
+    for row in map(_once, rows):
+        if not parts or _is_beside(row, parts[-1]):
+            parts.append([])
+        parts[-1].append(row)
+    placed = parts[0]
+    for part in parts[1:]:
+        across = _extent(chain(*chain(*placed)))[0] - _extent(chain(*chain(*part)))[0]
+        down = max(word.y1 for word in chain(*chain(*placed))) - min(word.y0 for word in chain(*chain(*part)))
+        placed += [[[_moved(word, across, down) for word in cell] for cell in row] for row in part]
+    return placed
+
+
+def _is_beside(row: Sequence[list[Word]], rows: Sequence[Sequence[list[Word]]]) -> bool:
+    """Whether a row stands right of the rows before it, and higher than the last."""
+    left, right = _extent(chain(*row))[0], max(_extent(chain(*one))[1] for one in rows)
+    return left > right and min(word.y0 for word in chain(*row)) < min(word.y0 for word in chain(*rows[-1]))
+
+
+def _once(row: Sequence[list[Word]]) -> Sequence[list[Word]]:
+    """Return a row of a table's head without what repeats it in the next column."""
+    halves = [(cell[: len(cell) // 2], cell[len(cell) // 2 :]) for cell in row]
+    if len(row) < 2 or any([word.text for word in one] != [word.text for word in other] for one, other in halves):
+        return row
+    firsts, others = ([half[n] for half in halves] for n in (0, 1))
+    return firsts if _extent(chain(*others))[0] > _extent(chain(*firsts))[1] else row
+
+
+def _moved(word: Word, across: float, down: float) -> Word:
+    x0, y0, x1, y1 = word.x0 + across, word.y0 + down, word.x1 + across, word.y1 + down
+    return replace(word, x0=x0, y0=y0, x1=x1, y1=y1, base=word.base + down)
+
+
+def _extent(words: Iterable[Word]) -> tuple[float, float]:
+    words = list(words)
     return min(word.x0 for word in words), max(word.x1 for word in words)
 
 

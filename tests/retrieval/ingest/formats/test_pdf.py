@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from retrieval.errors import Unreadable, UnreadableRights
 from retrieval.ingest.formats.pdf.document import markdown_of, read_pdf
@@ -92,6 +93,13 @@ def test_items_within_items_and_what_belongs_to_an_item_are_indented() -> None:
     )
 
 
+def test_a_list_within_an_item_that_does_not_begin_with_one_is_a_list() -> None:
+    page = said(50, 700, "- Route") + said(68, 686, "3. North") + said(68, 672, "4. South")
+    text = markdown(page)
+    assert MarkdownIt("commonmark").render(text).count("<li>") == 3
+    assert text == "- Route\n\n  3. North\n  4. South\n"
+
+
 def test_tags_say_what_is_in_an_item() -> None:
     page = marked(0, said(80, 700, "-") + said(92, 700, "Route")) + marked(
         1, said(80, 686, "-") + said(92, 686, "Price")
@@ -101,6 +109,34 @@ def test_tags_say_what_is_in_an_item() -> None:
     rows = [("LI", ("L", ("LI", 0), ("LI", 1))), ("LI", ("L", ("LI", 2, ("NonStruct", ("Code", 3)))))]
     text = read_pdf(pdf(page, tags=("Document", ("L", *rows), ("P", 4))), None).text
     assert text == "- - Route\n  - Price\n- - North\n\n    ```\n    sail()\n    ```\n\nThen rest.\n"
+
+
+def test_a_tagged_table_goes_on_in_the_next_column_without_its_repeated_head() -> None:
+    cells = [
+        (50, 200, "Route"),
+        (120, 200, "Price"),
+        (50, 180, "North"),
+        (120, 180, "12"),
+        (320, 680, "South"),
+        (390, 680, "30"),
+    ]
+    page = marked(9, said(50, 700, "Fares")) + marked(8, said(320, 640, "Then sail."))
+    page += "".join(marked(n, said(*cell)) for n, cell in enumerate(cells))
+    page += marked(0, said(320, 700, "Route")) + marked(1, said(390, 700, "Price"))
+    table = ("Table", *(("TR", ("TD", n), ("TD", n + 1)) for n in (0, 2, 4)))
+    text = read_pdf(pdf(page, tags=("Document", ("H1", 9), table, ("P", 8))), None).text
+    assert text == "# Fares\n\n| Route | Price |\n| --- | --- |\n| North | 12 |\n| South | 30 |\n\nThen sail.\n"
+
+
+def test_columns_of_a_tagged_page_are_read_in_the_order_of_its_elements() -> None:
+    """Also short ones, whose lines stand beside each other; what has no tags comes last, but for bullets."""
+    page = said(50, 300, "No tag.") + marked(0, said(50, 700, "Fares"))
+    page += dot(54, 683, 2) + marked(1, said(62, 680, "Cars pay twelve."))
+    page += marked(2, said(320, 700, "Times")) + marked(3, said(320, 680, "Boats sail at noon."))
+    tags = ("Document", ("H1", 0), ("P", 1), ("H1", 2), ("P", 3))
+    assert read_pdf(pdf(page, tags=tags), None).text == (
+        "# Fares\n\n- Cars pay twelve.\n\n# Times\n\nBoats sail at noon.\n\nNo tag.\n"
+    )
 
 
 def test_code_within_a_tagged_paragraph_is_part_of_it() -> None:
