@@ -191,7 +191,7 @@ def nested(text: str, items: Sequence[Item]) -> str:
     """Return Markdown with the marked items as lists."""
     parts = list[str]()
     open_items: list[tuple[Item, int]] = []  # with the column of the text
-    at, follows = 0, False
+    at, at_text, follows = 0, -1, False
     for found in _MARKED.finditer(text):
         said = found[2].strip()
         if int(found[1]) >= len(items) or not said:
@@ -203,7 +203,8 @@ def nested(text: str, items: Sequence[Item]) -> str:
             open_items.pop()
         column = open_items[-1][1] if open_items else 0
         sign = item.sign and item.sign + " "
-        parts += ["\n" if sign and follows else between, " " * column]
+        begins = column == at_text and sign not in ("- ", "1. ")  # only these two end a paragraph without a blank line
+        parts += ["\n" if sign and follows and not begins else between, " " * column]
         outer = open_items[-1][0] if open_items else Item(-1, "")
         for level in range(outer.level + 1, item.level if sign and outer.list != item.list else 0):
             parts.append("- ")
@@ -213,5 +214,5 @@ def nested(text: str, items: Sequence[Item]) -> str:
         parts += [sign, said.replace("\n", "\n" + " " * column)]
         if sign:
             open_items.append((item, column))
-        at, follows = found.end(), bool(sign)
+        at, at_text, follows = found.end(), column, bool(sign)
     return re.sub(f"{_OPEN}\\d+{_CLOSE}|{_END}", "", "".join([*parts, text[at:]]))
