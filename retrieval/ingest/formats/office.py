@@ -149,8 +149,8 @@ def _text(document: "ExtractedDocument", data: bytes, ending: str) -> str:
         case ".pptx":
             return _slides(_shown(data, [page.content for page in document.pages or ()]))
         case ".ppt":
-            text = slide_tables.with_tables(text, slide_tables.tables(data))
-            return _slides((slide, "") for slide in _RULE.split(text)[1:])
+            slides = slide_tables.with_tables(_RULE.split(text)[1:], slide_tables.tables(data))
+            return _slides((slide, "") for slide in slides)
         case ".odp":
             return _slides((slide, "") for slide in _RULE.split(text)[1:])
         case ".xlsx" | ".ods" | ".xls":

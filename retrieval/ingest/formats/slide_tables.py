@@ -43,18 +43,27 @@ def tables(data: bytes) -> list[Table]:
     return [table for group in _groups(stream, 0, len(stream), 0) if len(table := _table(stream, group)) > 1]
 
 
-def with_tables(text: str, tables: Sequence[Table]) -> str:
-    """Return a text with tables in place of the words that are their cells."""
+def with_tables(slides: Sequence[str], tables: Sequence[Table]) -> list[str]:
+    """Return texts with tables in place of the words that are their cells."""
+    texts = [*slides]
+    signs = [_BLANK.sub("", text) for text in texts]
     for table in tables:
-        places = [at for at, sign in enumerate(text) if not _BLANK.match(sign)]
-        signs = "".join(text[at] for at in places)
         said = _BLANK.sub("", "".join(cell for row in table for cell in row))
-        for at in _found(signs, said):
-            start, end = places[at], places[at + len(said) - 1] + 1
-            if ("\n" + text[:start])[-1].isspace() and (text[end:] + "\n")[0].isspace():
-                before = _HEADING.sub("", text[:start]).rstrip()
-                text = f"{before}\n\n{_markdown(table)}\n\n{text[end:].lstrip()}"
+        for n, text in enumerate(texts):
+            if said in signs[n] and (changed := _with_table(text, said, table)) != text:
+                texts[n], signs[n] = changed, _BLANK.sub("", changed)
                 break
+    return texts
+
+
+def _with_table(text: str, said: str, table: Table) -> str:
+    """said: the cells without blanks."""
+    places = [at for at, sign in enumerate(text) if not _BLANK.match(sign)]
+    for at in _found("".join(text[at] for at in places), said):
+        start, end = places[at], places[at + len(said) - 1] + 1
+        if ("\n" + text[:start])[-1].isspace() and (text[end:] + "\n")[0].isspace():
+            before = _HEADING.sub("", text[:start]).rstrip()
+            return f"{before}\n\n{_markdown(table)}\n\n{text[end:].lstrip()}"
     return text
 
 

@@ -40,8 +40,9 @@ def test_cells_become_a_table_wherever_xberg_puts_them() -> None:
     table = [["pump_a", "euro"], ["red", ""], ["one\ntwo", "1|2"]]
     shown = "\n\n| pump_a | euro |\n| --- | --- |\n| red |  |\n| one two | 1\\|2 |\n\n"
     for said in ("pump\\_a\n\neuro\n\nred\n\none\n\ntwo\n\n1|2", "## pump_a\n\neuro red one two 1|2"):
-        assert with_tables(f"A text.\n\n{said}\n\nred\n", [table]) == f"A text.{shown}red\n"
-    assert with_tables("pump_a euro redone two 1|2x", [table]) == "pump_a euro redone two 1|2x"
+        slides = ["pump_a", f"A text.\n\n{said}\n\nred\n"]
+        assert with_tables(slides, [table]) == ["pump_a", f"A text.{shown}red\n"]
+    assert with_tables(["pump_a euro redone two 1|2x"], [table]) == ["pump_a euro redone two 1|2x"]
 
 
 @given(st.binary(max_size=400))
