@@ -16,6 +16,7 @@ _STREAM = "WordDocument"
 _CELL_END, _PARAGRAPH_END, _SPACE = 0x07, 0x0D, 0x20
 _PAGE = 512
 _IN_TABLE, _ROW_END = 0x2416, 0x2417  # properties of paragraphs
+_ELSEWHERE = (0x6645, 0x6646)  # they stand elsewhere: of a cell's end, only those of a row with many cells are so long
 _LONG_PROPERTIES = (0xD606, 0xD608)  # whose size has two bytes
 _SIZES = (1, 1, 2, 4, 2, 2, 0, 3)  # of a property's operand, by the three highest bits of its number
 _ROWS = re.compile(rf"(?:^[^\n]*{CELL}[^\n]*(?:\n+|\Z))+", re.MULTILINE)
@@ -65,13 +66,13 @@ def _ends(text: bytearray, properties: bytes) -> Iterator[tuple[int, int, int]]:
     starts = [start for start, _, _ in pieces]
     for end, in_table, row_end in _paragraphs(text, properties):
         number = bisect_right(starts, end - 1) - 1
-        if not in_table or number < 0 or end > pieces[number][1]:
+        if not (in_table or row_end) or number < 0 or end > pieces[number][1]:
             continue
         width = pieces[number][2]
         sign = int.from_bytes(text[end - width : end], "little")
         if sign == _CELL_END:
             yield end - width, width, _PARAGRAPH_END if row_end else ord(CELL)
-        elif sign == _PARAGRAPH_END:
+        elif sign == _PARAGRAPH_END and in_table:
             yield end - width, width, _SPACE  # of two paragraphs in a cell
 
 
@@ -106,11 +107,11 @@ def _paragraphs(text: bytearray, properties: bytes) -> Iterator[tuple[int, bool,
         ends = struct.unpack_from(f"<{many + 1}I", page, 0)[1:]
         for paragraph, end in enumerate(ends):
             found = _properties(page, page[4 * (many + 1) + 13 * paragraph] * 2)
-            yield end, _IN_TABLE in found, _ROW_END in found
+            yield end, _IN_TABLE in found, _ROW_END in found or not found.isdisjoint(_ELSEWHERE)
 
 
 def _properties(page: bytearray, at: int) -> set[int]:
-    """The properties of a paragraph that are set to 1."""
+    """The properties of a paragraph that are set to 1, or stand elsewhere."""
     if not at:
         return set()
     size = page[at] * 2 - 1 if page[at] else page[at + 1] * 2
@@ -120,7 +121,7 @@ def _properties(page: bytearray, at: int) -> set[int]:
     while at + 2 < until:
         (number,) = struct.unpack_from("<H", page, at)
         size = _SIZES[number >> 13]
-        if page[at + 2] == 1 and size == 1:
+        if (page[at + 2] == 1 and size == 1) or number in _ELSEWHERE:
             found.add(number)
         if number in _LONG_PROPERTIES:
             size = struct.unpack_from("<H", page, at + 2)[0] + 1

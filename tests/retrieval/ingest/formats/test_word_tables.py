@@ -13,6 +13,7 @@ from tests.support.ole_files import ole_file
 
 _TEXT = "\x0d"  # ends a paragraph
 _IN_TABLE, _ROW_END = struct.pack("<HB", 0x2416, 1), struct.pack("<HB", 0x2417, 1)
+_ELSEWHERE = struct.pack("<HI", 0x6646, 80)  # properties in another stream
 _LONG = struct.pack("<HH", 0xD608, 3) + b"ab"  # a property whose size has two bytes
 
 
@@ -60,15 +61,16 @@ def marked(paragraphs: list[tuple[str, bytes]], *, wide: bool) -> str:
     return said
 
 
+@pytest.mark.parametrize("row_end", [_IN_TABLE + _ROW_END, _ELSEWHERE])
 @pytest.mark.parametrize("wide", [True, False])
-def test_cells_are_parted_and_rows_are_paragraphs(wide: bool) -> None:
+def test_cells_are_parted_and_rows_are_paragraphs(row_end: bytes, wide: bool) -> None:
     row = [
         ("north\x07", _IN_TABLE),
         ("two\x0d", _LONG + _IN_TABLE),
         ("lines\x07", _IN_TABLE),
         ("\x07", _IN_TABLE + _ROW_END),
     ]
-    paragraphs = [("Set\x07the fare." + _TEXT, b""), *row, *row, ("Then sail." + _TEXT, b"")]
+    paragraphs = [("Set\x07the fare." + _TEXT, _ELSEWHERE), *row, *row, ("Then sail." + _TEXT, b"")]
     assert marked(paragraphs, wide=wide) == (
         "Set\x07the fare.\x0d" + f"north{CELL}two lines{CELL}\x0d" * 2 + "Then sail.\x0d"
     )
