@@ -73,6 +73,7 @@ _FOOTNOTE = re.compile(r"^\[\^\d+\]:\s*", re.MULTILINE)
 _SHEET = re.compile(r"^## (?=\S)", re.MULTILINE)
 _HEADING = re.compile(r"#{1,6} (.*)")
 _RULE = re.compile(r"^-----$", re.MULTILINE)  # begins each slide
+_MOST_TITLE_CHARS = 80
 
 _TABLE_END = re.compile(r"^\[TABLE_ROW\]$\n*", re.MULTILINE)  # xberg's own, below tables of RTF
 _TEX_TABLE = re.compile(rb"\\begin\{(longtable|tabular[x*]?)\}.*?\\end\{\1\}", re.DOTALL)
@@ -221,6 +222,8 @@ def _slides(slides: Iterable[tuple[str, str]]) -> str:
     for number, (slide, notes) in enumerate(slides, 1):
         heading = _HEADING.match(slide.strip())
         title, text = (heading[1], slide.strip()[heading.end() :]) if heading else ("", slide)
+        if not heading and len(text) <= _MOST_TITLE_CHARS and "\n" not in text.strip():
+            title, text = text.strip(), ""  # the only words of a slide
         text = text.strip().removeprefix(f"{title}\n").strip()  # a slide of .odp has its title twice
         parts += [f"## Slide {number}{': ' if title else ''}{title}", text, notes]
     return "\n\n".join(part for part in parts if part)

@@ -187,6 +187,18 @@ def test_old_presentations_keep_their_tables() -> None:
     assert "Oil it weekly" in read.text
 
 
+def test_the_only_words_of_a_slide_are_its_title() -> None:
+    def emptied(member: str, data: bytes) -> bytes:
+        if member != "ppt/slides/slide3.xml":
+            return data
+        _, content = data.split(b"</p:sp>")[:2]
+        return data.replace(content + b"</p:sp>", b"").replace(b'type="title"', b'type="body"')
+
+    read = document("talk.pptx", changed("talk.pptx", emptied))
+    assert headings(read.text)[-1] == "## Slide 3: Care"
+    assert read.text.count("Care") == 1
+
+
 @pytest.mark.parametrize("name", ["handbook.doc", "talk.ppt"])
 def test_damaged_old_files_are_read_or_refused(name: str) -> None:
     good, chance, refused = (HERE / name).read_bytes(), random.Random(40), 0
