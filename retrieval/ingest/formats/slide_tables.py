@@ -17,6 +17,7 @@ _OPTIONS = (0xF00B, 0xF122)  # properties of a shape
 _IS_TABLE = 0x039F
 _WIDE, _NARROW = 0x0FA0, 0x0FA8  # text, with two bytes or one for a sign
 _MOST_DEPTH = 32
+_MOST_PLACES = 10  # for a cell: a cell over many columns and rows has one box
 _BLANK = re.compile(r"[\s\\]")  # and what xberg writes before signs of Markdown
 _HEADING = re.compile(r"(?<![^\n])#+ \Z")  # the first cell of a slide without a title
 
@@ -109,7 +110,7 @@ def _is_table(stream: bytes, group: _Record) -> bool:
 
 
 def _table(stream: bytes, group: _Record) -> Table:
-    """Return the rows of a table; none if it has no text."""
+    """Return the rows of a table; none if it has no text, or hardly any cells in its rows."""
     cells = dict[tuple[int, int], str]()
     for shape in _records(stream, group.start, group.end):
         parts = {part.kind: part for part in _records(stream, shape.start, shape.end)}
@@ -119,6 +120,8 @@ def _table(stream: bytes, group: _Record) -> Table:
     if not any(cells.values()):
         return []
     tops, lefts = (sorted({place[axis] for place in cells}) for axis in (0, 1))
+    if len(tops) * len(lefts) > _MOST_PLACES * len(cells):
+        return []
     rows = [[""] * len(lefts) for _ in tops]
     for (top, left), text in cells.items():
         rows[bisect_left(tops, top)][bisect_left(lefts, left)] = text

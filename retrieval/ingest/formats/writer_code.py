@@ -32,7 +32,7 @@ def without_code(data: bytes) -> tuple[bytes, Kept]:
     """
     kept = Kept()
     with ZipFile(BytesIO(data)) as box:
-        names = set(box.namelist())
+        names = dict.fromkeys(box.namelist())
         parts = [name for name in (_CONTENT, _STYLES) if name in names]
         if _CONTENT not in names or sum(box.getinfo(name).file_size for name in parts) > MOST_BYTES:
             return data, kept

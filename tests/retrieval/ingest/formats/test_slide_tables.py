@@ -33,6 +33,7 @@ def test_cells_stand_where_their_boxes_do() -> None:
     shapes = box(0, 0, "pump"), box(10, 0, "euro"), box(10, 10, "120"), box(0, 10, "für alle\rnew"), record(0xF004, b"")
     assert tables(presentation(*shapes)) == [[["pump", "euro"], ["für alle\nnew", "120"]]]
     assert tables(presentation(*shapes, properties=struct.pack("<HI", 0x0080, 1))) == []
+    assert tables(presentation(*(box(n, n, "apart") for n in range(100)))) == []
     assert tables(presentation(box(0, 0, "one row"), box(10, 0, "is none"))) == []
 
 
