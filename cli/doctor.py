@@ -139,24 +139,25 @@ def _keys(seen: Examination) -> None:
 
 
 async def _specs(seen: Examination) -> None:
-    """Read each `actions.NAME.spec` document, as `ragway serve` does when it starts."""
-    specs = {name: row.spec for name, row in seen.settings.actions.items() if row.spec}
-    if not specs:
+    """Read each `actions.NAME.spec` document and MCP server's list of tools, as `ragway serve` does when it starts."""
+    named = [name for name, row in seen.settings.actions.items() if row.spec or row.mcp]
+    if not named:
         return
-    from cli.actions.specs import configured_address, document_of, row_to_write
+    from cli.actions.specs import configured_address, document_of, row_to_write, source_of
     from proxy.apis.openapi.read import UnreadableSpec
     from proxy.apis.sources import shown_source
     from proxy.apis.specs import Spec, SpecReader
 
     reader = SpecReader(seen.settings.ingest)
-    for name, spec in specs.items():
+    for name in named:
+        spec = source_of(seen.settings, None, name)
         try:
             raw = await document_of(seen.settings, name, spec)
             rows = await reader.run(Spec(name, raw, configured_address(seen.settings, name), spec))
             if row := row_to_write(seen.settings, name, rows.credentials):
                 seen.found(f"actions.{name}.auth", "the document asks for credentials", row)
         except UnreadableSpec as error:
-            subject = f"actions.{name}.spec ({shown_source(spec)})"
+            subject = f"actions.{name}.{'mcp' if seen.settings.actions[name].mcp else 'spec'} ({shown_source(spec)})"
             seen.found(subject, error, "correct the document or the setting; until then, the set stays as before")
 
 

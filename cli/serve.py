@@ -133,8 +133,11 @@ async def _beside(settings: Settings, index_ready: asyncio.Event) -> None:
 
 
 async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
-    """Read changed `actions.NAME.spec` documents in a process of their own, once the index works."""
-    if not any(row.spec for row in settings.actions.values()):
+    """Read changed `actions.NAME.spec` documents, and follow MCP servers' tools, in a process of their own.
+
+    It begins once the index works.
+    """
+    if not any(row.spec or row.mcp for row in settings.actions.values()):
         return
     await index_ready.wait()
     try:

@@ -94,9 +94,12 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class ActionsApi:
-    """One row of `actions`: an API and its OpenAPI document. None: not set."""
+    """One row of `actions`: an API and its OpenAPI document, or an MCP server. None: not set."""
 
     spec: str | None = None
+    mcp: str | tuple[str, ...] | None = None
+    env: tuple[str, ...] | None = None
+    trust_hints: bool = False
     base_url: str | None = None
     auth: Literal["none", "api_key", "basic", "bearer", "digest", "oauth2"] = "none"
     secret_env: str | None = None

@@ -9,6 +9,7 @@ import difflib
 import ipaddress
 import os
 import re
+import shlex
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -239,6 +240,39 @@ def _check_writes(name: str, row: ActionsApi) -> None:
             raise SettingsError(f"actions.{name}.allowed.{argument} names no value: then no call could be right")
 
 
+_NOT_OF_MCP = ("spec", "base_url", "servers", "idempotency_header")
+_NOT_OF_COMMAND = ("networks", "secret_env", "user_env", "secret_per_key")
+
+
+def _mcp(name: str, row: ActionsApi) -> str | tuple[str, ...] | None:
+    """An MCP server's address, or its command as words. Raises SettingsError."""
+    where = f"actions.{name}"
+    if row.mcp is None:
+        for key in ("env", "trust_hints"):
+            if getattr(row, key):
+                raise SettingsError(f"{where}.{key} is set: it is for a row with {where}.mcp")
+        return None
+    if wrong := next((key for key in _NOT_OF_MCP if getattr(row, key)), None):
+        raise SettingsError(f"{where} has mcp and {wrong}: leave {wrong} out")
+    if isinstance(row.mcp, str) and row.mcp.startswith(("http://", "https://")):
+        check_address(row.mcp, f"{where}.mcp")
+        if row.env:
+            raise SettingsError(f"{where}.env is for a server that is a command: over HTTP, use auth and secret_env")
+        return row.mcp
+    try:
+        words = tuple(shlex.split(row.mcp)) if isinstance(row.mcp, str) else row.mcp
+    except ValueError as error:
+        raise SettingsError(f"{where}.mcp is neither a URL nor a command ({error})") from error
+    if not words or not words[0] or any("\0" in word for word in words):
+        raise SettingsError(f"{where}.mcp must be a URL with http:// or https://, or a command; got {row.mcp!r}")
+    if row.auth != "none" or (wrong := next((key for key in _NOT_OF_COMMAND if getattr(row, key)), None)):
+        wrong = "auth" if row.auth != "none" else wrong
+        raise SettingsError(
+            f"{where}.mcp is a command, which gets no {wrong}: name the variables it needs in {where}.env"
+        )
+    return words
+
+
 def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
     rows = {}
     for name, row in _rows(value, where, ActionsApi):
@@ -262,7 +296,8 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
         for key in needed.get(row.auth, ("secret_env",)):
             if not getattr(row, key) and not (row.secret_per_key and key.endswith("_env")):
                 raise SettingsError(f"actions.{name}.auth is {row.auth}: set actions.{name}.{key}, too")
-        rows[name] = dataclasses.replace(row, spec=_source(row.spec, f"actions.{name}.spec", folder))
+        spec = _source(row.spec, f"actions.{name}.spec", folder)
+        rows[name] = dataclasses.replace(row, spec=spec, mcp=_mcp(name, row))
     return rows
 
 

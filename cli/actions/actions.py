@@ -1,4 +1,4 @@
-"""ragway actions: operations of HTTP APIs, from OpenAPI documents."""
+"""ragway actions: operations of HTTP APIs, from OpenAPI documents, and tools of MCP servers."""
 
 import contextlib
 import functools
@@ -19,6 +19,8 @@ from cli.assembly.apis import (
     action_store,
     arguments_of,
     call_limits,
+    mcp_address,
+    policy_of,
     refused_address,
     why_not_called,
     writes_of,
@@ -53,7 +55,8 @@ def command() -> None:
     """Keep the operations of HTTP APIs, find an operation by a question, and call an operation.
 
     An action set is the operations of one OpenAPI document (versions 3.0 and 3.1, and Swagger 2.0; JSON or YAML). The
-    setting `actions.NAME` has the address and the credentials of the API.
+    setting `actions.NAME` has the address and the credentials of the API. With `actions.NAME.mcp`, the operations are
+    the tools of an MCP server.
     """
 
 
@@ -63,15 +66,16 @@ for one in (log_command, pending_command, receipt_command, verify_command):
 
 @command.command()
 @click.argument("name")
-@click.argument("source", metavar="FILE|URL")
+@click.argument("source", metavar="FILE|URL", required=False)
 @click.option(
     "--base-url", help="Address of the API, unless actions.NAME.base_url has one (default: as in the document)."
 )
 @with_settings
-def add(name: str, source: str, base_url: str | None, settings: Settings) -> None:
+def add(name: str, source: str | None, base_url: str | None, settings: Settings) -> None:
     """Read an OpenAPI document into the action set NAME; run again after changes.
 
-    The document is a file, or a URL of a host in the setting `action_calls.spec_hosts`.
+    The document is a file, or a URL of a host in the setting `action_calls.spec_hosts`. A set with the setting
+    `actions.NAME.mcp` needs none: the MCP server lists its tools.
 
     A document that cannot be read changes nothing. Operations that cannot be called are listed with the reason.
     """
@@ -79,6 +83,13 @@ def add(name: str, source: str, base_url: str | None, settings: Settings) -> Non
         raise click.UsageError(
             f"NAME has small letters, digits, - and _, at most 64, and is not off; got {as_text(name)!r}"
         )
+    if address := mcp_address(settings, name):
+        if source is not None or base_url is not None:
+            raise click.UsageError(f"the setting actions.{name}.mcp names the server: run `ragway actions add {name}`")
+        run(_add(settings, name, address, None))
+        return
+    if source is None:
+        raise click.UsageError(f"name the document: ragway actions add {name} FILE")
     with errors_as(click.UsageError, SettingsError):
         check_address(base_url, "--base-url")
         check_address(source if is_url(source) else None, "URL")
@@ -226,8 +237,9 @@ async def remove(name: str, settings: Settings) -> int:
         if not await library.remove(name):
             raise click.ClickException(_no_set(library.store, name))
     echo(f"{name} is deleted")
-    if name in settings.actions and settings.actions[name].spec:
-        echo(f"the next `ragway serve` reads the document of actions.{name}.spec again", err=True)
+    if name in settings.actions and (settings.actions[name].spec or settings.actions[name].mcp):
+        key = "spec" if settings.actions[name].spec else "mcp"
+        echo(f"the next `ragway serve` reads the operations of actions.{name}.{key} again", err=True)
     return 0
 
 
@@ -428,4 +440,5 @@ def _set_row(one: ActionSet) -> dict[str, Any]:
 
 def _operation_row(settings: Settings, action_set: ActionSet, one: Operation) -> dict[str, Any]:
     shown = {name: getattr(one, name) for name in ("name", "method", "path", "summary")}
-    return {**shown, "reads": one.effect == "reads", "arguments": arguments_of(settings, action_set, one)}
+    reads = policy_of(settings, action_set.name).effect_of(one) == "reads"
+    return {**shown, "reads": reads, "arguments": arguments_of(settings, action_set, one)}

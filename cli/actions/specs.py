@@ -1,4 +1,4 @@
-"""Reads documents into action sets again: for `ragway actions update`, and when `ragway serve` starts.
+"""Reads documents and lists of tools into action sets: for `ragway actions update`, and when `ragway serve` starts.
 
 `main` runs in a process beside the gateway, because a large document takes one core for seconds.
 """
@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 import click
 import orjson
 
-from cli.assembly.apis import action_library
+from cli.assembly.apis import action_library, mcp_address, mcp_server
 from cli.common import progress_bar
 from config.sections import ActionsApi, Settings
-from config.settings import load
+from config.settings import SettingsError, load
 from proxy.apis.library import ActionLibrary, ActionSet, AddReport
 from proxy.apis.openapi.read import UnreadableSpec
 from proxy.apis.sources import read_source, shown_source
@@ -28,10 +28,17 @@ from runtime.public_addresses import networks_of
 
 log = logging.getLogger("ragway")
 _UNCALLABLE = 10  # operations named in the log
+_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 300.0  # before an MCP server that was away is asked again
 
 
 async def document_of(settings: Settings, name: str, source: str) -> bytes:
-    """A set's document, from a file or a URL. Raises UnreadableSpec."""
+    """A set's document, from a file or a URL, or its MCP server's list of tools. Raises UnreadableSpec."""
+    if mcp_address(settings, name):
+        try:
+            async with mcp_server(settings, name, os.environ) as (server, api):
+                return await server.listing(api)
+        except SettingsError as error:
+            raise UnreadableSpec(str(error)) from error
     row = settings.actions.get(name, ActionsApi())
     networks = networks_of(row.networks or ())
     return await read_source(source, hosts=settings.action_calls.spec_hosts, networks=networks, api=name)
@@ -39,6 +46,8 @@ async def document_of(settings: Settings, name: str, source: str) -> bytes:
 
 def source_of(settings: Settings, found: ActionSet | None, name: str) -> str:
     """The file or URL of a set's document: as set, else as given to `ragway actions add`; "": unknown."""
+    if address := mcp_address(settings, name):
+        return address
     return settings.actions.get(name, ActionsApi()).spec or (found.source if found is not None else "")
 
 
@@ -49,16 +58,17 @@ async def update(
     *,
     progress: Callable[[], Progress | None] = lambda: None,
     changed_only: bool = False,
+    raw: bytes = b"",
 ) -> AddReport | None:
     """Read a set's document again; its API's address stays.
 
     A URL from the settings is stored without its query, which may have a key.
-    changed_only: for an unchanged document, write nothing and return None.
+    changed_only: for an unchanged document, write nothing and return None. raw: the document, where it is read already.
     Raises UnreadableSpec, RetrievalError.
     """
     found = await asyncio.to_thread(library.store.find, name)
     source = source_of(settings, found, name)
-    raw = await document_of(settings, name, source)
+    raw = raw or await document_of(settings, name, source)
     if changed_only and found is not None and found.document == document_hash(raw):
         return None
     base_url = configured_address(settings, name) or (found.base_url if found is not None else "")
@@ -68,12 +78,13 @@ async def update(
 
 def configured_address(settings: Settings, name: str) -> str:
     """The configured address, to be stored: without its query, which may have a key; "": none is configured."""
-    return (settings.actions.get(name, ActionsApi()).base_url or "").partition("?")[0]
+    return mcp_address(settings, name) or (settings.actions.get(name, ActionsApi()).base_url or "").partition("?")[0]
 
 
 async def _read_specs(settings: Settings) -> int:
     """Read changed `actions.NAME.spec` documents; a faulty one costs only its own set."""
     names = [name for name, row in settings.actions.items() if row.spec]
+    servers = [name for name, row in settings.actions.items() if row.mcp]
     try:
         async with action_library(settings, make=True) as library:
             for name in names:
@@ -81,11 +92,40 @@ async def _read_specs(settings: Settings) -> int:
     except (RetrievalError, click.ClickException) as error:
         log.error("the documents of %s are not read: %s", ", ".join(names), logs.printable(str(error)))
         return 1
+    writing = asyncio.Lock()
+    await asyncio.gather(*(_follow(settings, name, writing) for name in servers))
     return 0
 
 
-async def _read_spec(library: ActionLibrary, settings: Settings, name: str) -> None:
-    where = f"actions.{name}.spec ({shown_source(settings.actions[name].spec or '')})"
+async def _follow(settings: Settings, name: str, writing: asyncio.Lock) -> None:
+    """Write a set again after each change of its MCP server's tools, also after the server was away."""
+    pause_s, failure = _PAUSE_S, ""
+
+    async def took(listing: bytes) -> bool:
+        nonlocal pause_s, failure
+        pause_s, failure = _PAUSE_S, ""
+        try:
+            async with writing, action_library(settings, make=True) as library:
+                await _read_spec(library, settings, name, listing)
+        except (RetrievalError, click.ClickException) as error:
+            log.error("actions.%s.mcp: %s; the set stays as before", name, logs.printable(str(error)))
+        return True
+
+    while True:
+        try:
+            async with mcp_server(settings, name, os.environ) as (server, api):
+                await server.follow(api, took)
+        except (UnreadableSpec, SettingsError) as error:
+            if (said := logs.printable(str(error))) != failure:
+                log.error("actions.%s.mcp: %s; the set stays as before", name, said)
+            failure = said
+        await asyncio.sleep(pause_s)
+        pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
+
+
+async def _read_spec(library: ActionLibrary, settings: Settings, name: str, raw: bytes = b"") -> None:
+    source = shown_source(source_of(settings, None, name))
+    where = f"actions.{name}.{'mcp' if raw else 'spec'} ({source})"
     try:
         report = await update(
             library,
@@ -93,6 +133,7 @@ async def _read_spec(library: ActionLibrary, settings: Settings, name: str) -> N
             name,
             progress=lambda: progress_bar(f"actions {name}", "texts"),
             changed_only=True,
+            raw=raw,
         )
     except (UnreadableSpec, RetrievalError) as error:
         log.error("%s: %s; the set stays as before", where, logs.printable(str(error)))

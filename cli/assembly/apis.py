@@ -25,9 +25,10 @@ from proxy.agent.tools.result_store import StoredResults
 from proxy.agent.writes.approving import Approvals
 from proxy.agent.writes.confirming import Writes
 from proxy.apis.addresses import why_refused
-from proxy.apis.call import Api, CallLimits, arguments_named
+from proxy.apis.call import Api, CallLimits, ToolServer, arguments_named
 from proxy.apis.credentials import ApiKey, ClientCredentials, Digest
 from proxy.apis.library import ActionLibrary, ActionSet, ActionStore
+from proxy.apis.mcp.server import McpServer
 from proxy.apis.openapi.operation import CallPolicy, Operation
 from proxy.apis.specs import SpecReader
 from proxy.dialects.deviations import UnsupportedFeatures
@@ -148,6 +149,7 @@ def action_api(
             )
         return environ[name] if name else ""
 
+    env = {name: variable(name) for name in row.env or ()}
     user = own["user"] if "user" in own else variable(row.user_env)
     if row.secret_per_key and ("secret" not in own or (row.auth in _WITH_USER and "user" not in own and not user)):
         return None
@@ -162,7 +164,8 @@ def action_api(
         _api_without_secrets(settings, action_set),
         auth=_auth_of(row, user, secret),
         fixed=fixed,
-        secrets=tuple(text for text in masked if text),
+        secrets=tuple(text for text in (*masked, *env.values()) if text),
+        tools=_tools_of(settings, row, env),
     )
 
 
@@ -170,7 +173,9 @@ async def refused_address(settings: Settings, action_set: ActionSet) -> str:
     """Why a set's API is not called, judged by its address; "": it is called."""
     row = settings.actions.get(action_set.name, ActionsApi())
     base_url = _address(row, action_set)
-    return await why_refused(base_url, networks_of(row.networks or ()), api=action_set.name) if base_url else ""
+    if not base_url.startswith("http"):  # not known yet, or a command
+        return ""
+    return await why_refused(base_url, networks_of(row.networks or ()), api=action_set.name)
 
 
 def arguments_of(settings: Settings, action_set: ActionSet, operation: Operation) -> dict[str, Any]:
@@ -203,7 +208,39 @@ def _api_without_secrets(settings: Settings, action_set: ActionSet) -> Api:
         never=row.never or (),
         ask=row.ask or (),
         policy=_policy(row),
+        tools=_tools_of(settings, row, {}),
     )
+
+
+def _tools_of(settings: Settings, row: ActionsApi, env: Mapping[str, str]) -> ToolServer | None:
+    if row.mcp is None:
+        return None
+    return McpServer(row.mcp if isinstance(row.mcp, tuple) else (), env, call_limits(settings))
+
+
+@contextlib.asynccontextmanager
+async def mcp_server(settings: Settings, name: str, environ: Mapping[str, str]) -> AsyncIterator[tuple[McpServer, Api]]:
+    """The server of `actions.NAME.mcp`, to list its tools. Raises SettingsError."""
+    row = settings.actions[name]
+    own = {"secret": environ.get(row.secret_env or "", ""), "user": environ.get(row.user_env or "", "")}
+    api = action_api(settings, ActionSet(name, "", "", 0.0, ()), environ, own if row.secret_per_key else None)
+    assert api is not None, "the secret is given"
+    assert isinstance(api.tools, McpServer)
+    try:
+        yield api.tools, api
+    finally:
+        await api.close()
+
+
+def mcp_address(settings: Settings, name: str) -> str:
+    """The address of a set's MCP server as sets store it, without a query; "": the set has none."""
+    row = settings.actions.get(name, ActionsApi())
+    return _address(row, ActionSet(name, "", "", 0.0, ())).partition("?")[0] if row.mcp is not None else ""
+
+
+def policy_of(settings: Settings, name: str) -> CallPolicy:
+    """How a set's operations are called."""
+    return _policy(settings.actions.get(name, ActionsApi()))
 
 
 def _policy(row: ActionsApi) -> CallPolicy:
@@ -216,6 +253,7 @@ def _policy(row: ActionsApi) -> CallPolicy:
         idempotency_header=row.idempotency_header or "",
         allowed=row.allowed or {},
         calls_per_hour=row.calls_per_hour or {},
+        trust_hints=row.trust_hints,
     )
 
 
@@ -245,6 +283,8 @@ def unknown_arguments(store: ActionStore, name: str, named: Collection[str]) -> 
 
 def _address(row: ActionsApi, action_set: ActionSet) -> str:
     """An API's address: from the settings, else as stored."""
+    if row.mcp is not None:
+        return row.mcp if isinstance(row.mcp, str) else f"stdio://{action_set.name}"
     return row.base_url or action_set.base_url
 
 

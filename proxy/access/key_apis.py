@@ -48,8 +48,9 @@ class KeyApis:
 
     async def close(self) -> None:
         """Close the connections."""
-        for api in self._connected.values():
-            await api.close()
+        for api in (*self._apis.values(), *self._connected.values()):
+            if api is not None:
+                await api.close()
 
     async def _api(self, action_set: ActionSet, sealed: Sealed) -> Api | None:
         place = action_set.name, action_set.base_url

@@ -1,6 +1,7 @@
 """Other people's HTTP APIs, described by OpenAPI documents: read, found and called. Knows no chat.
 
 openapi/      an OpenAPI document to operations
+mcp/          the tools of MCP servers
 sources       a document's bytes, from a file or URL
 specs         a document to what a set stores, in its own process
 library       action sets: stored in SQL, searched by what people say, and operations offered without a search

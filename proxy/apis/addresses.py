@@ -57,9 +57,13 @@ def redirect_target(response: httpx.Response, url: httpx.URL) -> httpx.URL:
     return target
 
 
+class NotReady(ConnectFailed):
+    """An MCP server gives no session; the text says why, without secrets."""
+
+
 def why_failed(error: Exception) -> str:
     """What kind of failure it was: a library's error text may quote the request with its secrets."""
-    if isinstance(error, ForbiddenAddress):
+    if isinstance(error, ForbiddenAddress | NotReady):
         return str(error)
     if isinstance(error, ConnectFailed | ConnectTimeout):
         return f"no connection{_detail(error)}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import urljoin
 
 import httpx
@@ -33,6 +33,7 @@ from proxy.apis.credentials import (
     sent_once,
 )
 from proxy.apis.openapi.operation import (
+    MCP,
     NO_WRITES,
     CallPolicy,
     Effect,
@@ -44,7 +45,7 @@ from proxy.apis.openapi.operation import (
     names_method,
     query_names,
 )
-from proxy.apis.request import ApiRequest, BadArgument, build_request
+from proxy.apis.request import ApiRequest, BadArgument, build_request, tool_request
 from proxy.apis.results import normalised, result_text
 from proxy.dialects.json_body import by_size
 from retrieval.errors import RetrievalError
@@ -111,6 +112,21 @@ class CallResult:
         return self.word == "unknown" or (self.word == "api_error" and self.status >= HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
+class ToolServer(Protocol):
+    """An MCP server, by whose sessions an API's tools are called (`proxy.apis.mcp`)."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether one serves all keys: it gets no credentials of a key."""
+        ...
+
+    async def call(self, api: "Api", request: ApiRequest, limits: CallLimits, sending: "Sending") -> CallResult:
+        """Raises UpstreamError."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Api:
     """A configured API, with one pool of connections and one number of calls at a time.
@@ -132,6 +148,7 @@ class Api:
     policy: CallPolicy = NO_WRITES  # for calls that change something
     count: CountCall | None = field(default=None, repr=False)  # a call with a limit an hour; None: no limit counts
     refusal: str = ""  # the outcome of every call, where no call can be made
+    tools: ToolServer | None = field(default=None, repr=False)  # None: an HTTP API
     transport: CheckedTransport = field(init=False, repr=False)
     _slots: FairSlots = field(default_factory=lambda: FairSlots(_CALLS, _CALLS_OF_KEY), init=False, repr=False)
     _lane: object = field(default_factory=object, init=False, repr=False)  # of connections with the same credentials
@@ -164,7 +181,11 @@ class Api:
 
     def serves(self, operation: Operation) -> bool:
         """Whether the operation may be called, and has an address of the API."""
-        return self.allows(operation) and self.owns(self.address_of(operation))
+        return self._has(operation) and self.allows(operation) and self.owns(self.address_of(operation))
+
+    def _has(self, operation: Operation) -> bool:
+        """Whether the operation is of an MCP server, as the API is, or of neither."""
+        return (operation.method == MCP) == (self.tools is not None)
 
     def owns(self, url: str) -> bool:
         """Whether a URL is at an address of the API."""
@@ -197,6 +218,8 @@ class Api:
     def share(self, other: "Api") -> None:
         """Share the pool and the calls at a time with another `Api` of the same address."""
         self.transport, self._slots = other.transport, other._slots
+        if self.tools is not None and self.tools.shared:
+            self.tools = other.tools
 
     def schema_of(self, operation: Operation) -> dict[str, Any]:
         """The schema of the arguments that a model gives: without fixed arguments, the API key, the address's query."""
@@ -246,6 +269,8 @@ class Api:
         """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""
         if not self.allows(operation):
             raise ForbiddenAddress(f"actions.{self.name}.only or .never keeps {operation.name} from being called")
+        if not self._has(operation):
+            raise ForbiddenAddress(f"actions.{self.name} has another kind of operations now (ragway actions update)")
         if operation.server and not self.serves(operation):
             where = operation.server.partition("?")[0]
             raise ForbiddenAddress(
@@ -256,6 +281,8 @@ class Api:
                 named = ".".join([argument, *members])
                 raise BadArgument(f"{named} must be one of {', '.join(sorted(values))}, not {', '.join(wrong)}")
         fixed = {one: value for name, value in self.fixed.items() for one in arguments_named(operation, name)}
+        if operation.method == MCP:
+            return tool_request(operation, {**arguments, **fixed}, self.base_url)
         parameters = tuple(one for one in operation.parameters if not self._is_own_parameter(one, operation))
         operation = msgspec.structs.replace(operation, parameters=parameters)
         key = (self.auth.where, self.auth.name) if isinstance(self.auth, ApiKey) else None
@@ -292,6 +319,8 @@ class Api:
 
     async def close(self) -> None:
         """Close the connections."""
+        if self.tools is not None:
+            await self.tools.close()
         await self.transport.aclose()
 
 
@@ -340,7 +369,7 @@ async def call(
         return CallResult(api.masked_text(f"Nothing was sent: {error}."), word="invalid_arguments")
     if over := await over_limit(api, operation, owner):
         return over
-    return await _limited(api, request, limits, _Sending(owner))
+    return await _limited(api, request, limits, Sending(owner))
 
 
 async def over_limit(api: Api, operation: Operation, owner: str) -> CallResult | None:
@@ -374,7 +403,7 @@ async def send(api: Api, request: ApiRequest, limits: CallLimits, *, owner: str 
         return CallResult(api.refusal, word="no_credentials")
     if not api.owns(request.url):
         return CallResult("Nothing was sent: the address is not an address of the API any more.", word="failed")
-    sending = _Sending(owner, once=True)
+    sending = Sending(owner, once=True)
     outcome = await _limited(api, request, limits, sending)
     if not sending.began or outcome.succeeded:
         return outcome
@@ -390,7 +419,7 @@ async def send(api: Api, request: ApiRequest, limits: CallLimits, *, owner: str 
     return replace(outcome, word="unknown", text=text)
 
 
-async def _limited(api: Api, request: ApiRequest, limits: CallLimits, sending: "_Sending") -> CallResult:
+async def _limited(api: Api, request: ApiRequest, limits: CallLimits, sending: "Sending") -> CallResult:
     """The outcome of a request within the time. Only cancellation raises."""
     began = time.perf_counter()
     try:
@@ -404,7 +433,7 @@ async def _limited(api: Api, request: ApiRequest, limits: CallLimits, sending: "
     return replace(outcome, text=api.masked_text(outcome.text), sent=sending.began, ms=ms)
 
 
-class _Sending:
+class Sending:
     """How far the tries of a call have come."""
 
     def __init__(self, owner: str, *, once: bool = False) -> None:
@@ -428,7 +457,7 @@ class _Sending:
         self.began = True
 
 
-async def _with_retries(api: Api, request: ApiRequest, limits: CallLimits, sending: _Sending) -> CallResult:
+async def _with_retries(api: Api, request: ApiRequest, limits: CallLimits, sending: Sending) -> CallResult:
     """The outcome of the last try. A try that would begin after the limit of time is not waited for."""
     end_s = time.monotonic() + limits.seconds
     pauses_s = (limits.pause_s, limits.pause_s * 2, math.inf)  # before the next try, at least
@@ -450,11 +479,13 @@ async def _with_retries(api: Api, request: ApiRequest, limits: CallLimits, sendi
     raise AssertionError("the last try returns")
 
 
-async def _once(api: Api, given: ApiRequest, limits: CallLimits, sending: _Sending) -> tuple[CallResult, float]:
+async def _once(api: Api, given: ApiRequest, limits: CallLimits, sending: Sending) -> tuple[CallResult, float]:
     """The outcome, and the seconds that the API asks to wait. Redirects within the origin are followed."""
+    if api.tools is not None:
+        return await api.tools.call(api, given, limits, sending), 0.0
     url = httpx.URL(given.url)
     for _ in range(_MOST_REDIRECTS + 1):
-        async with _response(api, given, url, sending) as response:
+        async with response_to(api, given, url, sending) as response:
             follows = response.has_redirect_location and not sending.once
             target = _redirect_target(response, url, given.method) if follows else None
             if target is None:
@@ -466,10 +497,12 @@ async def _once(api: Api, given: ApiRequest, limits: CallLimits, sending: _Sendi
 
 
 @contextlib.asynccontextmanager
-async def _response(api: Api, given: ApiRequest, url: httpx.URL, sending: _Sending) -> AsyncIterator[httpx.Response]:
+async def response_to(
+    api: Api, given: ApiRequest, url: httpx.URL, sending: Sending, *, encodings: bytes = b"gzip"
+) -> AsyncIterator[httpx.Response]:
     """The response to the request with credentials, not yet read."""
     given_headers = [(name.encode(), _header_bytes(value)) for name, value in given.headers]
-    headers = [(b"user-agent", b"ragway"), (b"accept-encoding", b"gzip"), *given_headers]
+    headers = [(b"user-agent", b"ragway"), (b"accept-encoding", encodings), *given_headers]
     first = httpx.Request(given.method, url, headers=headers, content=given.body or None)
     flow = sent_once(api.auth, first) if sending.once else (api.auth or httpx.Auth()).async_auth_flow(first)
     async with contextlib.aclosing(flow) as tries:

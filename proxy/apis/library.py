@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from config.sections import ActionsApi
-from proxy.apis.openapi.operation import Operation, Uncallable
+from proxy.apis.openapi.operation import CallPolicy, Operation, Uncallable
 from proxy.apis.specs import OF_OWNER, SET_ATTRIBUTE, SetRows, Spec, SpecLimits, SpecReader, StoredOperation, encode
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.knowledge import HitOptions, Knowledge, Progress, SearchRequest
@@ -492,9 +492,13 @@ def baked_in(
             if operation is None:
                 advice = f"`ragway actions show {name}` lists the operations"
                 faults.append(BakedInFault(name, each, "is not an operation of the set", advice))
-            elif operation.effect == "changes" and sets[name].writes == "refuse":
+            elif _changes(operation, sets[name]) and sets[name].writes == "refuse":
                 advice = f"set actions.{name}.writes, or name operations that only read"
                 faults.append(BakedInFault(name, each, "could change something", advice))
             else:
                 operations.setdefault(name, []).append(operation)
     return operations, faults
+
+
+def _changes(operation: Operation, row: ActionsApi) -> bool:
+    return CallPolicy(reads=row.reads or (), trust_hints=row.trust_hints).effect_of(operation) == "changes"

@@ -107,6 +107,14 @@ def build_request(
     return ApiRequest(operation.method, url, tuple(headers), content)
 
 
+def tool_request(operation: Operation, arguments: Mapping[str, Any], url: str) -> ApiRequest:
+    """A call of an MCP server's tool: the parameters of `tools/call` as the body. Raises BadArgument."""
+    content = _dumps({"name": operation.operation_id, "arguments": arguments})
+    base, mark, query = url.partition("?")
+    shown = f"{base.rstrip('/')}/{operation.path}{mark}{query}"  # for people: the session knows the address
+    return ApiRequest(operation.method, shown, (("content-type", "application/json"),), content.encode())
+
+
 class _Parts:
     """What a request's parameters write, and the names in each."""
 

@@ -1,4 +1,4 @@
-"""An OpenAPI document to an action set's rows and texts, read in its own process.
+"""An OpenAPI document, or an MCP server's list of tools, to an action set's rows and texts, read in its own process.
 
 Documents come from anywhere: the process has time and memory limits, and ends if its caller leaves. It answers only
 with bytes and texts, because unpickling thousands of operation schemas would stall the gateway.
@@ -16,6 +16,7 @@ import msgspec
 
 from config.sections import IngestSettings
 from proxy.apis.addresses import origin_of
+from proxy.apis.mcp import listing
 from proxy.apis.openapi.operation import Operation, Uncallable
 from proxy.apis.openapi.operations import operations_of, server_of
 from proxy.apis.openapi.read import MAX_BYTES, UnreadableSpec, read_spec
@@ -122,16 +123,21 @@ def _worker() -> Callable[[Spec], SetRows]:
 
 
 def _read(spec: Spec) -> SetRows:
+    if listing.is_listing(spec.raw) and not spec.source:
+        raise UnreadableSpec("the tools of an MCP server come from the server alone")
     read = read_document(spec.raw, spec.limits)
     return rows_of(spec.name, read, spec.base_url or address_of(read.document, spec.source))
 
 
 def read_document(raw: bytes, limits: SpecLimits = OF_OWNER) -> ReadDocument:
     """A document's operations, at least one. Raises UnreadableSpec."""
-    document = read_spec(raw, yaml_bytes=limits.yaml_bytes)
     try:
-        operations, uncallable = operations_of(document, most=limits.operations)
-    except DocumentTooLarge as error:
+        if listing.is_listing(raw):
+            document, operations, uncallable = listing.operations_of(raw, limits.operations)
+        else:
+            document = read_spec(raw, yaml_bytes=limits.yaml_bytes)
+            operations, uncallable = operations_of(document, most=limits.operations)
+    except (DocumentTooLarge, msgspec.DecodeError) as error:
         raise UnreadableSpec(str(error)) from error
     if not operations:
         why = f": {uncallable[0].method} {uncallable[0].path}: {uncallable[0].reason}" if uncallable else ""

@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote, unquote_plus
 from proxy.agent.writes.pending import PendingWrite, SentBefore, Why
 from proxy.agent.writes.sentences import Sentences, confirm_word, sentences
 from proxy.agent.writes.visible import visible, visible_name
-from proxy.apis.openapi.operation import FORM, MULTIPART, Operation, bare_type, is_json
+from proxy.apis.openapi.operation import FORM, MCP, MULTIPART, Operation, bare_type, is_json
 from proxy.apis.request import ApiRequest
 
 MOST_CHARS = 12_000  # of a confirmation: some four pages, which a person still reads
@@ -309,7 +309,7 @@ def _body(write: ShownWrite, say: Sentences) -> Iterator[Leaf]:
         if media_type:
             yield "", _Words(say.empty)
     elif (parsed := _json(content) if is_json(media_type) else None) is not None:
-        yield from _leaves_or_line(parsed[0])
+        yield from _leaves_or_line(_tool_call(parsed[0], write) if write.operation.method == MCP else parsed[0])
     elif bare_type(media_type) == FORM and content.isascii():
         for pair in content.decode("ascii").split("&"):
             name, _, value = pair.partition("=")
@@ -318,6 +318,12 @@ def _body(write: ShownWrite, say: Sentences) -> Iterator[Leaf]:
         yield from parts
     else:
         yield "", _text_or_file(content, media_type, say)
+
+
+def _tool_call(value: Any, write: ShownWrite) -> Any:
+    """A call of an MCP server's tool, with «argument» in place of fixed values."""
+    shown = {name: _Words(f"«{name}»") if name in write.fixed else one for name, one in value["arguments"].items()}
+    return {**value, "arguments": shown}
 
 
 def _json(content: bytes) -> tuple[Any] | None:

@@ -352,6 +352,9 @@ def _must_take_documents(call: KnowledgeCall, name: str) -> None:
     if call.rules.sets[name].spec is not None:
         message = f"The document of {name} comes from the setting actions.{name}.spec: change the document there."
         raise ApiError(409, message, code="action_set_of_settings", param="set")
+    if call.rules.sets[name].mcp is not None:
+        message = f"The operations of {name} are the tools of its MCP server, which lists them."
+        raise ApiError(409, message, code="action_set_of_settings", param="set")
 
 
 async def _operation(call: KnowledgeCall) -> tuple[str, Operation, Api | None]:

@@ -19,6 +19,7 @@ Style = Literal["simple", "label", "matrix", "form", "spaceDelimited", "pipeDeli
 # Plain names by which a header or the query of a request names another method than the request's.
 _METHOD_OVERRIDES = frozenset({"_method", "x_http_method_override", "x_http_method", "x_method_override"})
 ANY_METHOD = "*"  # of a path item without operations that can be read
+MCP = "MCP"  # the method of a tool of an MCP server
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -130,6 +131,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     producers: tuple[str, ...] = ()  # names of operations whose results have the identifiers of the path
     confirm: bool = False  # the document asks for a confirmation (x-ragway-confirm)
     effects: Effects | None = None  # of an operation that changes something; None: nothing is known
+    read_only: bool = False  # the MCP server says that the tool only reads (readOnlyHint)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -192,12 +194,14 @@ class CallPolicy:
     idempotency_header: str = ""  # for calls that change something, with a value of the gateway; "" = of the document
     allowed: Mapping[str, Collection[str]] = field(default_factory=dict)  # argument -> the values that may be sent
     calls_per_hour: Mapping[str, int] = field(default_factory=dict)  # operation -> calls of one key
+    trust_hints: bool = False  # whether an MCP server is believed that says that a tool only reads
 
     def effect_of(self, operation: Operation) -> Effect:
         """What a call does. An operation that a person confirms counts as one that changes something."""
         if operation.confirm or operation.takes_method or _named(operation, self.confirm):
             return "changes"
-        return "reads" if _named(operation, self.reads) else operation.effect
+        believed = self.trust_hints and operation.read_only
+        return "reads" if believed or _named(operation, self.reads) else operation.effect
 
     def mode_of(self, operation: Operation) -> Mode:
         """How an operation is called. The document's x-ragway-confirm is never loosened by a setting."""

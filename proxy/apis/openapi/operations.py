@@ -53,15 +53,15 @@ _OF_PROXIES = re.compile(
     r"x-forwarded.*|x-original-.*|x-rewrite-.*|(?:x-)?impersonate-.*|x-remote-.*|remote-(?:user|groups?|name|email)"
     r"|x-http-.*|(?:.*-)?(?:client-ip|connecting-ip|real-ip|cluster-ip)|x-(?:proxy|auth-request|ssl|client-cert)-.*"
 )
-_UNSAFE_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
-_UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
+UNSAFE_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 # Parameters as other tools write them: /:id, /<id>, /<int:id>, /[id]; and an unpaired brace.
 _UNFILLED = re.compile(r"/(:[a-zA-Z_]\w*|<[^/<>]+>|\[[^/\[\]]+\])(?=/|$)|[{}]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+( *;[ -+\--~]*)?", re.ASCII)
 _ASK = "x-ragway-ask"
-_MOST_NAME_CHARS = 64
+MOST_NAME_CHARS = 64
 _VALUES_OF_OPERATION = 20  # budget for even the smallest operation, by time and memory
 _BINARY = ("image/", "audio/", "video/", "application/zip", "application/pdf")
 OCTETS = "application/octet-stream"
@@ -77,7 +77,7 @@ def operations_of(document: Mapping[str, Any], *, most: int = sys.maxsize) -> tu
     Raises DocumentTooLarge, also for more than `most` operations.
     """
     callable_, uncallable, budget = list[Operation](), list[Uncallable](), ReadBudget()
-    names = FreeNames(_MOST_NAME_CHARS)
+    names = FreeNames(MOST_NAME_CHARS)
     for path, item, method, operation in _items(document, uncallable, budget):
         budget.take(_VALUES_OF_OPERATION)
         if len(callable_) + len(uncallable) >= most:
@@ -109,7 +109,7 @@ class _Arguments(SchemaReader):
 
     def __init__(self, document: Mapping[str, Any], budget: ReadBudget) -> None:
         super().__init__(document, budget)
-        self._argument_names = FreeNames(_MOST_NAME_CHARS)
+        self._argument_names = FreeNames(MOST_NAME_CHARS)
         self._schemas: Values = {}
         self._required: list[str] = []
 
@@ -203,7 +203,7 @@ def _operation(
 def _name(given: Values, method: str, path: str) -> str:
     """A name for the model: operationId in Latin letters, else method and path."""
     words = map(in_latin, (_text(given.get("operationId")), f"{method} {path}"))
-    return next(filter(None, (_UNSAFE_NAME.sub("_", one).strip("_") for one in words)))[:_MOST_NAME_CHARS]
+    return next(filter(None, (UNSAFE_NAME.sub("_", one).strip("_") for one in words)))[:MOST_NAME_CHARS]
 
 
 def _parameters(made: _Arguments, listed: Iterable[Any], templates: Container[str]) -> Iterator[Parameter]:
@@ -232,7 +232,7 @@ def _parameters(made: _Arguments, listed: Iterable[Any], templates: Container[st
             raise _Unsupported(f"the parameter {name!r} has the style {style!r}, which a {place} does not have")
         explode = parameter.get("explode")
         needed = place == "path" or parameter.get("required") is True
-        plain = _UNSAFE_ARGUMENT.sub("_", in_latin(name)).strip("_")[:_MOST_NAME_CHARS] or "value"
+        plain = UNSAFE_ARGUMENT.sub("_", in_latin(name)).strip("_")[:MOST_NAME_CHARS] or "value"
         described = _named(_described(made.read(schema), parameter.get("description")), name)
         yield Parameter(
             name=name,
@@ -266,7 +266,7 @@ def _named(schema: Any, name: str) -> Any:
     if name.isascii():
         return schema
     given = schema if isinstance(schema, dict) else {}
-    words = filter(None, (name[:_MOST_NAME_CHARS], given.get("description")))
+    words = filter(None, (name[:MOST_NAME_CHARS], given.get("description")))
     return {**given, "description": quoted(": ".join(words))}
 
 
