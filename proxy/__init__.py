@@ -10,6 +10,7 @@ access/    keys, rights, limits, usage
 augment/   the middleware that reads a chat, decides, retrieves, injects and forwards; fails open
 dialects/  what a client API looks like in bytes: requests, replies, event streams; imports no other room
 apis/      other people's HTTP APIs, found and called: OpenAPI documents, requests, credentials
+tables/    a team's databases, asked in SQL within a caller's rights
 agent/     a conversation, a model and tools in, an answer out; knows no HTTP server
 answer/    the loop of `agent` behind HTTP
 upstream/  where a request goes, and where the reply's bytes come from

@@ -54,6 +54,7 @@ class SandboxJob(Generic[Item, Answer]):
     died: str  # message if the process dies at every attempt
     attempts: int = 2  # a process that dies within its limits may have been killed because of others' memory
     seconds: float = math.inf  # of processor time for one item
+    waits: bool = False  # time in which it waits counts, too: `seconds` are those of a clock
     memory_mb: int | None = None  # above what a process that has just started uses
     nice: int = 0  # as in `in_the_background`; 0 if no questions are answered on the same machine
     confined: bool = False  # once the worker is made: no files but code, no network, no other processes
@@ -152,7 +153,7 @@ class _Child(Generic[Item, Answer]):
             self.kill()
             return None
         except (EOFError, OSError):
-            if self._exit_code() == -signal.SIGPROF:
+            if self._exit_code() in {-signal.SIGPROF, -signal.SIGALRM}:
                 raise _TooSlow from None
             return None
 
@@ -200,6 +201,8 @@ def _work(pipe: "Connection[Any, Any]", job: SandboxJob[Any, Any]) -> None:
     """The process's main function: answer until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    clock = signal.ITIMER_REAL if job.waits else signal.ITIMER_PROF
     if job.nice:
         in_the_background(job.nice)
     work = job.worker()
@@ -213,7 +216,7 @@ def _work(pipe: "Connection[Any, Any]", job: SandboxJob[Any, Any]) -> None:
         except (EOFError, OSError):
             return
         # CPU seconds on all cores. The signal ends the process anywhere, even in native code.
-        signal.setitimer(signal.ITIMER_PROF, seconds if math.isfinite(seconds) else 0)
+        signal.setitimer(clock, seconds if math.isfinite(seconds) else 0)
         answer: Any
         try:
             answer = work(item)
@@ -225,7 +228,7 @@ def _work(pipe: "Connection[Any, Any]", job: SandboxJob[Any, Any]) -> None:
             pipe.send_bytes(_answer_bytes(job, answer))
         except OSError:
             return
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(clock, 0)
 
 
 def _answer_bytes(job: SandboxJob[Any, Any], answer: object) -> bytes:

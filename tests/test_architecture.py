@@ -36,7 +36,7 @@ LIGHTER_DOORS = {
     "scipy": r"evaluation\.answers\.judges\.agreement",
     "sqlalchemy": r"runtime\.(database|locks|record_store|record_tables)|[\w.]+\.migrations\.\w+"
     r"|retrieval\.catalog\.\w+"
-    r"|proxy\.(access\.(sql|tables|shares|usage|key_credentials)|apis\.(library|tables)|agent\.writes\.(audit|pending|sealer|tables))",
+    r"|proxy\.(access\.(sql|tables|shares|usage|key_credentials)|apis\.(library|tables)|tables\.engines|agent\.writes\.(audit|pending|sealer|tables))",
     "tree_sitter": r"retrieval\.ingest\.chunking\.definitions",
 }
 NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "httpx", "markdown_it", "openai"}
@@ -168,6 +168,11 @@ def test_the_dialects_import_no_other_room() -> None:
 def test_the_apis_know_no_chat_and_no_server() -> None:
     seen = [i for i in all_imports() if within(i.by, "proxy.apis") and within(i.of, "proxy")]
     assert [str(i) for i in seen if not within(i.of, "proxy.apis", "proxy.dialects")] == []
+
+
+def test_the_tables_know_no_chat_and_no_server() -> None:
+    seen = [i for i in all_imports() if within(i.by, "proxy.tables") and within(i.of, "proxy")]
+    assert [str(i) for i in seen if not within(i.of, "proxy.tables")] == []
 
 
 def test_access_knows_no_route_and_no_metrics() -> None:
