@@ -21,6 +21,7 @@ wrong usage.
     key_credentials  a key's secrets and fixed arguments for action sets
     usage     sums of requests, tokens and dollars
     actions/  OpenAPI documents -> operations that are found and called; the log of those that change something
+    tools     what a chat would have, and why
     mcp       search and fetch over MCP, on stdin and stdout
     config    effective settings and their origins
     contexts  confirm and enrich chunks by a model, for `ingest` and `rebuild`
@@ -54,6 +55,7 @@ COMMANDS = {
     "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
     "usage": ("usage", "Sum up requests, tokens, dollars and times, by team, key, model or day."),
     "actions": ("actions.actions", "Keep the operations of HTTP APIs, find and call them."),
+    "tools": ("tools", "Show what a chat would have, and why: documents, operations and tools."),
     "mcp": ("mcp", "Offer search and fetch to a program over the Model Context Protocol."),
     "config": ("config", "Print every setting, its value and its origin."),
 }

@@ -75,6 +75,8 @@ def _value_text(value: Any, name: str) -> str:
         value = tuple(shown) if isinstance(value, tuple) else shown[0]
     if name == "fixed":
         value = tuple(f"{argument}: ***" for argument in value)
+    if name == "tools":
+        value = tuple(f"{tool}: {offer}" for tool, offer in value.items())
     if isinstance(value, tuple):
         return "[" + ", ".join(value) + "]"
     return _without_secrets(str(value)) or '""'

@@ -171,6 +171,10 @@ class ActionCallsSettings:
     log_content: bool
 
 
+# When a chat is offered a tool: "auto" leaves it to the tool, which looks at the question.
+ToolOffer = Literal["auto", "always"]
+
+
 @dataclass(frozen=True, slots=True)
 class UpstreamSettings:
     connect_timeout_s: Seconds
@@ -335,6 +339,7 @@ class Settings:
     models: Mapping[str, Model]
     actions: Mapping[str, ActionsApi]
     action_calls: ActionCallsSettings
+    tools: Mapping[str, ToolOffer]
     upstream: UpstreamSettings
     retrieval: RetrievalSettings
     inject: InjectSettings

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
-from config.sections import ActionsApi, DeclaredSource, Folder, Model, Settings
+from config.sections import ActionsApi, DeclaredSource, Folder, Model, Settings, ToolOffer
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
@@ -191,6 +191,7 @@ def _build(values: Tree, origins: Mapping[str, str], file: Path | None) -> Setti
         models=_models(values["models"], at["models"]),
         actions=_apis(values["actions"], at["actions"], folder("actions")),
         sources=_sources(values["sources"], at["sources"], folder("sources")),
+        tools=_tools(values["tools"], at["tools"]),
         data=_typed(values["data"], Folder, at["data"]),
         origins=dict(origins),
     )
@@ -316,6 +317,20 @@ def _sources(value: Any, where: str, folder: Path) -> Mapping[str, tuple[Declare
             raise SettingsError(f"sources.{collection} has two sources {twice!r}: give one of the two another `name`")
         found[collection] = tuple(rows)
     return found
+
+
+def _tools(value: Any, where: str) -> Mapping[str, ToolOffer]:
+    """Name of each tool -> when it is offered; a list is short for auto."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    named = dict.fromkeys(value, "auto") if isinstance(value, list) and all(map(_is_text, value)) else value or {}
+    if not isinstance(named, dict) or not all(map(_is_text, named)):
+        raise SettingsError(f"{where} must be a list of names, or map names to auto or always; got {value!r}")
+    return {name: _typed(offer, ToolOffer, f"tools.{name}") for name, offer in named.items()}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
 
 
 _SOURCE_OPTIONS = {  # kind -> its own options

@@ -31,6 +31,7 @@ HEAVY_DOORS = {
 }
 LIGHTER_DOORS = {
     "alembic": r"runtime\.database|[\w.]+\.migrations\.\w+",
+    "pint": r"proxy\.agent\.tools\.units",
     "jinja2": r"evaluation\.answers\.reports\.pages",
     "rank_bm25": r"retrieval\.search\.okapi",
     "scipy": r"evaluation\.answers\.judges\.agreement",

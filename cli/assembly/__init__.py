@@ -6,6 +6,7 @@ stores   accounts, credentials, usage, receipts, histories, comparisons
 targets  which model goes where, with whose key
 models   ways to all models, and calls by commands
 chats    texts around passages, rewriting, shadow comparisons
-apis     APIs that are called; imported if one is configured
+apis     APIs and tools that are called; imported if one is configured
+tools    the tools of the setting, also of other packages
 gateway  all parts together
 """

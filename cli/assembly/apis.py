@@ -1,4 +1,4 @@
-"""From settings to APIs whose operations are called. `gateway` imports this if an API is configured."""
+"""From settings to what models may call: operations of APIs, and tools. `gateway` imports this if there is any."""
 
 import contextlib
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 
 from cli.assembly.stores import record_store, write_store
+from cli.assembly.tools import chat_tools
 from cli.common import knowledge as opened_knowledge
 from config.sections import ActionsApi, Settings
 from config.settings import SettingsError
@@ -52,7 +53,7 @@ def chat_actions(
     """Action sets that chats can use. metrics: None: no conversation is kept. Raises SettingsError."""
     for name in settings.actions:  # a missing variable must fail at the start
         action_api(settings, ActionSet(name, "", "", 0.0, ()), environ)
-    row = settings.action_calls
+    row, tools = settings.action_calls, chat_tools(settings.tools)
     limits = ActionLimits(
         row,
         call=call_limits(settings),
@@ -60,6 +61,8 @@ def chat_actions(
         private=_private_sets(settings),
         public=frozenset(name for name, api in settings.actions.items() if api.public),
         total_bytes=row.total_max_mb * 2**20,
+        tools=tools,
+        always=[tool.name for tool, offer in zip(tools, settings.tools.values(), strict=True) if offer == "always"],
     )
     library = ActionLibrary(action_store(settings), knowledge, SpecReader(settings.ingest))
     memory, results = None, None

@@ -52,7 +52,8 @@ class Gateway:
     receipts: Receipts
     histories: Histories
     shadow: ShadowComparison
-    actions: "Actions | None"  # None: no API is configured
+    actions: "Actions | None"  # None: neither APIs nor tools are configured
+    chat: Augment  # the route for chats
 
     @property
     def writers(self) -> Sequence[Ledger | WriteBehindQueue[Any]]:
@@ -97,7 +98,7 @@ def gateway(
     parts = Parts(
         chat=chat,
         count=_count(chat, with_passages=settings.inject.augment_count),
-        knowledge=_knowledge_api(settings, knowledge, receipts, actions, approvals),
+        knowledge=_knowledge_api(settings, knowledge, receipts, actions if settings.actions else None, approvals),
         mcp=mcp,
         admin=Admin(keys, keyring, credentials, max_body_bytes=settings.server.max_body_bytes),
         passthrough=_passthrough(settings, ways.app, routes, histories, actions),
@@ -112,7 +113,7 @@ def gateway(
         settings=settings,
         actions=actions,
     )
-    return Gateway(application(parts), ways, keyring, mcp, ledger, receipts, histories, shadow, actions)
+    return Gateway(application(parts), ways, keyring, mcp, ledger, receipts, histories, shadow, actions, chat)
 
 
 def _passages(
@@ -138,10 +139,10 @@ def _passages(
 def _actions(
     settings: Settings, knowledge: Knowledge, credentials: KeyCredentials, metrics: Metrics, environ: Mapping[str, str]
 ) -> "Actions | None":
-    """Action sets for chats; None: no API is configured. Raises SettingsError."""
-    if not settings.actions or not settings.retrieval.enabled:
+    """What chats may call; None: neither APIs nor tools are configured. Raises SettingsError."""
+    if not (settings.actions or settings.tools) or not settings.retrieval.enabled:
         return None
-    from cli.assembly.apis import chat_actions  # 25 MB and 0.3 s, only for gateways with APIs
+    from cli.assembly.apis import chat_actions  # 25 MB and 0.3 s, only for gateways with APIs or tools
 
     return chat_actions(settings, knowledge, credentials, metrics, environ)
 

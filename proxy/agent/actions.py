@@ -154,7 +154,7 @@ class Actions:
             log.info("%s no operation is offered: the reply before was without operations", exchange.id)
             return None
 
-        known = await self._known_sets(sets)
+        known = await self._known_sets(sets) if sets else {}
         trace.not_ready = [name for name in sets if name not in known]
         if trace.not_ready:
             log.info("%s no document of %s is read yet", exchange.id, ", ".join(trace.not_ready))
@@ -176,12 +176,12 @@ class Actions:
             structured_output=form.structured_output,
             writes=self.writes,
         )
-        own = [*self.limits.tools, *own]
+        own = [*self.limits.tools_for(turns[-1].text), *own]
         find = [FindActions(search, self.limits.search_s)] if sets else []
         if conversation is not None:
             toolbox.conversation = conversation
-            by_name = {tool.name: tool for tool in (*find, *own, ReadResult(toolbox.result_store))}
-            await self._restore(toolbox, apis, by_name, exchange.rights)
+            named = (*find, *self.limits.tools, *own, ReadResult(toolbox.result_store))
+            await self._restore(toolbox, apis, {tool.name: tool for tool in named}, exchange.rights)
         if always := self._always_offered(apis, exchange.rights):
             toolbox.add(always)
         if answer is not None:
@@ -193,8 +193,8 @@ class Actions:
         if trace.searches:
             toolbox.changing = trace.searches[0].changing
             toolbox.sure = (trace.searches[0].relevance or 0.0) >= _SURE_RELEVANCE
-        offered = bool(own or toolbox.operations or answer)
-        trace.offer = "offered" if offered else "nothing found" if apis else "no usable set"
+        offered = bool(own or toolbox.operations or answer) or self.limits.has_tool_of(toolbox)
+        trace.offer = "offered" if offered else "nothing found" if apis or not sets else "no usable set"
         trace.tools = toolbox.tools
         if not offered:
             return None

@@ -179,7 +179,25 @@ class Execution:
             text = f"Nothing was sent: no tool has the name {one.name[:_MOST_NAME_CHARS]!r}. The tools are {names}."
             return Refused(f"{text}{self._did_you_mean(one.name, arguments)}", "unknown_tool")
         checked = tool.checked(arguments)
-        return checked if isinstance(checked, Refused) else await tool.call(checked, Calling(self.chat, traced, share))
+        if isinstance(checked, Refused):
+            return checked
+        if tool not in self.chat.limits.tools:
+            return await tool.call(checked, Calling(self.chat, traced, share))
+        return await self._small_tool(tool, checked, Calling(self.chat, traced, share))
+
+    async def _small_tool(self, tool: Tool, arguments: dict[str, Any], calling: Calling) -> ToolResult:
+        """A call of a tool of the setting `tools`, within the time of a call."""
+        limit_s, began = calling.share.call.seconds, time.perf_counter()
+        try:
+            async with asyncio.timeout(limit_s):
+                result = await tool.call(arguments, calling)
+        except TimeoutError:
+            return Refused(f"{tool.name} did not answer within {limit_s:g} s. Go on without it.", "timeout")
+        finally:
+            self._exchange.ended_step("action", began, tool.label, calling.traced)
+        if isinstance(result, Done):
+            self._exchange.actions = (*self._exchange.actions, tool.label)
+        return result
 
     def kept(self, *texts: str) -> list[str]:
         """The texts for a receipt: without the secrets of all offered tools, and cut."""

@@ -113,6 +113,10 @@ class Tool(Protocol):
         texts = {name: one for name, one in arguments.items() if isinstance(one, str)}
         return arguments | {name: one.encode("utf-8", "replace").decode() for name, one in texts.items()}
 
+    def suits(self, _question: str) -> bool:
+        """Whether a chat is offered the tool for a question, if the setting `tools` names the tool."""
+        return True
+
     def after_question(self, _reply: str, _chat: "ChatState") -> str:
         """How a model goes on after the person has answered the tool's question in a reply; "": another question."""
         return ""
@@ -123,9 +127,9 @@ class Tool(Protocol):
         return orjson.dumps({"type": "function", "function": function})
 
 
-def arguments_schema(required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's argument schema, with one required argument."""
-    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
+def arguments_schema(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool's argument schema. required: names of arguments."""
+    return {"type": "object", "properties": properties, "required": [*required], "additionalProperties": False}
 
 
 @dataclass(slots=True)
@@ -245,7 +249,16 @@ class ActionLimits:
     private: Collection[str] = ()  # sets after whose results no call of a public set is sent
     public: Collection[str] = ()
     total_bytes: int = sys.maxsize  # of all responses
-    tools: Sequence[Tool] = ()  # of every chat, also of a chat without a set
+    tools: Sequence[Tool] = ()  # of the setting `tools`, also for a chat without a set
+    always: Collection[str] = ()  # names of those that every chat is offered
+
+    def tools_for(self, *questions: str) -> list[Tool]:
+        """The tools that suit one of the questions."""
+        return [one for one in self.tools if one.name in self.always or any(map(one.suits, questions))]
+
+    def has_tool_of(self, toolbox: Toolbox) -> bool:
+        """Whether a chat has one of the tools, because of an earlier question."""
+        return any(one in self.tools for one in toolbox.tools.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ class Offers:
         exchange, decision, actions = chat.exchange, chat.decision, self.actions
         off = decision.action_sets is None and decision.status == "off" and not decision.keeps_sets
         sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
-        exchange.action_trace = ActionTrace(sets) if sets or (actions.limits.tools and not off) else None
+        has_tools = not off and self._has_tools(chat)
+        exchange.action_trace = ActionTrace(sets) if sets or has_tools else None
         completion: ClientChat | None
         if isinstance(chat.request, ChatRequest):
             completion = ClientChat(chat.request, chat.target, own=chat.request.fields["messages"])
@@ -76,6 +77,14 @@ class Offers:
         exchange.most_tokens = decision.most_tokens
         forwarded = functools.partial(chat.forwarded, target=completion.target)
         return app_of(completion, self.upstream, forwarded, toolbox, exchange, actions)
+
+    def _has_tools(self, chat: Chat) -> bool:
+        """Whether a tool of the setting `tools` suits a question of the conversation. Others pass on untouched."""
+        limits, decision = self.actions.limits, chat.decision
+        if not limits.tools or decision.reason == HOUSEKEEPING or decision.action_sets == ():
+            return False
+        turns = decision.turns or turns_of(chat.request.messages())
+        return bool(limits.tools_for(*(one.text for one in turns if one.role == "user")))
 
     async def _toolbox(
         self, chat: Chat, completion: ClientChat, sets: Sequence[str], answer: CodeAnswer | EndedElsewhere | None
