@@ -11,6 +11,7 @@ import click
 
 from cli.common import echo, echo_json, progress_bar, with_settings
 from config.sections import Settings
+from config.settings import SettingsError
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ async def command(repair: bool, as_json: bool, settings: Settings) -> int:
         await _index(seen)
     await _specs(seen)
     await _sets(seen)
+    _tools(seen)
     if as_json:
         echo_json([asdict(one) for one in seen.findings])
         return int(seen.ill)
@@ -206,6 +208,18 @@ async def _sets(seen: Examination) -> None:
     for name in sorted(configured.keys() - {row.name for row in rows}):
         if not configured[name].spec:
             seen.found(f"action set {name}", "no OpenAPI document was read", f"`ragway actions add {name} FILE`")
+
+
+def _tools(seen: Examination) -> None:
+    """Load the tools of the setting `tools`, as `ragway serve` does when it starts."""
+    if not seen.settings.tools:
+        return
+    from cli.assembly.tools import chat_tools
+
+    try:
+        chat_tools(seen.settings.tools)
+    except SettingsError as error:
+        seen.found("tools", str(error).removeprefix("tools: "), "correct the setting `tools`, or the package")
 
 
 async def _index(seen: Examination) -> None:

@@ -18,7 +18,7 @@ from proxy.agent.writes.sentences import language_of
 from proxy.agent.writes.shown import CannotShow
 from proxy.asgi import Receive, Scope, Send
 from proxy.dialects.base import INSTRUCTIONS, ModelRequest
-from proxy.exchange import ActionTrace, Exchange
+from proxy.exchange import ActionCall, ActionTrace, Exchange
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
@@ -118,7 +118,7 @@ class ActionLoop:
             return True
         made = self._trace.calls[before:]
         if turn.leaked or all(call.outcome == "unknown_tool" for call in made):
-            has_results = any(call.sent for call in self._trace.calls)  # from which the model may answer
+            has_results = any(map(self._ran, self._trace.calls))  # from which the model may answer
             if self._in_vain and not has_results:
                 await self._stop(turn, client)
                 return True
@@ -126,10 +126,14 @@ class ActionLoop:
             similar = any(self._execution.similar(call.name) for call in turn.calls)
             self._must_answer = self._in_vain or not (mends or similar)
             self._in_vain = True
-        if shown and client.streams and (lines := [call.line for call in made if call.sent]):
+        if shown and client.streams and (lines := [call.line for call in made if self._ran(call)]):
             await client.note("\n".join([*lines, "", ""]))
         self._transcript.add(turn, results)
         return False
+
+    def _ran(self, call: ActionCall) -> bool:
+        """Whether a call was sent to an API, or is one of a tool that has answered."""
+        return call.sent or (call.outcome == "ok" and call.operation in self._exchange.actions)
 
     async def _resume(self, client: ClientReply) -> bool:
         """Make the calls that waited for the client's results; returns whether the gateway answers the chat."""

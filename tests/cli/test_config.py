@@ -104,6 +104,7 @@ def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
             "delete": ["x", "--yes"],
             "keys": ["list"],
             "actions": ["list"],
+            "tools": ["list"],
             "ingest": ["x.md"],
             "search": ["x"],
             "rebuild": ["x"],

@@ -175,6 +175,15 @@ def test_what_a_chat_would_have_is_listed_with_the_reason(tmp_path: Path) -> Non
     assert "gpt-unknown" in refused(unknown)
 
 
+def test_the_doctor_names_an_unknown_tool(tmp_path: Path) -> None:
+    (tmp_path / "ragway.yaml").write_text("embedder: {model: hash}\ntools: [calculater]\n")
+    done = ragway("doctor", folder=tmp_path)
+    assert (
+        "tools: there is no tool 'calculater'; there are: calculator, dates, units: correct the setting" in done.stdout
+    )
+    assert done.returncode == 1
+
+
 def test_a_key_has_what_its_rights_allow(tmp_path: Path) -> None:
     (tmp_path / "ragway.yaml").write_text(SETTINGS)
     made = ragway("keys", "create", "app", "--read", "other", "--read", "actions.other", folder=tmp_path)

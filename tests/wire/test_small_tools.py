@@ -178,6 +178,14 @@ def test_several_tools_answer_one_question(chats: Chats) -> None:
     ]
 
 
+def test_a_client_that_wants_progress_gets_a_line_for_each_tool(chats: Chats) -> None:
+    chats.script(calls(SUM, ("calculator", {"expression": "x"})), says("684.93"))
+    body = {"model": "gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    text = chats.served.post(json.dumps(body).encode(), x_rag_progress="on").text
+    assert "calculator ok" in text
+    assert "calculator invalid_arguments" not in text, "nothing ran"
+
+
 def test_a_wrong_call_says_what_to_write_and_is_no_action(chats: Chats) -> None:
     chats.script(calls(("calculator", {"expression": "price * 2"}), ("calculator", {"sum": 1})), says("Hm."))
     reply = chats.post(QUESTION)

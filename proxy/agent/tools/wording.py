@@ -24,7 +24,7 @@ class Question:
     numbers: int
 
 
-@functools.lru_cache(maxsize=1)  # all tools look at one question
+@functools.lru_cache(maxsize=16)  # all tools look at the questions of one chat
 def question_of(message: str) -> Question:
     """A person's message as a question."""
     if len(message) > 2 * _MOST_CHARS:
@@ -49,7 +49,7 @@ class Words:
 
         Words of Chinese, Japanese, Korean, Arabic and Hindi are found within others: they are written as one.
         """
-        whole, beginnings, phrases, parts = set(), set(), set(), set()
+        whole, beginnings, phrases, parts = set[str](), set[str](), set[str](), set[str]()
         for word in (one.strip().casefold() for text in lists for one in text.split(",")):
             stem = word.removesuffix("*")
             if not word[0].isalpha() or word[0] > "\u052f" or "/" in word:
