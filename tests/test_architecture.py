@@ -37,7 +37,8 @@ LIGHTER_DOORS = {
     "scipy": r"evaluation\.answers\.judges\.agreement",
     "sqlalchemy": r"runtime\.(database|locks|record_store|record_tables)|[\w.]+\.migrations\.\w+"
     r"|retrieval\.catalog\.\w+"
-    r"|proxy\.(access\.(sql|tables|shares|usage|key_credentials)|apis\.(library|tables)|tables\.engines|agent\.writes\.(audit|pending|sealer|tables))",
+    r"|proxy\.(access\.(sql|tables|shares|usage|key_credentials)|apis\.(library|tables)"
+    r"|tables\.(engines|library|reading|stored)|agent\.writes\.(audit|pending|sealer|tables))",
     "tree_sitter": r"retrieval\.ingest\.chunking\.definitions",
 }
 NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "httpx", "markdown_it", "openai"}

@@ -1,0 +1,352 @@
+"""Databases as they were read, stored in SQL, and their tables, found by people's questions.
+
+The records are a row in SQL for each database. The text by which a table is found is a document in one collection for
+all databases, as for actions (`proxy.apis.library`); a table's text has the key DATABASE/TABLE, the description of a
+database DATABASE/.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from time import time
+from typing import NamedTuple
+
+import msgspec
+
+from proxy.tables.cards import card, heading, search_text, shortened, title_of, tokens_of, words_of
+from proxy.tables.schema import Database, Source, Table
+from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
+from retrieval.knowledge import HitOptions, Knowledge, Progress, SearchRequest
+from retrieval.records.filters import checked_filter
+from retrieval.records.jobs import DocumentInput
+from retrieval.records.search import ALL, Hit, Retrieved, Turn, View
+from runtime.database import Database as SqlDatabase
+
+COLLECTION = ".tables"  # reserved (`retrieval.records.documents.is_reserved`)
+_ATTRIBUTE = "table_database"  # of a text
+_FILE = "tables.db"
+_BATCH = 100  # documents written at a time
+_HITS = 300  # chunks: a table has one for each dozen of columns
+_LEAST_CHUNKS = 150  # as for actions: in a few chunks, any word is rare
+_FILTER_VALUES = 100  # in one filter condition
+MIN_RELEVANCE = 0.0025  # as for actions: a question without a good text may still name a table
+# Of the best score among the tables that a table is joined with: a table between two others has no word of a question.
+_NEIGHBOUR_WEIGHT = 0.5
+_DESCRIPTION_SHARE = 2  # descriptions take at most one half of the budget
+_KEY_ENDINGS = ("id", "key", "code", "no", "nr", "number", "uuid")  # of columns by which tables are joined
+
+Place = tuple[str, str]  # database, table
+Narrow = Callable[[Database], Database]
+
+
+class StoredDatabase(NamedTuple):
+    source: Source  # without a password
+    database: Database
+    updated_s: float
+
+
+class TableStore(SqlDatabase):
+    """Databases in a data folder or on a server. The first database creates the file."""
+
+    def __init__(self, data: Path, url: str = "", *, now_s: Callable[[], float] = time) -> None:
+        """url: a PostgreSQL database; "" = the data folder."""
+        super().__init__(data / _FILE, url, what="the tables", tables="proxy.tables.stored")
+        self._now_s = now_s
+        self._memory: dict[str, StoredDatabase] = {}
+
+    def databases(self) -> dict[str, StoredDatabase]:
+        """All databases, by name; one that did not change comes from memory. Raises RetrievalError."""
+        from sqlalchemy import select
+
+        from proxy.tables.stored import databases
+
+        memory = self._memory
+        times = {row.name: row.updated_s for row in self.rows(select(databases.c.name, databases.c.updated_s))}
+        old = [name for name, at_s in times.items() if name not in memory or memory[name].updated_s != at_s]
+        rows = self.rows(select(databases).where(databases.c.name.in_(old))) if old else ()
+        read = {row.name: _stored(row) for row in rows}
+        self._memory = {name: one for name in sorted(times) if (one := read.get(name) or memory.get(name)) is not None}
+        return self._memory
+
+    def put(self, source: Source, database: Database) -> None:
+        """Replace a database, completely or not at all. Raises RetrievalError."""
+        from proxy.tables.stored import databases
+
+        values = (database.name, msgspec.json.encode(source), msgspec.json.encode(database), self._now_s())
+        with self.writing() as sql:
+            sql.execute(databases.delete().where(databases.c.name == database.name))
+            sql.execute(databases.insert().values(values))
+
+    def remove(self, name: str) -> bool:
+        """Delete a database; returns whether it existed. Raises RetrievalError."""
+        if self.empty():
+            return False
+        from proxy.tables.stored import databases
+
+        with self.writing() as sql:
+            return bool(sql.execute(databases.delete().where(databases.c.name == name)).rowcount)
+
+
+def _stored(row: "object") -> StoredDatabase:
+    decode = msgspec.json.decode
+    source, definition, updated_s = row.source, row.definition, row.updated_s  # type: ignore[attr-defined]
+    return StoredDatabase(decode(source, type=Source), decode(definition, type=Database), updated_s)
+
+
+@dataclass(frozen=True, slots=True)
+class TablesReport:
+    added: int
+    changed: int
+    unchanged: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    database: str
+    table: Table
+    score: float = 0.0  # of the search, for its own words and those of tables that it is joined with
+    hit: Hit | None = None  # its best text; None: found by another table, or not searched for
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTables:
+    tables: Sequence[FoundTable] = ()  # whose cards are in the text; best first, or as stored if `whole`
+    text: str = ""  # for a model
+    tokens: int = 0  # of the text, about
+    whole: bool = True  # whether these are all tables
+    texts: Retrieved | None = None  # the search; None: nothing to search
+    relevance: float | None = field(default=None)  # probability that a table answers; None: not known
+
+    @property
+    def relevant(self) -> bool:
+        """Whether a table may answer the question."""
+        return bool(self.tables) and (self.relevance is None or self.relevance >= MIN_RELEVANCE)
+
+
+@dataclass(frozen=True, slots=True)
+class TableLibrary:
+    """Databases with the searchable texts of their tables."""
+
+    store: TableStore
+    knowledge: Knowledge
+
+    async def add(self, source: Source, database: Database, *, progress: Progress | None = None) -> TablesReport:
+        """Bring what is stored of a database up to date. source: without a password. Raises RetrievalError.
+
+        All texts are written, because an earlier write may have been interrupted; the index keeps unchanged ones.
+        """
+        name = database.name
+        texts = _texts(database)
+        async with self.store.turn(name):  # two concurrent writes would remove each other's texts
+            stored = (await asyncio.to_thread(self.store.databases)).get(name)
+            await self._write_texts(texts, progress)
+            await asyncio.to_thread(self.store.put, source, database)
+            await self._remove_texts(name, {one.key for one in texts})
+        before = {} if stored is None else {one.name: one for one in stored.database.tables}
+        now = {one.name: one for one in database.tables}
+        added, removed = len(now.keys() - before.keys()), len(before.keys() - now.keys())
+        changed = sum(1 for each in now.keys() & before.keys() if now[each] != before[each])
+        return TablesReport(added, changed, len(now) - added - changed, removed)
+
+    async def remove(self, name: str) -> bool:
+        """Delete a database; returns whether it existed. Raises RetrievalError."""
+        async with self.store.turn(name):
+            existed = await asyncio.to_thread(self.store.remove, name)
+            return await self._remove_texts(name, ()) > 0 or existed
+
+    async def find(
+        self,
+        question: Sequence[Turn],
+        names: Collection[str],
+        *,
+        budget_tokens: int,
+        narrow: Narrow = lambda one: one,
+    ) -> FoundTables:
+        """The tables of these databases for the latest question, as a text within a budget. Raises RetrievalError.
+
+        All tables if they fit; else the best, and tables that they are joined with. narrow: a database as the caller
+        sees it; what is left out is nowhere in the answer.
+        """
+        stored = await asyncio.to_thread(self.store.databases)
+        seen = [narrow(stored[name].database) for name in sorted({*names} & stored.keys())]
+        databases = {one.name: one for one in seen if one.tables}
+        if not databases:
+            return FoundTables()
+        texts = await self._search(question, databases)
+        hits: dict[Place, Hit] = {}
+        for hit in () if texts is None else texts.hits:
+            hits.setdefault(_place_of(hit.passage.source), hit)
+        relevance = None if texts is None else texts.relevance
+        whole = _text_of(databases, [(name, t) for name, one in databases.items() for t in one.tables], {})
+        if (tokens := tokens_of(whole)) <= budget_tokens:
+            every = [(name, t) for name, one in databases.items() for t in one.tables]
+            found = [FoundTable(name, t, _score(hits, name, t), hits.get((name, t.name))) for name, t in every]
+            return FoundTables(found, whole, tokens, True, texts, relevance)
+        scores = scored(databases, {place: hit.score for place, hit in hits.items()})
+        chosen, text = _chosen(databases, scores, budget_tokens)
+        found = [FoundTable(name, t, scores[name, t.name], hits.get((name, t.name))) for name, t in chosen]
+        return FoundTables(found, text, tokens_of(text), False, texts, relevance)
+
+    async def _search(self, question: Sequence[Turn], databases: Collection[str]) -> Retrieved | None:
+        view = View(ALL.groups, filter=_filter(tuple(databases)))
+        options = HitOptions(min_relevance=0.0, candidates=_HITS, least_chunks=_LEAST_CHUNKS)
+        request = SearchRequest(question, [COLLECTION], k=_HITS, budget_tokens=0, view=view, hit_options=options)
+        try:
+            return await self.knowledge.search.retrieve(request)
+        except UnknownCollection:
+            return None
+
+    async def _write_texts(self, texts: Sequence[DocumentInput], progress: Progress | None) -> None:
+        with contextlib.suppress(CollectionExists):
+            await self.knowledge.writing.create_collection(COLLECTION, None)
+        for at in range(0, len(texts), _BATCH):
+            results = await self.knowledge.writing.put(COLLECTION, texts[at : at + _BATCH])
+            failed = next((result for result in results if result.state in ("refused", "failed")), None)
+            if failed is not None:
+                raise RetrievalError(f"{failed.key} cannot be stored: {failed.reason}")
+            if progress is not None:
+                progress(min(at + _BATCH, len(texts)), len(texts), 0, "")
+
+    async def _remove_texts(self, name: str, kept: Collection[str]) -> int:
+        """Delete a database's texts with other keys; returns how many."""
+        removed = 0
+        with contextlib.suppress(UnknownCollection):
+            keys = await self.knowledge.library.keys_under(COLLECTION, f"{name}/")
+            gone = [key for key in keys if key not in kept]
+            for at in range(0, len(gone), _BATCH):
+                removed += await self.knowledge.writing.detach(COLLECTION, gone[at : at + _BATCH], None)
+        return removed
+
+
+def _texts(database: Database) -> list[DocumentInput]:
+    texts = [(f"{database.name}/{t.name}", title_of(database.name, t), search_text(t)) for t in database.tables]
+    if database.description.strip():
+        texts.append((f"{database.name}/", words_of(database.name), database.description))
+    return [
+        DocumentInput(
+            key,
+            key,
+            "".join(c if c.isprintable() or c == "\n" else " " for c in text).encode("utf-8", "replace"),
+            title,
+            "text",
+            attributes={_ATTRIBUTE: database.name},
+            groups=(),
+            writer=None,
+            owner=f"tables.{database.name}",
+        )
+        for key, title, text in texts
+    ]
+
+
+def _place_of(source: str) -> Place:
+    """A text's database and table; "" for a description."""
+    name, _, table = source.partition("/")
+    return name, table
+
+
+def _score(hits: Mapping[Place, Hit], database: str, table: Table) -> float:
+    hit = hits.get((database, table.name))
+    return 0.0 if hit is None else hit.score
+
+
+@lru_cache(maxsize=16)
+def _filter(names: tuple[str, ...]) -> str:
+    """The filter for texts of these databases."""
+    parts: list[object] = [
+        {"type": "in", "key": _ATTRIBUTE, "value": list(names[at : at + _FILTER_VALUES])}
+        for at in range(0, len(names), _FILTER_VALUES)
+    ]
+    return checked_filter({"type": "or", "filters": parts} if len(parts) > 1 else parts[0])
+
+
+def scored(databases: Mapping[str, Database], own: Mapping[Place, float]) -> dict[Place, float]:
+    """Each table's score: its own, and a part of the best among those that it is joined with."""
+    found = {}
+    for name, database in databases.items():
+        joined = joined_with(database.tables)
+        for table in database.tables:
+            near = max((own.get((name, other), 0.0) for other in joined[table.name]), default=0.0)
+            found[name, table.name] = own.get((name, table.name), 0.0) + _NEIGHBOUR_WEIGHT * near
+    return found
+
+
+def joined_with(tables: Sequence[Table]) -> dict[str, set[str]]:
+    """Table -> tables that it is joined with: by a foreign key in either, else by a column that looks like one.
+
+    Many databases declare no keys: there, tables with a column of the same name, such as customer_id, are joined.
+    """
+    found: dict[str, set[str]] = {one.name: set() for one in tables}
+
+    def join(one: str, other: str) -> None:
+        if one != other and other in found:
+            found[one].add(other)
+            found[other].add(one)
+
+    for table in tables:
+        for key in table.foreign_keys:
+            join(table.name, key.table)
+    if any(table.foreign_keys for table in tables):
+        return found
+    by_column: dict[str, list[str]] = {}
+    for table in tables:
+        for column in table.columns:
+            name = column.name.lower()
+            if name.endswith(_KEY_ENDINGS) and name not in _KEY_ENDINGS:
+                by_column.setdefault(name, []).append(table.name)
+    for names in by_column.values():
+        for one in names:
+            for other in names:
+                join(one, other)
+    return found
+
+
+def _chosen(
+    databases: Mapping[str, Database], scores: Mapping[Place, float], budget: int
+) -> tuple[list[tuple[str, Table]], str]:
+    """The tables with the best scores whose cards fit a budget, and the text. A card that does not fit becomes lean."""
+    tables = {(name, one.name): one for name, database in databases.items() for one in database.tables}
+    order = sorted(tables, key=lambda place: -scores[place])
+    headings = {name: _short(heading(one), budget // _DESCRIPTION_SHARE) for name, one in databases.items()}
+    chosen: list[tuple[str, Table]] = []
+    cards: dict[Place, str] = {}
+    left = budget
+    for place in order:
+        dialect = databases[place[0]].dialect
+        first = 0 if any(one == place[0] for one, _ in chosen) else tokens_of(headings[place[0]]) + 1
+        room = left - first - 1  # a line between cards
+        texts = (card(tables[place], dialect), card(tables[place], dialect, lean=True))
+        text = next((one for one in texts if tokens_of(one) <= room), "")
+        if not text and not chosen:
+            text = shortened(tables[place], dialect, room)
+        if text:
+            chosen.append((place[0], tables[place]))
+            cards[place] = text
+            left -= first + tokens_of(text) + 1
+    return chosen, _text_of(databases, chosen, cards, headings)
+
+
+def _short(text: str, tokens: int) -> str:
+    """A text cut to some tokens, at the end of a line if there is one."""
+    if tokens_of(text) <= tokens:
+        return text
+    cut = text.encode("utf-8", "replace")[: tokens * 3].decode("utf-8", "ignore")
+    return f"{cut.rpartition(chr(10))[0] or cut} …"
+
+
+def _text_of(
+    databases: Mapping[str, Database],
+    tables: Sequence[tuple[str, Table]],
+    cards: Mapping[Place, str],
+    headings: Mapping[str, str] | None = None,
+) -> str:
+    """Each database's heading with the cards of its tables."""
+    parts = []
+    for name in dict.fromkeys(name for name, _ in tables):
+        one = databases[name]
+        parts.append((headings or {}).get(name) or heading(one))
+        parts += [cards.get((name, t.name)) or card(t, one.dialect) for of, t in tables if of == name]
+    return "\n\n".join(parts)

@@ -1,0 +1,87 @@
+"""Which tables and columns of a database are visible: by its settings, and by what a caller may read."""
+
+import difflib
+from collections.abc import Callable, Collection, Sequence
+from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
+
+from proxy.tables.schema import Database, Grants, Table
+
+
+def is_hidden(table: str, column: str, hide: Sequence[str]) -> bool:
+    """Whether `hide` (TABLE.COLUMN, *.COLUMN) names a column, in any case: databases differ in which case they see."""
+    place = f"{table}.{column}".casefold()
+    return any(fnmatchcase(place, one.casefold()) for one in hide)
+
+
+def visible(database: Database, tables: Sequence[str] | None, hide: Sequence[str]) -> Database:
+    """A database as its settings show it. tables: names, or begin*; None: all."""
+
+    def keep(table: Table) -> Collection[str] | None:
+        if tables is not None and not any(fnmatchcase(table.name, one) for one in tables):
+            return None
+        return [one.name for one in table.columns if not is_hidden(table.name, one.name, hide)]
+
+    return narrowed(database, keep)
+
+
+def granted(database: Database, grants: Grants) -> Database:
+    """A database as a caller sees it. Samples and number of rows tell of rows that the caller may not read."""
+    own = narrowed(database, lambda table: grants[table.name].columns if table.name in grants else None)
+    return replace(own, tables=tuple(without_rows(one) if grants[one.name].rows else one for one in own.tables))
+
+
+def without_rows(table: Table) -> Table:
+    """A table without samples and number of rows."""
+    return replace(table, rows=None, columns=tuple(replace(one, samples=()) for one in table.columns))
+
+
+def narrowed(database: Database, keep: Callable[[Table], Collection[str] | None]) -> Database:
+    """A database with the columns that `keep` names; None, or no column: without the table.
+
+    A key is left out if one of its columns is not kept.
+    """
+    kept = {table.name: frozenset(keep(table) or ()) for table in database.tables}
+
+    def part(table: Table) -> Table:
+        own = kept[table.name]
+        return replace(
+            table,
+            columns=tuple(one for one in table.columns if one.name in own),
+            primary_key=table.primary_key if own.issuperset(table.primary_key) else (),
+            foreign_keys=tuple(
+                one
+                for one in table.foreign_keys
+                if own.issuperset(one.columns)
+                and kept.get(one.table, frozenset()).issuperset(one.referred)
+                and kept.get(one.table)
+            ),
+        )
+
+    parts = (part(table) for table in database.tables)
+    return replace(database, tables=tuple(one for one in parts if one.columns))
+
+
+def faults(database: Database, tables: Sequence[str] | None, hide: Sequence[str], rows: Collection[str]) -> list[str]:
+    """What these settings name that is not in the whole database: a mistyped name would hide nothing.
+
+    rows: tables with a condition on rows.
+    """
+    names = [table.name for table in database.tables]
+    places = [(table.name, one.name) for table in database.tables for one in table.columns]
+    no_table = [one for one in tables or () if not any(fnmatchcase(name, one) for name in names)]
+    no_column = [
+        one for one in hide if not one.startswith("*.") and not any(is_hidden(*place, [one]) for place in places)
+    ]
+    wrong = [f"tables: there is no table {one!r}{_nearest(one, names)}" for one in no_table]
+    wrong += [
+        f"hide: there is no column {one!r}{_nearest(one, ['.'.join(place) for place in places])}" for one in no_column
+    ]
+    wrong += [f"rows: there is no table {one!r}{_nearest(one, names)}" for one in rows if one not in names]
+    return wrong
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
