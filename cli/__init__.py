@@ -22,6 +22,7 @@ wrong usage.
     usage     sums of requests, tokens and dollars
     actions/  OpenAPI documents -> operations that are found and called; the log of those that change something
     tools     what a chat would have, and why
+    tables/   databases and files -> tables that are found and asked in SQL
     mcp       search and fetch over MCP, on stdin and stdout
     config    effective settings and their origins
     contexts  confirm and enrich chunks by a model, for `ingest` and `rebuild`
@@ -56,6 +57,7 @@ COMMANDS = {
     "usage": ("usage", "Sum up requests, tokens, dollars and times, by team, key, model or day."),
     "actions": ("actions.actions", "Keep the operations of HTTP APIs, find and call them."),
     "tools": ("tools", "Show what a chat would have, and why: documents, operations and tools."),
+    "tables": ("tables.tables", "Keep the tables of databases and files, find and ask them."),
     "mcp": ("mcp", "Offer search and fetch to a program over the Model Context Protocol."),
     "config": ("config", "Print every setting, its value and its origin."),
 }

@@ -10,7 +10,7 @@ import click
 import orjson
 
 from cli.common import with_settings
-from config.sections import ActionsApi, DeclaredSource, Model, Settings
+from config.sections import ActionsApi, DeclaredSource, Model, Settings, TableSource
 
 _PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @, which passwords may contain
 _PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # in a URL's query, which may hold a key
@@ -41,7 +41,7 @@ def shown_settings(settings: Settings) -> dict[str, str]:
 def _rows(settings: Settings) -> Iterator[tuple[str, str, str]]:
     for field in dataclasses.fields(settings):
         section = getattr(settings, field.name)
-        if field.name in ("models", "actions"):
+        if field.name in ("models", "actions", "tables"):
             origin = settings.origins[field.name]
             for name, row in section.items():
                 yield f"{field.name}.{name}", _row_text(row), origin
@@ -61,7 +61,7 @@ def _rows(settings: Settings) -> Iterator[tuple[str, str, str]]:
             yield field.name, _value_text(section, field.name), settings.origins[field.name]
 
 
-def _row_text(row: Model | ActionsApi | DeclaredSource) -> str:
+def _row_text(row: Model | ActionsApi | TableSource | DeclaredSource) -> str:
     fields = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
     return ", ".join(f"{name}={_value_text(value, name)}" for name, value in fields.items() if value is not None)
 

@@ -130,6 +130,21 @@ class ActionsApi:
 
 
 @dataclass(frozen=True, slots=True)
+class TableSource:
+    """One row of `tables`: a database, or files, whose tables are asked in SQL. None: not set."""
+
+    url: str | None = None
+    url_env: str | None = None
+    files: tuple[str, ...] | None = None
+    tables: tuple[str, ...] | None = None
+    hide: tuple[str, ...] | None = None
+    rows: Mapping[str, str] | None = None
+    description: str | None = None
+    samples: bool = False
+    offer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredSource:
     """One source of a collection in `sources`. None: not set."""
 
@@ -173,6 +188,18 @@ class ActionCallsSettings:
 
 # When a chat is offered a tool: "auto" leaves it to the tool, which looks at the question.
 ToolOffer = Literal["auto", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableQueriesSettings:
+    card_tokens: Count
+    max_rows: Count
+    max_seconds: Seconds
+    memory_mb: Count
+    result_max_mb: Count
+    result_chars: Count
+    retries: OptionalCount
+    max_cost: OptionalNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +367,8 @@ class Settings:
     actions: Mapping[str, ActionsApi]
     action_calls: ActionCallsSettings
     tools: Mapping[str, ToolOffer]
+    tables: Mapping[str, TableSource]
+    table_queries: TableQueriesSettings
     upstream: UpstreamSettings
     retrieval: RetrievalSettings
     inject: InjectSettings

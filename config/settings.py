@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
-from config.sections import ActionsApi, DeclaredSource, Folder, Model, Settings, ToolOffer
+from config.sections import ActionsApi, DeclaredSource, Folder, Model, Settings, TableSource, ToolOffer
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
@@ -190,6 +190,7 @@ def _build(values: Tree, origins: Mapping[str, str], file: Path | None) -> Setti
         },
         models=_models(values["models"], at["models"]),
         actions=_apis(values["actions"], at["actions"], folder("actions")),
+        tables=_tables(values["tables"], at["tables"], folder("tables")),
         sources=_sources(values["sources"], at["sources"], folder("sources")),
         tools=_tools(values["tools"], at["tools"]),
         data=_typed(values["data"], Folder, at["data"]),
@@ -300,6 +301,83 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
         spec = _source(row.spec, f"actions.{name}.spec", folder)
         rows[name] = dataclasses.replace(row, spec=spec, mcp=_mcp(name, row))
     return rows
+
+
+# Files whose tables are asked in SQL, by ending.
+TABLE_FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json", ".xlsx", ".xlsm", ".xls", ".ods")
+_KEY_VALUES = ("key.team", "key.id", "key.user")  # in `tables.NAME.rows`
+_SECRET_PARAMETER = re.compile(r"[?&](?!sslkey=)[^=&]*(pass|pwd|secret|token|key)[^=&]*=", re.IGNORECASE)
+
+
+def _tables(value: Any, where: str, folder: Path) -> Mapping[str, TableSource]:
+    rows = {}
+    for name, row in _rows(value, where, TableSource):
+        check_database_name(name, where)
+        key = f"tables.{name}"
+        given = [place for place in ("url", "url_env", "files") if getattr(row, place)]
+        if len(given) > 1:
+            raise SettingsError(f"{key} has {given[0]} and {given[1]}: leave one of the two out")
+        for one in row.hide or ():
+            if not all(one.rpartition(".")[::2]):
+                raise SettingsError(f"{key}.hide names columns as TABLE.COLUMN or *.COLUMN, got {one!r}")
+        for table, predicate in (row.rows or {}).items():
+            _check_predicate(predicate, f"{key}.rows.{table}")
+        rows[name] = dataclasses.replace(
+            row,
+            url=None if row.url is None else database_url(row.url, f"{key}.url", folder),
+            files=None if row.files is None else table_files(row.files, f"{key}.files", folder),
+            description=None if row.description is None else str((folder / row.description).absolute()),
+        )
+    return rows
+
+
+def check_database_name(name: str, where: str) -> None:
+    """Raises SettingsError."""
+    if not API_NAME.fullmatch(name):
+        raise SettingsError(
+            f"{where}: a name has small letters, digits, - and _, at most 64, and is not off; got {name!r}"
+        )
+
+
+def _check_predicate(predicate: str, where: str) -> None:
+    """Check the values of the key in a condition on rows. Raises SettingsError."""
+    if not predicate.strip():
+        raise SettingsError(f"{where} is empty: write a condition such as team = {{key.team}}")
+    for found in re.finditer(r"\{([^{}]*)\}?", predicate):
+        if found[1] not in _KEY_VALUES or not found[0].endswith("}"):
+            known = ", ".join(f"{{{one}}}" for one in _KEY_VALUES)
+            raise SettingsError(f"{where}: {found[0]} is not known; known: {known}")
+        if predicate[: found.start()].count("'") % 2:
+            raise SettingsError(f"{where}: write {found[0]} without quotes; the gateway writes the value as a literal")
+
+
+def database_url(url: str, where: str, folder: Path) -> str:
+    """A database's URL without a password, that of a file with its absolute path. Raises SettingsError."""
+    scheme, sign, rest = url.partition("://")
+    if not sign or not re.fullmatch(r"[a-z][a-z0-9_]*(\+[a-z0-9_]+)?", scheme):
+        raise SettingsError(
+            f"{where} must be a database URL, such as postgresql://USER@HOST/DATABASE or sqlite:///shop.db"
+        )
+    if scheme in ("sqlite", "duckdb"):
+        if not rest.startswith("/") or not rest[1:] or "?" in rest or rest == "/:memory:":
+            raise SettingsError(f"{where} must name a file: {scheme}:///shop.db, or {scheme}:////data/shop.db")
+        return f"{scheme}:///{(folder / rest[1:]).absolute()}"
+    if ":" in rest.rpartition("@")[0] or _SECRET_PARAMETER.search(rest):
+        raise SettingsError(
+            f"{where} must not hold a password: put the URL into an environment variable, and name the variable in "
+            "tables.NAME.url_env"
+        )
+    return f"postgresql://{rest}" if scheme == "postgres" else url
+
+
+def table_files(files: typing.Iterable[str], where: str, folder: Path) -> tuple[str, ...]:
+    """Absolute paths of files with tables. Raises SettingsError."""
+    paths = []
+    for one in files:
+        if not one.lower().endswith(TABLE_FILES) or "://" in one:
+            raise SettingsError(f"{where} must be files with one of the endings {', '.join(TABLE_FILES)}; got {one!r}")
+        paths.append(str((folder / Path(one).expanduser()).absolute()))
+    return tuple(paths)
 
 
 def _sources(value: Any, where: str, folder: Path) -> Mapping[str, tuple[DeclaredSource, ...]]:

@@ -14,7 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli import COMMANDS, ragway
-from config.sections import ActionsApi, DeclaredSource, Model
+from config.sections import ActionsApi, DeclaredSource, Model, TableSource
 from config.settings import DEFAULTS, load
 from proxy.augment.middleware import DEGRADED
 from proxy.dialects.paths import BY_PATH
@@ -51,7 +51,7 @@ def defaults() -> dict[str, object]:
     """Dotted key -> default, of config/default.yaml."""
     found: dict[str, object] = {}
     for section, value in yaml.safe_load(DEFAULTS.read_text("utf-8")).items():
-        if isinstance(value, dict) and section not in ("models", "actions", "sources"):
+        if isinstance(value, dict) and section not in ("models", "actions", "tables", "sources"):
             found |= {f"{section}.{key}": entry for key, entry in value.items()}
         else:
             found[section] = value
@@ -60,15 +60,20 @@ def defaults() -> dict[str, object]:
 
 @functools.cache
 def documented_settings() -> dict[str, str]:
-    """Dotted key -> the default's cell, of every settings table of docs/reference/configuration.md."""
-    tables = rows(page("reference/configuration.md"))
+    """Dotted key -> the default's cell, of every settings table of the pages of settings."""
+    tables = [*rows(page("reference/configuration.md")), *rows(page("reference/tables.md"))]
     return {cells[0].strip("`"): cells[1].strip("`") for cells in tables if re.fullmatch(r"`[\w.]+`", cells[0])}
 
 
 def test_every_setting_is_documented_and_no_other() -> None:
     of_rows = {
         f"{section}.NAME.{field.name}"
-        for section, kind in (("models", Model), ("actions", ActionsApi), ("sources", DeclaredSource))
+        for section, kind in (
+            ("models", Model),
+            ("actions", ActionsApi),
+            ("tables", TableSource),
+            ("sources", DeclaredSource),
+        )
         for field in dataclasses.fields(kind)
     }
     assert set(documented_settings()) == set(defaults()) | of_rows

@@ -8,5 +8,6 @@ models   ways to all models, and calls by commands
 chats    texts around passages, rewriting, shadow comparisons
 apis     APIs and tools that are called; imported if one is configured
 tools    the tools of the setting, also of other packages
+tables   databases and files that are asked in SQL
 gateway  all parts together
 """

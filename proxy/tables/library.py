@@ -33,10 +33,10 @@ _HITS = 300  # chunks: a table has one for each dozen of columns
 _LEAST_CHUNKS = 150  # as for actions: in a few chunks, any word is rare
 _FILTER_VALUES = 100  # in one filter condition
 MIN_RELEVANCE = 0.0025  # as for actions: a question without a good text may still name a table
-# Of the best score among the tables that a table is joined with: a table between two others has no word of a question.
-_NEIGHBOUR_WEIGHT = 0.5
+# Of the score of a table, for the tables that its foreign keys refer to. With a larger weight, or also for tables that
+# refer to a found one, a table such as `users` brings so many along that they take the places of better ones.
+_REFERRED_WEIGHT = 0.25
 _DESCRIPTION_SHARE = 2  # descriptions take at most one half of the budget
-_KEY_ENDINGS = ("id", "key", "code", "no", "nr", "number", "uuid")  # of columns by which tables are joined
 
 Place = tuple[str, str]  # database, table
 Narrow = Callable[[Database], Database]
@@ -108,7 +108,7 @@ class TablesReport:
 class FoundTable:
     database: str
     table: Table
-    score: float = 0.0  # of the search, for its own words and those of tables that it is joined with
+    score: float = 0.0  # of the search, for its own words, and those of tables that refer to it
     hit: Hit | None = None  # its best text; None: found by another table, or not searched for
 
 
@@ -168,8 +168,8 @@ class TableLibrary:
     ) -> FoundTables:
         """The tables of these databases for the latest question, as a text within a budget. Raises RetrievalError.
 
-        All tables if they fit; else the best, and tables that they are joined with. narrow: a database as the caller
-        sees it; what is left out is nowhere in the answer.
+        All tables if they fit; else the best, and tables that their foreign keys refer to. narrow: a database as the
+        caller sees it; what is left out is nowhere in the answer.
         """
         stored = await asyncio.to_thread(self.store.databases)
         seen = [narrow(stored[name].database) for name in sorted({*names} & stored.keys())]
@@ -264,44 +264,16 @@ def _filter(names: tuple[str, ...]) -> str:
 
 
 def scored(databases: Mapping[str, Database], own: Mapping[Place, float]) -> dict[Place, float]:
-    """Each table's score: its own, and a part of the best among those that it is joined with."""
-    found = {}
+    """Each table's score: its own, and a part of the best among those whose foreign keys refer to it."""
+    found = {
+        (name, table.name): own.get((name, table.name), 0.0) for name, one in databases.items() for table in one.tables
+    }
+    further: dict[Place, float] = {}
     for name, database in databases.items():
-        joined = joined_with(database.tables)
         for table in database.tables:
-            near = max((own.get((name, other), 0.0) for other in joined[table.name]), default=0.0)
-            found[name, table.name] = own.get((name, table.name), 0.0) + _NEIGHBOUR_WEIGHT * near
-    return found
-
-
-def joined_with(tables: Sequence[Table]) -> dict[str, set[str]]:
-    """Table -> tables that it is joined with: by a foreign key in either, else by a column that looks like one.
-
-    Many databases declare no keys: there, tables with a column of the same name, such as customer_id, are joined.
-    """
-    found: dict[str, set[str]] = {one.name: set() for one in tables}
-
-    def join(one: str, other: str) -> None:
-        if one != other and other in found:
-            found[one].add(other)
-            found[other].add(one)
-
-    for table in tables:
-        for key in table.foreign_keys:
-            join(table.name, key.table)
-    if any(table.foreign_keys for table in tables):
-        return found
-    by_column: dict[str, list[str]] = {}
-    for table in tables:
-        for column in table.columns:
-            name = column.name.lower()
-            if name.endswith(_KEY_ENDINGS) and name not in _KEY_ENDINGS:
-                by_column.setdefault(name, []).append(table.name)
-    for names in by_column.values():
-        for one in names:
-            for other in names:
-                join(one, other)
-    return found
+            for place in {(name, key.table) for key in table.foreign_keys if key.table != table.name}:
+                further[place] = max(further.get(place, 0.0), own.get((name, table.name), 0.0))
+    return {place: score + _REFERRED_WEIGHT * further.get(place, 0.0) for place, score in found.items()}
 
 
 def _chosen(

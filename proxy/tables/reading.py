@@ -176,14 +176,14 @@ def _reflected(
         if not rows:
             continue
         table = place[1]
-        key = primary.get(place) or {}
+        key: Any = primary.get(place) or {}
         found.append(
             (
                 (schema, table),
                 Table(
                     _full_name(schema, table),
                     tuple(_column(row, comments.get((table, row["name"]), ""), inspector) for row in rows),
-                    _line((texts.get(place) or {}).get("text")),
+                    _line(dict(texts.get(place) or {}).get("text")),
                     tuple(key.get("constrained_columns") or ()),
                     tuple(_foreign_key(one) for one in foreign.get(place) or ()),
                 ),
@@ -294,9 +294,10 @@ def _read_duckdb(name: str, source: Source, how: Reading) -> tuple[Database, Dat
     import duckdb
 
     file = "" if source.kind == "files" else source.url.removeprefix("duckdb:///")
-    config = {"autoinstall_known_extensions": "false"}
     try:
-        connection = duckdb.connect(file or ":memory:", read_only=bool(file), config=config)
+        connection = duckdb.connect(
+            file or ":memory:", read_only=bool(file), config={"autoinstall_known_extensions": "false"}
+        )
     except duckdb.Error as error:
         raise UnreadableDatabase(f"the database cannot be read ({str(error).splitlines()[0]})") from error
     try:

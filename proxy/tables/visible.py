@@ -19,11 +19,15 @@ def visible(database: Database, tables: Sequence[str] | None, hide: Sequence[str
     """A database as its settings show it. tables: names, or begin*; None: all."""
 
     def keep(table: Table) -> Collection[str] | None:
-        if tables is not None and not any(fnmatchcase(table.name, one) for one in tables):
+        if not _is_listed(table.name, tables):
             return None
         return [one.name for one in table.columns if not is_hidden(table.name, one.name, hide)]
 
     return narrowed(database, keep)
+
+
+def _is_listed(table: str, tables: Sequence[str] | None) -> bool:
+    return tables is None or any(fnmatchcase(table, one) for one in tables)
 
 
 def granted(database: Database, grants: Grants) -> Database:
@@ -78,8 +82,12 @@ def faults(database: Database, tables: Sequence[str] | None, hide: Sequence[str]
     wrong += [
         f"hide: there is no column {one!r}{_nearest(one, ['.'.join(place) for place in places])}" for one in no_column
     ]
-    wrong += [f"rows: there is no table {one!r}{_nearest(one, names)}" for one in rows if one not in names]
-    return wrong
+    return wrong + unknown_rows([name for name in names if _is_listed(name, tables)], rows)
+
+
+def unknown_rows(names: Sequence[str], rows: Collection[str]) -> list[str]:
+    """The faults of `rows` alone: a mistyped name would show all rows. names: of tables."""
+    return [f"rows: there is no table {one!r}{_nearest(one, names)}" for one in rows if one not in names]
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

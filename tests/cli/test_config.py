@@ -105,6 +105,7 @@ def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
             "keys": ["list"],
             "actions": ["list"],
             "tools": ["list"],
+            "tables": ["list"],
             "ingest": ["x.md"],
             "search": ["x"],
             "rebuild": ["x"],

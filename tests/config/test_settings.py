@@ -45,6 +45,53 @@ def source(tmp_path: Path) -> Source:
     return Source(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("url: 'postgresql://me:pw@host/x'", "tables.shop.url must not hold a password"),
+        ("url: 'postgresql://host/x?password=pw'", "tables.shop.url must not hold a password"),
+        ("url: shop.db", "tables.shop.url must be a database URL, such as postgresql://USER@HOST/DATABASE"),
+        ("url: 'sqlite://'", "tables.shop.url must name a file"),
+        ("url: 'sqlite:///:memory:'", "tables.shop.url must name a file"),
+        ("url: 'sqlite:///a.db?mode=rw'", "tables.shop.url must name a file"),
+        ("url: 'sqlite:///a.db', url_env: SHOP", "tables.shop has url and url_env: leave one of the two out"),
+        ("files: [a.csv], url_env: SHOP", "tables.shop has url_env and files: leave one of the two out"),
+        ("files: [a.doc]", "tables.shop.files must be files with one of the endings .csv, .tsv"),
+        ("files: ['https://host/a.csv']", "tables.shop.files must be files with one of the endings"),
+        ("hide: [ssn]", "tables.shop.hide names columns as TABLE.COLUMN or *.COLUMN, got 'ssn'"),
+        ("rows: {sales: ' '}", "tables.shop.rows.sales is empty"),
+        ("rows: {sales: 'team = {team}'}", "tables.shop.rows.sales: {team} is not known; known: {key.team}, {key.id}"),
+        ("rows: {sales: 'team = {key.team'}", "tables.shop.rows.sales: {key.team is not known"),
+        ("""rows: {sales: "team = '{key.team}'"}""", "tables.shop.rows.sales: write {key.team} without quotes"),
+        ("table: [a]", "unknown setting 'tables.shop.table'; did you mean 'tables.shop.tables'?"),
+    ],
+)
+def test_a_row_of_tables_says_what_to_do(source: Source, row: str, message: str) -> None:
+    said = source.refused(f"tables: {{shop: {{{row}}}}}")
+    assert message in said
+    assert "pw" not in said
+
+
+def test_paths_of_tables_count_from_the_settings_file(source: Source) -> None:
+    folder = source.file.parent
+    text = (
+        "tables:\n"
+        "  shop: {url: 'sqlite:///db/shop.db', description: shop.md, rows: {sales: \"k = 'x' AND t = {key.team}\"}}\n"
+        "  store: {files: [a.csv, /b.XLSX]}\n"
+        "  far: {url: 'postgres://reader@host/x?sslkey=/a'}\n"
+    )
+    tables = source.load(text).tables
+    assert tables["shop"].url == f"sqlite:///{folder}/db/shop.db"
+    assert tables["shop"].description == str(folder / "shop.md")
+    assert tables["store"].files == (str(folder / "a.csv"), "/b.XLSX")
+    assert tables["far"].url == "postgresql://reader@host/x?sslkey=/a"
+    assert not tables["shop"].samples
+    assert not tables["shop"].offer
+    again = load(environ={}, flags=source.load(text).as_flags())
+    assert again.tables == tables
+    assert "tables: a name has small letters" in source.refused("tables: {Shop: {}}").replace(f" ({source.file})", "")
+
+
 def test_a_set_bakes_in_a_limited_number_of_operations(source: Source) -> None:
     assert source.load("actions: {atlas: {always: [a, b]}}").actions["atlas"].always == ("a", "b")
     names = ", ".join(f"a{number}" for number in range(21))
@@ -458,7 +505,7 @@ def keys_of_the_file() -> dict[str, str]:
         comment = rest.partition(" # ")[2].strip()
         if indent:
             keys[f"{section}.{name}"] = comment
-        elif rest.strip() and (not rest.strip().startswith("#") or name in ("models", "actions", "sources")):
+        elif rest.strip() and (not rest.strip().startswith("#") or name in ("models", "actions", "tables", "sources")):
             keys[name] = comment
         section = section if indent else name
     return keys

@@ -15,6 +15,7 @@ TIERS = {
     "cli/test_long_commands.py": "system",
     "cli/test_replay.py": "system",
     "cli/test_sync.py": "system",
+    "cli/test_tables.py": "system",
     "cli/test_writes.py": "system",
     "proxy/agent/writes/test_killed_gateways.py": "system",  # a hundred processes that are killed
     "proxy/agent/writes/test_write_machine.py": "system",  # a simulation

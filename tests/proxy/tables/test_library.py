@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proxy.tables.cards import card, shortened, tokens_of, words_of
-from proxy.tables.library import COLLECTION, TableLibrary, TableStore, joined_with, scored
+from proxy.tables.library import COLLECTION, TableLibrary, TableStore, scored
 from proxy.tables.reading import Reading, read_database
 from proxy.tables.schema import Column, Database, ForeignKey, Grant, Source, Table
 from proxy.tables.visible import granted
@@ -137,25 +137,14 @@ async def test_two_writers_leave_one_state(tmp_path: Path) -> None:
         assert len(keys) == len(library.store.databases()["wide"].database.tables) + 1
 
 
-def test_a_table_between_two_others_is_joined_with_both() -> None:
-    between = Table(
-        "writes", (Column("a", ""), Column("p", "")), foreign_keys=(
-            ForeignKey(("a",), "authors", ("id",)), ForeignKey(("p",), "papers", ("id",))
-        )
-    )  # fmt: skip
-    tables = (between, Table("authors", (Column("id", ""),)), Table("papers", (Column("id", ""),)))
-    assert joined_with(tables)["writes"] == {"authors", "papers"}
-    scores = scored({"x": Database("x", "sqlite", tables)}, {("x", "authors"): 1.0})
-    assert scores["x", "writes"] > scores["x", "papers"]
-
-
-def test_tables_without_keys_are_joined_by_columns_that_look_like_keys() -> None:
-    tables = [
-        Table("orders", (Column("customer_id", ""), Column("name", ""), Column("id", ""))),
-        Table("customers", (Column("Customer_ID", ""), Column("name", ""))),
-        Table("places", (Column("name", ""), Column("id", ""))),
-    ]
-    assert joined_with(tables) == {"orders": {"customers"}, "customers": {"orders"}, "places": set()}
+def test_a_found_table_brings_those_along_that_its_keys_refer_to() -> None:
+    keys = (ForeignKey(("author",), "authors", ("id",)), ForeignKey(("gone",), "elsewhere", ("id",)))
+    papers = Table("papers", (Column("id", ""),), foreign_keys=(*keys, ForeignKey(("id",), "papers", ("id",))))
+    tables = (Table("authors", (Column("id", ""),)), papers, Table("songs", (Column("id", ""),)))
+    scores = scored({"x": Database("x", "sqlite", tables)}, {("x", "papers"): 1.0})
+    assert scores["x", "papers"] == 1.0, "not by itself"
+    assert scores["x", "papers"] > scores["x", "authors"] > scores["x", "songs"] == 0.0
+    assert scores.keys() == {("x", "authors"), ("x", "papers"), ("x", "songs")}
 
 
 @given(st.integers(1, 400), st.integers(1, 60))

@@ -29,8 +29,7 @@ ALL, SAMPLES = Reading(), Reading(samples=True)
 
 
 def read(url: str, how: Reading = ALL, **limits: Any) -> dict[str, Table]:
-    kind = "sqlite" if url.startswith("sqlite") else "sql"
-    found = read_database("shop", Source(kind, url, **limits), how)
+    found = read_database("shop", Source("sqlite" if url.startswith("sqlite") else "sql", url, **limits), how)
     return {table.name: table for table in found.tables}
 
 
