@@ -1,5 +1,6 @@
 """ragway doctor: find problems with settings, data folder, databases and index, and repair some."""
 
+import contextlib
 import os
 import shutil
 from contextlib import closing
@@ -56,7 +57,8 @@ class Examination:
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as a JSON list.")
 @with_settings
 async def command(repair: bool, as_json: bool, settings: Settings) -> int:
-    """Check settings, data folder, databases, every point of the index, and action sets; name problems and remedies.
+    """Check settings, data folder, databases, every point of the index, action sets and tables; name problems and
+    remedies.
 
     Exit code 0: no problem, or all problems repaired. While `ragway serve` uses the data folder, its index is checked
     through it, but for points without a document and interrupted rebuilds.
@@ -68,6 +70,7 @@ async def command(repair: bool, as_json: bool, settings: Settings) -> int:
     await _specs(seen)
     await _sets(seen)
     _tools(seen)
+    await _tables(seen)
     if as_json:
         echo_json([asdict(one) for one in seen.findings])
         return int(seen.ill)
@@ -106,13 +109,14 @@ def _databases(seen: Examination) -> bool:
     from proxy.access.tables import schema as accounts
     from proxy.agent.writes.tables import schema as writes
     from proxy.apis.tables import schema as actions
+    from proxy.tables.stored import schema as tables
     from retrieval.catalog.catalog_tables import schema as catalog
     from runtime.database import examined, open_file, open_server
     from runtime.record_tables import schema as receipts
 
     url, fine = seen.settings.catalog.url, True
     files = {"catalog.sqlite": catalog, "accounts.db": accounts, "receipts.db": receipts, "actions.db": actions}
-    files["writes.db"] = writes
+    files |= {"writes.db": writes, "tables.db": tables}
     for file_name, schema in files.items():
         file = Path(seen.settings.data) / file_name
         if not url and not (file.exists() and file.stat().st_size):
@@ -220,6 +224,17 @@ def _tools(seen: Examination) -> None:
         chat_tools(seen.settings.tools)
     except SettingsError as error:
         seen.found("tools", str(error).removeprefix("tools: "), "correct the setting `tools`, or the package")
+
+
+async def _tables(seen: Examination) -> None:
+    """Read each database of the settings."""
+    if not seen.settings.tables:
+        return
+    from cli.tables.problems import problems
+
+    with contextlib.suppress(RetrievalError):  # `_databases` names the problem
+        async for problem in problems(seen.settings):
+            seen.found(*problem)
 
 
 async def _index(seen: Examination) -> None:

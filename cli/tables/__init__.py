@@ -1,4 +1,4 @@
 """The commands of `ragway tables`.
 
-tables   databases and files: read, shown, searched and asked
+tables   databases and files: read, shown, searched and asked      problems  for `ragway doctor`
 """

@@ -140,3 +140,28 @@ def test_a_database_is_asked_without_what_is_hidden(folder: Path) -> None:
         assert SECRET not in done.stdout + done.stderr
     everything = json.loads(tables(folder, "query", "shop", "SELECT * FROM staff", "--json")[0])
     assert everything["columns"] == ["id", "name", "salary"]
+
+
+def test_doctor_names_what_is_wrong_with_a_database(folder: Path) -> None:
+    def told(row: str) -> list[str]:
+        (folder / "ragway.yaml").write_text(f"{SETTINGS}tables: {{shop: {{{row}}}}}\n")
+        done = ragway("doctor", "--json", folder=folder)
+        rows = [one for one in json.loads(done.stdout) if one["subject"].startswith("tables")]
+        assert done.returncode == int(bool(rows))
+        return [f"{one['problem']}: {one['advice']}" for one in rows]
+
+    fine = "url: 'sqlite:///shop.db', samples: true, rows: {sales: 'team = {key.team}'}"
+    (folder / "ragway.yaml").write_text(f"{SETTINGS}tables: {{shop: {{{fine}}}}}\n")
+    (folder / "data").mkdir()
+    assert told("") == ["nothing says where the database is: set tables.shop.url, or `ragway tables add shop URL`"]
+    assert told(fine) == ["no table was read: `ragway tables add shop`"]
+    tables(folder, "add", "shop")
+    assert told(fine) == []
+    assert "there is no table 'Sales'" in told(fine.replace("sales", "Sales"))[0]
+    assert told("url_env: NO_SUCH_URL")[0].startswith("the environment variable NO_SUCH_URL is not set")
+    with sqlite3.connect(folder / "shop.db") as sql:
+        sql.execute("INSERT INTO staff VALUES (2, 'Bo', '', 1)")
+        assert told(fine) == [], "rows are no change"
+        sql.execute("ALTER TABLE staff ADD COLUMN team TEXT")
+    sql.close()
+    assert told(fine) == ["the tables are others than those that were read: `ragway tables add shop`"]
