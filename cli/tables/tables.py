@@ -183,7 +183,7 @@ async def search(question: str, names: Sequence[str], tokens: int | None, as_jso
         echo_json([_found_row(one) for one in found.tables])
         return 0
     for number, one in enumerate(found.tables, 1):
-        arms = "by other tables" if one.hit is None else arms_text(one.hit.ranks, one.hit.scores)
+        arms = arms_text(one.ranks, one.scores) or "by other tables"
         echo(f"{number}. {one.database}/{one.table.name}  {len(one.table.columns)} columns  ({arms})")
     if not found.tables:
         echo("nothing found", err=True)
@@ -197,8 +197,8 @@ async def search(question: str, names: Sequence[str], tokens: int | None, as_jso
 
 
 def _found_row(one: FoundTable) -> dict[str, Any]:
-    ranks, scores = ({}, {}) if one.hit is None else (one.hit.ranks, one.hit.scores)
-    return {"database": one.database, **_table_row(one.table), "score": one.score, "ranks": ranks, "scores": scores}
+    found = {"score": one.score, "ranks": one.ranks, "scores": one.scores}
+    return {"database": one.database, **_table_row(one.table), **found}
 
 
 def _database_of(store: TableStore, name: str) -> StoredDatabase:

@@ -26,7 +26,7 @@ from retrieval.records.search import ALL, Hit, Retrieved, Turn, View
 from runtime.database import Database as SqlDatabase
 
 COLLECTION = ".tables"  # reserved (`retrieval.records.documents.is_reserved`)
-_ATTRIBUTE = "table_database"  # of a text
+_DATABASE, _TABLE = "table_database", "table"  # attributes of a text
 _FILE = "tables.db"
 _BATCH = 100  # documents written at a time
 _HITS = 300  # chunks: a table has one for each dozen of columns
@@ -36,6 +36,8 @@ MIN_RELEVANCE = 0.0025  # as for actions: a question without a good text may sti
 # Of the score of a table, for the tables that its foreign keys refer to. With a larger weight, or also for tables that
 # refer to a found one, a table such as `users` brings so many along that they take the places of better ones.
 _REFERRED_WEIGHT = 0.25
+_MOST_MISSED = 20  # cards in a row that do not fit
+_LEAST_LINE_TOKENS = 2  # of a column in a card
 _DESCRIPTION_SHARE = 2  # descriptions take at most one half of the budget
 
 Place = tuple[str, str]  # database, table
@@ -109,7 +111,8 @@ class FoundTable:
     database: str
     table: Table
     score: float = 0.0  # of the search, for its own words, and those of tables that refer to it
-    hit: Hit | None = None  # its best text; None: found by another table, or not searched for
+    ranks: Mapping[str, int] = field(default_factory=dict)  # arm -> rank from 1 of its best text
+    scores: Mapping[str, float] = field(default_factory=dict)  # arm -> the arm's own score
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +121,7 @@ class FoundTables:
     text: str = ""  # for a model
     tokens: int = 0  # of the text, about
     whole: bool = True  # whether these are all tables
-    texts: Retrieved | None = None  # the search; None: nothing to search
-    relevance: float | None = field(default=None)  # probability that a table answers; None: not known
+    relevance: float | None = None  # probability that a table answers; None: not known
 
     @property
     def relevant(self) -> bool:
@@ -176,23 +178,21 @@ class TableLibrary:
         databases = {one.name: one for one in seen if one.tables}
         if not databases:
             return FoundTables()
-        texts = await self._search(question, databases)
+        part = {one.name: len(one.tables) < len(stored[one.name].database.tables) for one in seen}
+        texts = await self._search(question, _filter(databases, part))
         hits: dict[Place, Hit] = {}
         for hit in () if texts is None else texts.hits:
             hits.setdefault(_place_of(hit.passage.source), hit)
-        relevance = None if texts is None else texts.relevance
-        whole = _text_of(databases, [(name, t) for name, one in databases.items() for t in one.tables], {})
-        if (tokens := tokens_of(whole)) <= budget_tokens:
-            every = [(name, t) for name, one in databases.items() for t in one.tables]
-            found = [FoundTable(name, t, _score(hits, name, t), hits.get((name, t.name))) for name, t in every]
-            return FoundTables(found, whole, tokens, True, texts, relevance)
         scores = scored(databases, {place: hit.score for place, hit in hits.items()})
-        chosen, text = _chosen(databases, scores, budget_tokens)
-        found = [FoundTable(name, t, scores[name, t.name], hits.get((name, t.name))) for name, t in chosen]
-        return FoundTables(found, text, tokens_of(text), False, texts, relevance)
+        chosen, text = _all_tables(databases, budget_tokens) or _chosen(databases, scores, budget_tokens)
+        found = [
+            FoundTable(name, one, scores[name, one.name], *_arms(hits.get((name, one.name)))) for name, one in chosen
+        ]
+        whole = len(found) == sum(len(one.tables) for one in databases.values())
+        return FoundTables(found, text, tokens_of(text), whole, None if texts is None else texts.relevance)
 
-    async def _search(self, question: Sequence[Turn], databases: Collection[str]) -> Retrieved | None:
-        view = View(ALL.groups, filter=_filter(tuple(databases)))
+    async def _search(self, question: Sequence[Turn], condition: str) -> Retrieved | None:
+        view = View(ALL.groups, filter=condition)
         options = HitOptions(min_relevance=0.0, candidates=_HITS, least_chunks=_LEAST_CHUNKS)
         request = SearchRequest(question, [COLLECTION], k=_HITS, budget_tokens=0, view=view, hit_options=options)
         try:
@@ -233,7 +233,7 @@ def _texts(database: Database) -> list[DocumentInput]:
             "".join(c if c.isprintable() or c == "\n" else " " for c in text).encode("utf-8", "replace"),
             title,
             "text",
-            attributes={_ATTRIBUTE: database.name},
+            attributes={_DATABASE: database.name, _TABLE: key},
             groups=(),
             writer=None,
             owner=f"tables.{database.name}",
@@ -248,17 +248,24 @@ def _place_of(source: str) -> Place:
     return name, table
 
 
-def _score(hits: Mapping[Place, Hit], database: str, table: Table) -> float:
-    hit = hits.get((database, table.name))
-    return 0.0 if hit is None else hit.score
+def _arms(hit: Hit | None) -> tuple[Mapping[str, int], Mapping[str, float]]:
+    return ({}, {}) if hit is None else (hit.ranks, hit.scores)
 
 
-@lru_cache(maxsize=16)
-def _filter(names: tuple[str, ...]) -> str:
-    """The filter for texts of these databases."""
+def _filter(databases: Mapping[str, Database], part: Mapping[str, bool]) -> str:
+    """The filter for texts of these tables. part: whether a database has others, which a search shall not tell of."""
+    whole = [name for name in databases if not part[name]]
+    some = [f"{name}/{one.name}" for name, database in databases.items() if part[name] for one in database.tables]
+    some += [f"{name}/" for name in databases if part[name]]
+    return _any_of(((_DATABASE, tuple(whole)), (_TABLE, tuple(some))))
+
+
+@lru_cache(maxsize=64)
+def _any_of(wanted: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
     parts: list[object] = [
-        {"type": "in", "key": _ATTRIBUTE, "value": list(names[at : at + _FILTER_VALUES])}
-        for at in range(0, len(names), _FILTER_VALUES)
+        {"type": "in", "key": attribute, "value": list(values[at : at + _FILTER_VALUES])}
+        for attribute, values in wanted
+        for at in range(0, len(values), _FILTER_VALUES)
     ]
     return checked_filter({"type": "or", "filters": parts} if len(parts) > 1 else parts[0])
 
@@ -276,6 +283,15 @@ def scored(databases: Mapping[str, Database], own: Mapping[Place, float]) -> dic
     return {place: score + _REFERRED_WEIGHT * further.get(place, 0.0) for place, score in found.items()}
 
 
+def _all_tables(databases: Mapping[str, Database], budget: int) -> tuple[list[tuple[str, Table]], str] | None:
+    """All tables and their text; None if they do not fit the budget."""
+    every = [(name, table) for name, one in databases.items() for table in one.tables]
+    if sum(len(table.columns) for _, table in every) * _LEAST_LINE_TOKENS > budget:
+        return None  # without the work of writing them
+    text = _text_of(databases, every, {})
+    return (every, text) if tokens_of(text) <= budget else None
+
+
 def _chosen(
     databases: Mapping[str, Database], scores: Mapping[Place, float], budget: int
 ) -> tuple[list[tuple[str, Table]], str]:
@@ -285,7 +301,7 @@ def _chosen(
     headings = {name: _short(heading(one), budget // _DESCRIPTION_SHARE) for name, one in databases.items()}
     chosen: list[tuple[str, Table]] = []
     cards: dict[Place, str] = {}
-    left = budget
+    left, missed = budget, 0
     for place in order:
         dialect = databases[place[0]].dialect
         first = 0 if any(one == place[0] for one, _ in chosen) else tokens_of(headings[place[0]]) + 1
@@ -298,6 +314,9 @@ def _chosen(
             chosen.append((place[0], tables[place]))
             cards[place] = text
             left -= first + tokens_of(text) + 1
+            missed = 0
+        elif (missed := missed + 1) == _MOST_MISSED:
+            break
     return chosen, _text_of(databases, chosen, cards, headings)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proxy.tables.cards import card, shortened, tokens_of, words_of
-from proxy.tables.library import COLLECTION, TableLibrary, TableStore, scored
+from proxy.tables.library import COLLECTION, TableLibrary, TableStore, _all_tables, _chosen, scored
 from proxy.tables.reading import Reading, read_database
 from proxy.tables.schema import Column, Database, ForeignKey, Grant, Source, Table
 from proxy.tables.visible import granted
@@ -81,7 +81,14 @@ async def test_what_a_caller_may_not_see_is_not_in_the_answer(tmp_path: Path) ->
             )
             assert [one.table.name for one in found.tables] == ["sales"]
             assert not {"ssn", "staff", SECRET, "card_number"} & {*found.text.split()}
-            assert SECRET not in repr(found.tables[0].table)
+            assert not {"ssn", "staff", SECRET} & {*repr(found).replace("'", " ").split()}
+            assert found.relevance is not None
+        other = asked("the ssn of the staff")
+        sales_only = await library.find(
+            other, ["shop"], budget_tokens=99, narrow=lambda one: granted(one, {"sales": Grant(("id",))})
+        )
+        everything = await library.find(other, ["shop"], budget_tokens=99)
+        assert (sales_only.relevance or 0) < (everything.relevance or 0), "tables that are not seen do not count"
         none = await library.find(asked("sales"), ["shop"], budget_tokens=100, narrow=lambda one: granted(one, {}))
         assert none.tables == ()
         assert not none.relevant
@@ -160,3 +167,23 @@ def test_a_card_is_never_longer_than_its_budget(tokens: int, columns: int) -> No
 def test_words_of_any_name_are_small_letters(name: str) -> None:
     assert words_of(name) == words_of(name).lower()
     assert words_of("orderItems_v2") == "order items v 2"
+
+
+async def test_many_tables_cost_little(tmp_path: Path) -> None:
+    """A gateway writes no card of a table that has no place."""
+    columns = tuple(Column(f"column_{n}", "INTEGER", comment="a number") for n in range(30))
+    many = Database("many", "sqlite", tuple(Table(f"table_{n}", columns) for n in range(2_000)))
+    written = []
+
+    def counted(*args: object, **options: object) -> str:
+        written.append(args)
+        return card(*args, **options)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("proxy.tables.library.card", counted)
+        scores = {("many", one.name): 1.0 for one in many.tables}
+        assert _all_tables({"many": many}, 3_000) is None
+        chosen, text = _chosen({"many": many}, scores, 3_000)
+    assert tokens_of(text) <= 3_000
+    assert len(chosen) > 5
+    assert len(written) < 100
