@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
@@ -27,9 +27,10 @@ _TIMEOUT_MS = 60_000
 _DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}  # SQLAlchemy's name -> sqlglot's
 _SQL_COMMENT = re.compile(r"--")
 
-# Of each relation that can be read: how many rows, -1 if unknown. A partition is read through its whole.
+# Of each relation that can be read: how many rows, -1 if unknown; NULL: counting may take long. A partition is read
+# through its whole.
 _POSTGRES_RELATIONS = """
-SELECT n.nspname, c.relname, CASE WHEN c.relkind IN ('r', 'p') THEN c.reltuples END
+SELECT n.nspname, c.relname, CASE WHEN c.relkind IN ('r', 'p', 'm') THEN c.reltuples END
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
 AND left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
@@ -103,7 +104,7 @@ def _server(url: str) -> Any:
 
     address = make_url(url)
     options: dict[str, Any] = {}
-    if address.get_backend_name() == "postgresql":
+    if address.get_backend_name() in ("postgresql", "postgres"):
         address = address.set(drivername="postgresql+psycopg")
         options = {"connect_args": {"connect_timeout": 10}}
     return create_engine(address, hide_parameters=True, poolclass=NullPool, **options)
@@ -132,22 +133,18 @@ def _read_sql(name: str, sql: "Connection", source: Source, how: Reading) -> tup
                 tables.append(table)
                 places[table.name] = place
     whole = Database(name, _DIALECTS.get(backend, backend), tuple(sorted(tables, key=lambda one: one.name)))
-    views = {one for schema in schemas for one in _views(inspector, schema)}
+    views = set() if relations is not None else {(None, one) for one in inspector.get_view_names()}
 
     def read(table: Table) -> Table:
         place = places[table.name]
         if table.name in how.rows:
             return table
         estimate = None if relations is None else relations[place]
-        return _with_rows(sql, table, place, estimate, how, count=place not in views)
+        count = place not in views if relations is None else estimate is not None
+        return _with_rows(sql, table, place, estimate, how, count=count)
 
     shown = tuple(map(read, visible(whole, source.tables, source.hide).tables))
     return whole, replace(whole, tables=shown)
-
-
-def _views(inspector: "Inspector", schema: str | None) -> Iterable[tuple[str | None, str]]:
-    names = inspector.get_view_names(schema=schema)
-    return [(schema, one) for one in names]
 
 
 def _reflected(

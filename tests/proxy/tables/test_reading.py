@@ -150,6 +150,7 @@ def test_a_server_has_comments_other_schemas_and_no_tables_that_the_role_may_not
     assert tables["products"].columns[1].samples == ("Fruity Fedora",)
     as_reader = url.replace("postgres:", "reader:")
     assert as_reader != url
+    assert "totals" in read(url.replace("postgresql:", "postgres:"), tables=own)
     assert [*read(as_reader, tables=("products", "archive.sales"))] == ["archive.sales", "products"]
     with pytest.raises(UnreadableDatabase, match="no table 'sales'"):
         read(as_reader, tables=("sales",))
