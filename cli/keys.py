@@ -71,6 +71,12 @@ command.add_command(key_credentials.command)
     help="Calls of an API that the key may make, as atlas:read or tickets:createTicket=auto; with ! in front, that the "
     "key may not make; may be repeated.",
 )
+@click.option(
+    "--query",
+    multiple=True,
+    metavar="TABLE",
+    help="Table that the key may query, as shop.sales or shop.*; may be repeated.",
+)
 @click.option("--admin", is_flag=True, help="Allow calls for the whole gateway: metrics, keys, usage of all keys.")
 @click.option("--metrics", is_flag=True, help="Allow to read /metrics and all of /readyz, e.g. for Prometheus.")
 @click.option("--expires", help="Lifetime of the key, e.g. 90d (default: no end).")
@@ -171,7 +177,8 @@ def rotate(key_id: str, keep: str | None, settings: Settings) -> None:
 
 def _rights_text(key: Key) -> str:
     """A key's rights and expiry, in words."""
-    granted = [("reads", key.rights.read), ("writes", key.rights.write), ("calls", key.rights.models)]
+    rights = key.rights
+    granted = [("reads", rights.read), ("writes", rights.write), ("calls", rights.models), ("queries", rights.query)]
     parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]
     groups = key_json(key)["groups"]
     parts += [f"in {','.join(groups)}"] if groups else []

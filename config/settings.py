@@ -305,7 +305,7 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
 
 # Files whose tables are asked in SQL, by ending.
 TABLE_FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json", ".xlsx", ".xlsm", ".xls", ".ods")
-_KEY_VALUES = ("key.team", "key.id", "key.user")  # in `tables.NAME.rows`
+_KEY_VALUES = ("key.team", "key.id", "key.name")  # in `tables.NAME.rows`
 _SECRET_PARAMETER = re.compile(r"[?&](?!sslkey=)[^=&]*(pass|pwd|secret|token|key)[^=&]*=", re.IGNORECASE)
 
 

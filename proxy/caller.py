@@ -2,8 +2,8 @@
 
 What the caller may not read gets the same answer as what does not exist.
 
-The rights name collections to read and to write, groups, models, and operations of APIs to call, by grants such as
-`atlas:read`, `tickets:createTicket=auto` and `!tickets:delete*`.
+The rights name collections to read and to write, groups, models, tables to query, and operations of APIs to call, by
+grants such as `atlas:read`, `tickets:createTicket=auto` and `!tickets:delete*`.
 
 Such a grant is SET:WHAT[=MODE]. SET is an action set. WHAT is `read` (all that only reads), `write` (all that changes
 something), `*` (both), or an operation, as settings name it. SET and an operation may be a pattern with * at the end.
@@ -167,10 +167,18 @@ class Rights:
     admin: bool = False  # the metrics, keys and usage of the whole gateway
     metrics: bool = False  # the metrics alone
     act: Acts = field(default_factory=Acts)  # operations of APIs
+    query: Names = field(default_factory=Names)  # tables, as DATABASE.TABLE
 
     def may_use(self, set_name: str) -> bool:
         """Whether the caller may call something of an action set."""
         return self.act.allows_set(set_name, reads=collection_of(set_name) in self.read)
+
+    def may_query(self, database: str) -> bool:
+        """Whether the caller may query some table of a database, if the database has it."""
+        begin = database + "."
+        return any(name.startswith(begin) for name in self.query.exact) or any(
+            begin.startswith(pattern) or pattern.startswith(begin) for pattern in self.query.patterns
+        )
 
     def mode_of(self, set_name: str, names: Collection[str], effect: Effect) -> Mode:
         """How the caller may call an operation with these names. The right to read a set is a right to what reads."""
@@ -199,6 +207,7 @@ class Rights:
             "admin": self.admin,
             "metrics": self.metrics,
             "act": self.act.granted,
+            "query": self.query.granted,
         }
 
 
@@ -212,7 +221,7 @@ def groups_of(names: Sequence[str]) -> tuple[str, ...] | None:
 
 
 NOTHING = Rights()
-EVERYTHING = Rights(ALL, ALL, ALL, groups=None, admin=True, act=Acts(["*:*=auto"]))
+EVERYTHING = Rights(ALL, ALL, ALL, groups=None, admin=True, act=Acts(["*:*=auto"]), query=ALL)
 
 Period = Literal["minute", "day", "month", "at once"]
 Unit = Literal["requests", "tokens", "dollars", "changes"]

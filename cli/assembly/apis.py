@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 
 from cli.assembly.stores import record_store, write_store
+from cli.assembly.tables import table_offers
 from cli.assembly.tools import chat_tools
 from cli.common import knowledge as opened_knowledge
 from config.sections import ActionsApi, Settings
@@ -78,6 +79,7 @@ def chat_actions(
         UnsupportedFeatures(settings.upstream.relearn_after_s),
         results,
         writes_of(settings, environ, library.store),
+        table_offers(settings, knowledge, environ),
     )
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from proxy.agent.actions import Actions
     from proxy.agent.writes.approving import Approvals
     from proxy.api.action_tools import ActionTools
+    from proxy.api.table_tools import TableTools
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Gateway:
     receipts: Receipts
     histories: Histories
     shadow: ShadowComparison
-    actions: "Actions | None"  # None: neither APIs nor tools are configured
+    actions: "Actions | None"  # None: neither APIs nor databases nor tools are configured
     chat: Augment  # the route for chats
 
     @property
@@ -86,7 +87,7 @@ def gateway(
     actions = _actions(settings, knowledge, credentials, metrics, environ)
     approvals = _approvals(actions, keyring, keys)
     most_bytes, tools = settings.server.max_body_bytes, _action_tools(actions, approvals)
-    mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=most_bytes, actions=tools)
+    mcp = Mcp(knowledge, settings.retrieval, max_body_bytes=most_bytes, actions=tools, tables=_table_tools(actions))
     models = ModelCalls(ways.app, ledger, settings.usage.record)
     passages = _passages(settings, knowledge, ways, rewriter(settings, models, routes), begun)
     chat = augment(settings, ways, routes, passages, receipts, histories, shadow)
@@ -98,7 +99,7 @@ def gateway(
     parts = Parts(
         chat=chat,
         count=_count(chat, with_passages=settings.inject.augment_count),
-        knowledge=_knowledge_api(settings, knowledge, receipts, actions if settings.actions else None, approvals),
+        knowledge=_knowledge_api(settings, knowledge, receipts, actions, approvals),
         mcp=mcp,
         admin=Admin(keys, keyring, credentials, max_body_bytes=settings.server.max_body_bytes),
         passthrough=_passthrough(settings, ways.app, routes, histories, actions),
@@ -139,8 +140,8 @@ def _passages(
 def _actions(
     settings: Settings, knowledge: Knowledge, credentials: KeyCredentials, metrics: Metrics, environ: Mapping[str, str]
 ) -> "Actions | None":
-    """What chats may call; None: neither APIs nor tools are configured. Raises SettingsError."""
-    if not (settings.actions or settings.tools) or not settings.retrieval.enabled:
+    """What chats may call; None: neither APIs nor databases nor tools are configured. Raises SettingsError."""
+    if not (settings.actions or settings.tables or settings.tools) or not settings.retrieval.enabled:
         return None
     from cli.assembly.apis import chat_actions  # 25 MB and 0.3 s, only for gateways with APIs or tools
 
@@ -163,6 +164,15 @@ def _action_tools(actions: "Actions | None", approvals: "Approvals | None") -> "
     from proxy.api.action_tools import ActionTools  # as in `_actions`
 
     return ActionTools(actions, approvals)
+
+
+def _table_tools(actions: "Actions | None") -> "TableTools | None":
+    """The tools of MCP that query databases; None: no database is configured."""
+    if actions is None or actions.tables is None:
+        return None
+    from proxy.api.table_tools import TableTools  # as in `_actions`
+
+    return TableTools(actions.tables.queries)
 
 
 def _count(chat: Augment, *, with_passages: bool) -> CountTokens:

@@ -3,17 +3,21 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.common import knowledge as opened_knowledge
 from config.sections import Settings, TableSource
 from config.settings import SettingsError
+from proxy.agent.tools.query_tables import TableOffers
+from proxy.tables.access import Configured, TableQueries
+from proxy.tables.executor import Executor
 from proxy.tables.library import TableLibrary, TablesReport, TableStore
 from proxy.tables.reading import Reading, UnreadableDatabase, read_database
 from proxy.tables.schema import Database, Source
 from proxy.tables.visible import unknown_rows, visible, without_rows
-from retrieval.knowledge import Progress
+from retrieval.knowledge import Knowledge, Progress
 
 if TYPE_CHECKING:
     from proxy.tables.queries import QueryLimits
@@ -71,6 +75,27 @@ def query_limits(settings: Settings) -> "QueryLimits":
 
     row = settings.table_queries
     return QueryLimits(row.max_rows, row.max_seconds, row.memory_mb, row.result_max_mb * 2**20, row.max_cost)
+
+
+def table_offers(settings: Settings, knowledge: Knowledge, environ: Mapping[str, str]) -> TableOffers | None:
+    """The databases that chats can query; None: none is configured. Raises SettingsError."""
+    if not settings.tables:
+        return None
+    for name, row in settings.tables.items():  # a missing variable must fail at the start
+        table_source(row, None, environ, name)
+    configured = {
+        name: Configured(
+            partial(_source_now, row, environ, name), partial(visible_database, row), row.rows or {}, row.offer
+        )
+        for name, row in settings.tables.items()
+    }
+    library = TableLibrary(table_store(settings), knowledge)
+    queries = TableQueries(library, Executor(), configured, query_limits(settings))
+    return TableOffers(queries, settings.table_queries.card_tokens, settings.table_queries.retries)
+
+
+def _source_now(row: TableSource, environ: Mapping[str, str], name: str, stored: Source) -> Source | None:
+    return table_source(row, stored, environ, name)
 
 
 def visible_database(row: TableSource, database: Database) -> Database:

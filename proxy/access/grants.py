@@ -26,20 +26,21 @@ class BadGrant(ValueError):
 
 
 def grant_of(fields: Mapping[str, object]) -> dict[str, Any]:
-    """The arguments of `SqlAccounts.create` from foreign JSON: name, and some of team, read, write, act, groups,
+    """The arguments of `SqlAccounts.create` from foreign JSON: name, and some of team, read, write, act, query, groups,
     models, admin, metrics, limits, and expires (90d).
 
     Raises BadGrant.
     """
-    read, write, models = (_names(fields.get(of), of) for of in ("read", "write", "models"))
+    read, write, models, query = (_names(fields.get(of), of) for of in ("read", "write", "models", "query"))
     admin, metrics = (_yes(fields.get(of), of) for of in ("admin", "metrics"))
     lasts_s = duration_s(fields.get("expires"), "expires")
     act = acts_of(fields.get("act"))
-    if not (read or write or models or admin or metrics or act.granted):
-        raise BadGrant("such a key could do nothing: give it read, write, models, act, metrics or admin", "read")
+    if not (read or write or models or query or admin or metrics or act.granted):
+        raise BadGrant("such a key could do nothing: give it read, write, models, act, query, metrics or admin", "read")
     name, team = _text(fields.get("name"), "name", least=1), _text(fields.get("team", ""), "team")
     groups = _groups(fields.get("groups"))
-    rights = Rights(Names(read), Names(write), Names(models), groups, admin=admin, metrics=metrics, act=act)
+    names = {"read": Names(read), "write": Names(write), "models": Names(models), "query": Names(query)}
+    rights = Rights(**names, groups=groups, admin=admin, metrics=metrics, act=act)
     return {
         "name": name,
         "team": team,
@@ -101,10 +102,13 @@ def _names(value: object, of: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple | None) or not all(isinstance(name, str) for name in value or ()):
         raise BadGrant(f"{of} must be a list of names", of)
     for name in value or ():
-        if of != "models" and _COLLECTION.fullmatch(name) is None:
+        if of in ("read", "write") and _COLLECTION.fullmatch(name) is None:
             raise BadGrant(f"{of} {name!r}: letters, digits, '.', '_' and '-', and * at the end only", of)
         if not name or "*" in name[:-1] or not name.isprintable():
-            raise BadGrant(f"{of} {name!r}: the name of a model, with * at the end only", of)
+            what = "table" if of == "query" else "model"
+            raise BadGrant(f"{of} {name!r}: the name of a {what}, with * at the end only", of)
+        if of == "query" and "." not in name and name[-1] != "*":
+            raise BadGrant(f"query {name!r}: write DATABASE.TABLE, as shop.sales or shop.*", of)
     return tuple(value or ())
 
 

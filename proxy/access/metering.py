@@ -23,10 +23,20 @@ from proxy.dialects.replies import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, e
 from proxy.dialects.responses import RESPONSES
 from proxy.exchange import EXCHANGE, Exchange, ModelCall, ModelRoute
 
-# Gateway routes that call no model and do not count as requests, except searches, operation runs and approvals.
-_FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage", "/v1/actions")
+# Gateway routes that call no model and do not count as requests, except searches, runs, queries and approvals.
+_FREE = (
+    "/v1/models",
+    "/v1/knowledge",
+    "/v1/vector_stores",
+    "/v1/files",
+    "/v1/admin",
+    "/v1/usage",
+    "/v1/actions",
+    "/v1/tables",
+)
 _SEARCH = "/search"
 _OPERATIONS, _RUN, _PENDING = "/v1/actions/", "/run", "/v1/actions/pending/"
+_DATABASES, _QUERY = "/v1/tables/databases/", "/query"
 _TOOLS = "/mcp"  # searches as tools
 _ANSWER_TOKENS = 500  # reserved if the request sets no answer length
 _CHOICES = ("n", "best_of")  # members for how many answers, in all dialects
@@ -92,6 +102,8 @@ class Metering:
         if path.startswith(_PENDING):  # an answer may send calls
             return method == "POST"
         if path.endswith(_SEARCH) or (path.startswith(_OPERATIONS) and path.endswith(_RUN)):
+            return True
+        if path.startswith(_DATABASES) and path.endswith(_QUERY):
             return True
         return not any(covers(free, path) for free in _FREE)
 

@@ -212,7 +212,7 @@ def _granted(key: Key) -> str:
 
 def _key(row: "Row[Any]") -> Key:
     granted = orjson.loads(row.rights)
-    read, write, models = (Names(granted.get(of, ())) for of in ("read", "write", "models"))
+    read, write, models, query = (Names(granted.get(of, ())) for of in ("read", "write", "models", "query"))
     rights = Rights(
         read,
         write,
@@ -221,6 +221,7 @@ def _key(row: "Row[Any]") -> Key:
         admin=granted.get("admin") is True,
         metrics=granted.get("metrics") is True,
         act=Acts(granted.get("act", ())),
+        query=query,
     )
     limits = limits_of(granted.get("limits", {}))
     return Key(row.id, row.name, row.team, rights, row.created_s, row.expires_s, row.revoked_s, limits)

@@ -17,6 +17,7 @@ from proxy.agent.ask.tool_protocols import ToolForm, ToolProtocols
 from proxy.agent.conversation import Conversation, HiddenRounds, has_results
 from proxy.agent.toolbox import ActionLimits, Tool, Toolbox
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
+from proxy.agent.tools.query_tables import QUERY, TableOffers
 from proxy.agent.tools.read_result import ReadResult
 from proxy.agent.tools.result_store import ResultStore, StoredResults
 from proxy.agent.writes.confirming import CodeAnswer, EndedElsewhere, Writes
@@ -57,6 +58,15 @@ class Apis(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ToolSources:
+    """Where the tools of a chat may come from."""
+
+    sets: Sequence[str] = ()
+    databases: Sequence[str] = ()
+    named: bool = False  # by the client, so that no search decides whether a database is meant
+
+
 @dataclass(slots=True, eq=False)
 class Actions:
     """The action sets that chats can use."""
@@ -69,6 +79,7 @@ class Actions:
     unsupported: UnsupportedFeatures  # by upstreams, for chats of other dialects
     stored: StoredResults | None = None  # None keeps no result for later questions
     writes: Writes | None = None  # None: no set allows calls that change something
+    tables: TableOffers | None = None  # None: no database can be queried
     tool_protocols: ToolProtocols = field(init=False)
     _keeping: list[asyncio.Task[None]] = field(default_factory=list, init=False)
     _sets: Mapping[str, ActionSet] = field(default_factory=dict, init=False)
@@ -96,6 +107,8 @@ class Actions:
             await self.writes.close()
         await self.apis.close()
         self.library.store.close()
+        if self.tables is not None:
+            await self.tables.close()
 
     @property
     def _queues(self) -> list[HiddenRounds | StoredResults]:
@@ -118,21 +131,39 @@ class Actions:
         readable = [name for name in self.configured if rights.may_use(name)]
         if named is None:
             return [name for name in readable if self.configured[name].offer]
+        databases = self.databases_of(named, rights)
         for name in named:
-            if name not in readable:
-                known = ", ".join(readable) or "none"
+            if name not in readable and name not in databases:
+                known = ", ".join([*readable, *self._databases(rights)]) or "none"
                 message = (
-                    f"There is no action set {name!r} for this request; there are: {known}. A set needs a row in the "
-                    "setting `actions`, and a key needs `--read actions.SET`."
+                    f"There is no action set or database {name!r} for this request; there are: {known}. A set needs a "
+                    "row in the setting `actions`, and a key needs `--read actions.SET`; a database needs a row in "
+                    "`tables`, and a key needs `--query DATABASE.TABLE`."
                 )
                 raise ApiError(404, message, code="action_set_not_found", param="actions")
-        return list(dict.fromkeys(named))
+        return [name for name in dict.fromkeys(named) if name in readable]
+
+    def sources_of(self, named: Sequence[str] | None, rights: Rights) -> ToolSources:
+        """The sets and databases of a chat, as `sets_of`. Raises ApiError 404."""
+        return ToolSources(self.sets_of(named, rights), self.databases_of(named, rights), named=named is not None)
+
+    def databases_of(self, named: Sequence[str] | None, rights: Rights) -> Sequence[str]:
+        """The databases of a chat, as `sets_of` the sets."""
+        if self.tables is None:
+            return []
+        offered = self.tables.names(named)
+        return [name for name in self._databases(rights) if name in offered]
+
+    def _databases(self, rights: Rights) -> list[str]:
+        """The databases that the caller may query."""
+        configured = () if self.tables is None else self.tables.queries.configured
+        return [name for name in configured if rights.may_query(name)]
 
     async def offer(
         self,
         request: ModelRequest,
         turns: Sequence[Turn],
-        sets: Sequence[str],
+        sources: ToolSources,
         exchange: Exchange,
         form: ToolForm,
         own: Sequence[Tool] = (),
@@ -145,7 +176,7 @@ class Actions:
 
         A round of the client's own tools is offered operations only where the round's reply was. Raises RetrievalError.
         """
-        messages = request.fields["messages"]
+        messages, sets = request.fields["messages"], sources.sets
         trace = exchange.action_trace = exchange.action_trace or ActionTrace(sets)
         trace.offer = ""  # until the search ends
         conversation = await self._remembered(exchange.key, messages, trace)
@@ -176,7 +207,8 @@ class Actions:
             structured_output=form.structured_output,
             writes=self.writes,
         )
-        own = [*self.limits.tools_for(turns[-1].text), *own]
+        of_tables = await self._table_tools(sources, turns, exchange, conversation)
+        own = [*self.limits.tools_for(turns[-1].text), *own, *of_tables]
         find = [FindActions(search, self.limits.search_s)] if sets else []
         if conversation is not None:
             toolbox.conversation = conversation
@@ -201,6 +233,15 @@ class Actions:
         trace.forgotten = trace.forgotten and conversation is None
         toolbox.add([*find, *own])
         return toolbox
+
+    async def _table_tools(
+        self, sources: ToolSources, turns: Sequence[Turn], exchange: Exchange, conversation: Conversation | None
+    ) -> Sequence[Tool]:
+        """The tools that query databases; a conversation that has them keeps them. Raises RetrievalError."""
+        if self.tables is None or not sources.databases:
+            return ()
+        kept = conversation is not None and any(name == QUERY for _, _, name in conversation.tools)
+        return await self.tables.tools(sources.databases, turns, exchange, named=sources.named or kept)
 
     async def _remembered(
         self, key: str, messages: Sequence[Mapping[str, Any]], trace: ActionTrace

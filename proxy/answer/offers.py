@@ -5,10 +5,10 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from proxy.agent.actions import Actions, unsuited
+from proxy.agent.actions import Actions, ToolSources, unsuited
 from proxy.agent.ask.model import ModelApi
 from proxy.agent.ask.tool_protocols import suits
 from proxy.agent.loop import ActionLoop
@@ -55,16 +55,16 @@ class Offers:
         """
         exchange, decision, actions = chat.exchange, chat.decision, self.actions
         off = decision.action_sets is None and decision.status == "off" and not decision.keeps_sets
-        sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
-        has_tools = not off and self._has_tools(chat)
-        exchange.action_trace = ActionTrace(sets) if sets or has_tools else None
+        sources = ToolSources() if off else actions.sources_of(decision.action_sets, exchange.rights)
+        offers = sources.sets or sources.databases or (not off and self._has_tools(chat))
+        exchange.action_trace = ActionTrace(sources.sets) if offers else None
         completion: ClientChat | None
         if isinstance(chat.request, ChatRequest):
             completion = ClientChat(chat.request, chat.target, own=chat.request.fields["messages"])
         else:
             completion = await client_chat(chat.request, decision.model, chat.target, exchange, actions)
         answer = await self._answer(chat, completion) if completion is not None else None
-        toolbox = await self._toolbox(chat, completion, sets, answer) if completion is not None else None
+        toolbox = await self._toolbox(chat, completion, sources, answer) if completion is not None else None
         if toolbox is None and await self._confirms(chat, completion, answer):
             raise ApiError(400, _UNSUITED, code="confirmation_unsuited")  # the model would answer the code line
         if completion is None:
@@ -87,7 +87,7 @@ class Offers:
         return bool(limits.tools_for(*(one.text for one in turns if one.role == "user")))
 
     async def _toolbox(
-        self, chat: Chat, completion: ClientChat, sets: Sequence[str], answer: CodeAnswer | EndedElsewhere | None
+        self, chat: Chat, completion: ClientChat, sources: ToolSources, answer: CodeAnswer | EndedElsewhere | None
     ) -> Toolbox | None:
         """The tools that the model may call; None: none."""
         exchange, decision, actions = chat.exchange, chat.decision, self.actions
@@ -108,7 +108,7 @@ class Offers:
         if form.protocol == "none" or not suits(form.protocol, request):
             return None
         own, passages, deadline_s = [], self.passages, self.passages.retrieval.deadline_s
-        if sets and exchange.searched and actions.limits.settings.search_documents:
+        if sources.sets and exchange.searched and actions.limits.settings.search_documents:
             own.append(
                 SearchDocuments(passages.knowledge, explicit=decision.explicit, k=decision.k, deadline_s=deadline_s)
             )
@@ -117,7 +117,7 @@ class Offers:
             await passages.begun()
         try:
             async with asyncio.timeout(deadline_s):
-                toolbox = await actions.offer(request, turns, sets, exchange, form, own, answer)
+                toolbox = await actions.offer(request, turns, sources, exchange, form, own, answer)
                 if toolbox is not None:
                     toolbox.person, toolbox.said = chat.request.person(chat.headers), own_words(completion.own)
                     exchange.shows_approvals = exchange.dialect is RESPONSES and _shows_approvals(chat.headers)

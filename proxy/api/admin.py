@@ -80,6 +80,7 @@ class Key(Open, frozen=True, tag_field="object", tag="admin.key"):
     groups: Annotated[list[str], doc("A single * stands for all groups")]
     models: list[str]
     act: Annotated[list[str], doc("Grants of calls of APIs")]
+    query: Annotated[list[str], doc("Tables, as DATABASE.TABLE")]
     admin: bool
     metrics: bool
     created_s: Annotated[float, doc("Seconds since 1970")]
@@ -143,6 +144,7 @@ class _NewKey(Closed, frozen=True):
     groups: Annotated[list[str] | None, doc("A single * stands for all groups")] = None
     models: Granted | UnsetType = UNSET
     act: Grants | UnsetType = UNSET
+    query: Annotated[Granted, doc("Tables, as DATABASE.TABLE")] | UnsetType = UNSET
     admin: bool | None = None
     metrics: Annotated[bool | None, doc("Reads /metrics, and all of /readyz")] = None
     expires: Duration | UnsetType = UNSET

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from proxy.api.action_tools import ActionTools
+    from proxy.api.table_tools import TableTools
 
 PATH = "/mcp"
 _MOST_BYTES = 1 << 18  # per request: a question and a filter; the SDK parses in the event loop
@@ -48,6 +49,7 @@ class Mcp:
     _: KW_ONLY
     max_body_bytes: int
     actions: "ActionTools | None" = None  # None: no API has calls that a person confirms
+    tables: "TableTools | None" = None  # None: no database can be queried
     _starting: "asyncio.Task[StreamableHTTPSessionManager] | None" = field(default=None, init=False)
     _running: "asyncio.Task[None] | None" = field(default=None, init=False)
 
@@ -75,7 +77,7 @@ class Mcp:
 
             # `auth` has checked caller and origin.
             return StreamableHTTPSessionManager(
-                server(self.knowledge, self.settings, _rights, self.actions),
+                server(self.knowledge, self.settings, _rights, self.actions, self.tables),
                 stateless=True,
                 json_response=True,
                 max_request_body_size=min(self.max_body_bytes, _MOST_BYTES),
@@ -103,8 +105,12 @@ def server(
     settings: RetrievalSettings,
     rights: "Callable[[ServerRequestContext[Any, Any]], Rights]",
     actions: "ActionTools | None" = None,
+    tables: "TableTools | None" = None,
 ) -> "Server[Any]":
-    """The tools' server. rights: finds a caller's rights, or raises ApiError. actions: tools that call operations."""
+    """The tools' server. rights: finds a caller's rights, or raises ApiError.
+
+    actions: tools that call operations. tables: tools that query databases.
+    """
     from mcp import types
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError
@@ -112,6 +118,7 @@ def server(
     logging.getLogger("mcp").setLevel(logging.WARNING)  # logs every request
     tools = Tools(knowledge, settings)
     answers = {"search": tools.search, "fetch": tools.fetch}
+    more = [one for one in (actions, tables) if one is not None]
 
     async def list_tools(context: "ServerRequestContext[Any, Any]", _params: object) -> types.ListToolsResult:
         names: list[str] = []
@@ -133,21 +140,22 @@ def server(
                 )
                 for name, (taken, given) in tool_schemas().items()
             ]
-            + (actions.tools() if actions is not None else [])
+            + [tool for one in more for tool in one.tools()]
         )
 
     async def call_tool(
         context: "ServerRequestContext[Any, Any]", params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         answer = answers.get(params.name)
-        of_actions = {tool.name for tool in actions.tools()} if actions is not None else set[str]()
-        if answer is None and params.name not in of_actions:
-            raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are search and fetch")
+        other = next((one for one in more if params.name in {tool.name for tool in one.tools()}), None)
+        if answer is None and other is None:
+            known = ", ".join([*answers, *(tool.name for one in more for tool in one.tools())])
+            raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are {known}")
         try:
             with index_errors():
                 if answer is None:
-                    assert actions is not None
-                    return await actions.call(context, params, settings.deadline_s)
+                    assert other is not None
+                    return await other.call(context, params, settings.deadline_s)
                 async with asyncio.timeout(settings.deadline_s):
                     found = await answer(params.arguments or {}, rights(context))
         except ApiError as error:

@@ -54,6 +54,8 @@ def test_a_key_is_made_listed_rotated_and_revoked(tmp_path: Path) -> None:
     assert told.strip().endswith("app acts atlas:read,!atlas:getSecret")
     assert "acts atlas:read,!atlas:getSecret" in keys("list")[0]
     assert keys("act", rows[0]["id"], "none")[1].strip().endswith("app has no grant of calls")
+    keys("create", "sums", "--query", "shop.*", "--query", "hr.open positions")
+    assert "queries shop.*,hr.open positions" in keys("list")[0]
     ring = Keyring(SqlAccounts(tmp_path / "data"), required=False)
     assert ring.key_of(first) is not None
     assert ring.key_of(first) == ring.key_of(second)
@@ -70,6 +72,8 @@ def test_a_key_is_made_listed_rotated_and_revoked(tmp_path: Path) -> None:
         (["create", "a", "--model", "g*t"], "the name of a model"),
         (["create", "a", "--admin", "--expires", "soon"], "write a number with s, m, h, d or w"),
         (["create", "a", "--act", "atlas"], "write SET:WHAT"),
+        (["create", "a", "--query", "shop"], "write DATABASE.TABLE"),
+        (["create", "a", "--query", "sh*p.sales"], "the name of a table"),
         (["act", "key-1", "atlas:read=auto"], "leave =auto out"),
         (["rotate", "key-1", "--keep", "-1d"], "write a number"),
     ],

@@ -50,11 +50,17 @@ class SdkChat(ABC):
     said: list[Any] = field(default_factory=list)
     fields: Json = field(default_factory=dict)  # of each request, beyond the history
     tools: bool = False  # the client sends a tool of the client's
+    key: str = "placeholder"
 
     path: ClassVar[str]
     history: ClassVar[str]  # the member of a request with the history
     tool: ClassVar[Json]
     needed: ClassVar[Json] = {}  # further members of each request
+
+    @property
+    def http(self) -> Json:
+        """Of each SDK's client."""
+        return {**HTTP, "api_key": self.key}
 
     def ask(self, question: str, *, stream: bool = False, **fields: Any) -> SdkReply:
         """The reply to a question."""
@@ -99,11 +105,11 @@ class CompletionsChat(SdkChat):
         return [{"role": "tool", "tool_call_id": id, "content": text} for id, text in results]
 
     def events(self, question: str) -> Iterator[Any]:
-        with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
+        with openai.OpenAI(base_url=self.url + "/v1", **self.http) as client:
             yield from client.chat.completions.create(**self.body(question), stream=True)
 
     def _sent(self, stream: bool, fields: Json) -> SdkReply:
-        with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
+        with openai.OpenAI(base_url=self.url + "/v1", **self.http) as client:
             asking, events, headers = self.body("", **fields), [], None
             if stream:
                 with client.chat.completions.stream(**asking, stream_options={"include_usage": True}) as chunks:
@@ -133,11 +139,11 @@ class ResponsesChat(SdkChat):
         return [{"type": "function_call_output", "call_id": id, "output": text} for id, text in results]
 
     def events(self, question: str) -> Iterator[Any]:
-        with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
+        with openai.OpenAI(base_url=self.url + "/v1", **self.http) as client:
             yield from client.responses.create(**self.body(question), stream=True)
 
     def _sent(self, stream: bool, fields: Json) -> SdkReply:
-        with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
+        with openai.OpenAI(base_url=self.url + "/v1", **self.http) as client:
             asking, events, headers = self.body("", **fields), [], None
             if stream:
                 with client.responses.stream(**asking) as arriving:
@@ -184,11 +190,11 @@ class MessagesChat(SdkChat):
         return [{"role": "user", "content": blocks}]
 
     def events(self, question: str) -> Iterator[Any]:
-        with anthropic.Anthropic(base_url=self.url, **HTTP) as client:
+        with anthropic.Anthropic(base_url=self.url, **self.http) as client:
             yield from client.messages.create(**self.body(question), stream=True)
 
     def _sent(self, stream: bool, fields: Json) -> SdkReply:
-        with anthropic.Anthropic(base_url=self.url, **HTTP) as client:
+        with anthropic.Anthropic(base_url=self.url, **self.http) as client:
             asking, events, headers = self.body("", **fields), [], None
             if stream:
                 with client.messages.stream(**asking) as arriving:

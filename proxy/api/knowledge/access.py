@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 ACTIONS = "/v1/actions"
 PENDING = ACTIONS + "/pending"
+TABLES = "/v1/tables"
 _RETRY_AFTER_S = 5  # a dead index process restarts within seconds
 _WRITE_DEADLINE_S = 60.0  # the first write after a start waits for its child's embedder
 # Answers to errors whose message is for clients.

@@ -9,7 +9,7 @@ from typing import Literal, NoReturn
 import pytest
 
 from config.sections import ActionsApi
-from proxy.agent.actions import Actions
+from proxy.agent.actions import Actions, ToolSources
 from proxy.apis.library import ActionLibrary, ActionSet, ActionStore, baked_in
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.specs import stored
@@ -55,7 +55,7 @@ async def offered(made: Actions, *sets: str) -> list[str]:
     found = await made.offer(
         REQUEST,
         [Turn("user", "Who?")],
-        sets,
+        ToolSources(sets),
         Exchange(rights=EVERYTHING),
         made.tool_protocols.form(TARGET, REQUEST.fields),
     )
@@ -78,7 +78,11 @@ async def test_an_operation_that_the_caller_has_no_right_to_is_not_offered(tmp_p
     await made.start()
     exchange = Exchange(rights=replace(EVERYTHING, act=Acts(["rooms:*", "!atlas:list"])))
     found = await made.offer(
-        REQUEST, [Turn("user", "Who?")], ["atlas", "rooms"], exchange, made.tool_protocols.form(TARGET, REQUEST.fields)
+        REQUEST,
+        [Turn("user", "Who?")],
+        ToolSources(["atlas", "rooms"]),
+        exchange,
+        made.tool_protocols.form(TARGET, REQUEST.fields),
     )
     assert found is not None
     assert list(found.tools) == ["act_listRooms", "find_actions"]
@@ -91,7 +95,7 @@ async def test_a_search_of_the_model_ends_where_the_index_does_not_answer(tmp_pa
     toolbox = await made.offer(
         REQUEST,
         [Turn("user", "Who?")],
-        ["atlas"],
+        ToolSources(["atlas"]),
         Exchange(rights=EVERYTHING),
         made.tool_protocols.form(TARGET, REQUEST.fields),
     )
@@ -114,7 +118,11 @@ async def test_a_chat_whose_sets_cannot_be_used_says_so(tmp_path: Path) -> None:
     made, exchange = actions(tmp_path, {}, Unasked), Exchange(rights=EVERYTHING)
     assert (
         await made.offer(
-            REQUEST, [Turn("user", "Who?")], ["unread"], exchange, made.tool_protocols.form(TARGET, REQUEST.fields)
+            REQUEST,
+            [Turn("user", "Who?")],
+            ToolSources(["unread"]),
+            exchange,
+            made.tool_protocols.form(TARGET, REQUEST.fields),
         )
         is None
     )

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.agent.actions import ToolSources
 from proxy.agent.conversation import Conversation, HiddenMessages, HiddenRounds, WaitingCall, edits_of, resumed, row_id
 from proxy.answer.bridged import client_chat
 from proxy.caller import EVERYTHING
@@ -141,7 +142,11 @@ async def test_a_question_right_after_the_reply_finds_the_record_that_another_pr
     request = ChatRequest.parse(orjson.dumps({"model": "m", "messages": ASKED}))
     exchange = Exchange(rights=EVERYTHING)
     toolbox = await made.offer(
-        request, [Turn("user", "And?")], ["atlas"], exchange, made.tool_protocols.form(TARGET, request.fields)
+        request,
+        [Turn("user", "And?")],
+        ToolSources(["atlas"]),
+        exchange,
+        made.tool_protocols.form(TARGET, request.fields),
     )
     assert toolbox is not None
     assert toolbox.conversation == KEPT
@@ -170,7 +175,11 @@ async def test_a_conversation_whose_hidden_messages_are_not_put_back_is_known_as
     with pytest.raises(RetrievalError) if fault != "none" else nullcontext():
         assert (
             await made.offer(
-                request, [Turn("user", "And?")], ["atlas"], exchange, made.tool_protocols.form(TARGET, request.fields)
+                request,
+                [Turn("user", "And?")],
+                ToolSources(["atlas"]),
+                exchange,
+                made.tool_protocols.form(TARGET, request.fields),
             )
             is not None
         )

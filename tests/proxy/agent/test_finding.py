@@ -11,6 +11,7 @@ import pytest
 from cli.common import knowledge
 from config.sections import ActionsApi
 from config.settings import load
+from proxy.agent.actions import ToolSources
 from proxy.agent.toolbox import Toolbox
 from proxy.apis.library import ActionLibrary, ActionSet, ActionStore
 from proxy.apis.openapi.operation import Operation
@@ -202,7 +203,11 @@ async def offered(
     target = Target("m", "relay", "http://127.0.0.1:1", "", tools=tools)
     actions = actions_of(data, library, {"a": ActionsApi(offer=True)}, k=k)
     return await actions.offer(
-        request, [Turn("user", "list penguins")], ["a"], exchange, actions.tool_protocols.form(target, request.fields)
+        request,
+        [Turn("user", "list penguins")],
+        ToolSources(["a"]),
+        exchange,
+        actions.tool_protocols.form(target, request.fields),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from proxy.agent.actions import ToolSources
 from proxy.agent.execution import Execution
 from proxy.agent.toolbox import Calling, Done, NeedsPerson, Tool, Toolbox, ToolResult, arguments_schema
 from proxy.apis.library import ActionLibrary, ActionStore
@@ -55,7 +56,11 @@ async def test_a_chat_without_an_action_set_has_the_tools_of_every_chat(tmp_path
     actions = actions_of(tmp_path, ActionLibrary(ActionStore(tmp_path), Unasked()), {}, tools=[Double()])
     exchange = Exchange(rights=EVERYTHING)
     toolbox = await actions.offer(
-        REQUEST, [Turn("user", "Double 21.")], [], exchange, actions.tool_protocols.form(TARGET, REQUEST.fields)
+        REQUEST,
+        [Turn("user", "Double 21.")],
+        ToolSources(),
+        exchange,
+        actions.tool_protocols.form(TARGET, REQUEST.fields),
     )
     assert toolbox is not None
     assert list(toolbox.tools) == ["double"]

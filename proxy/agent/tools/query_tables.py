@@ -1,0 +1,204 @@
+"""A team's databases as tools: one queries them in SQL, one finds further tables, and a chat is offered both."""
+
+import datetime
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, arguments_schema
+from proxy.agent.tools.read_result import ReadResult
+from proxy.dialects.quoting import quoted
+from proxy.dialects.replies import BYTES_PER_TOKEN
+from proxy.exchange import Exchange
+from proxy.tables.access import Caller, Permitted, TableQueries
+from proxy.tables.executor import QueryFailed, QueryResult
+from proxy.tables.guard import NotAllowed
+from proxy.tables.hints import similar_values
+from retrieval.errors import RetrievalError
+from retrieval.records.search import Turn
+
+log = logging.getLogger("ragway")
+QUERY, FIND = "query_tables", "find_tables"
+_MOST_CELL_CHARS = 300
+_MOST_LOGGED_CHARS = 500
+_FAILED_ENOUGH = "The query failed again. Do not query again: tell the user what could not be found out."
+
+
+@dataclass(frozen=True, slots=True)
+class TableOffers:
+    """Which chats are offered the tools."""
+
+    queries: TableQueries
+    card_tokens: int  # of the tables that a chat is shown
+    retries: int  # failed queries whose error a model may mend
+
+    async def close(self) -> None:
+        await self.queries.close()
+
+    def names(self, named: Sequence[str] | None) -> list[str]:
+        """The databases of a chat. named: by the client; None: those of the settings."""
+        configured = self.queries.configured
+        return [name for name, row in configured.items() if (row.offer if named is None else name in named)]
+
+    async def tools(
+        self, names: Sequence[str], turns: Sequence[Turn], exchange: Exchange, *, named: bool
+    ) -> list[Tool]:
+        """The tools for the latest question. named: by the client, so the question may be about anything.
+
+        Raises RetrievalError.
+        """
+        permitted = await self.queries.permitted(caller_of(exchange), names)
+        if not permitted:
+            return []
+        found = await self.queries.find(turns, permitted, self.card_tokens)
+        if not (named or found.relevant):
+            return []
+        tools: list[Tool] = [QueryTables(self.queries, permitted, found.text, self.retries)]
+        if not found.whole:
+            tools.append(FindTables(self.queries, permitted))
+        return tools
+
+
+def caller_of(exchange: Exchange) -> Caller:
+    """The caller of a request, for queries."""
+    team = exchange.owner.removeprefix("team:") if exchange.owner.startswith("team:") else ""
+    values = {"key.id": exchange.key, "key.team": team, "key.name": exchange.key_name}
+    return Caller(exchange.rights.query, values)
+
+
+@dataclass(eq=False)
+class QueryTables(Tool):
+    """Queries one of the databases.
+
+    The tables stand in the description of the argument: that of a function may have 1,024 characters (OpenAI).
+    """
+
+    queries: TableQueries
+    permitted: Mapping[str, Permitted]
+    cards: str  # of the tables that the model is shown
+    retries: int
+    today: datetime.date = field(default_factory=datetime.date.today)
+    failures: int = 0
+    name = QUERY
+
+    def __post_init__(self) -> None:
+        dialects = {name: one.database.dialect for name, one in self.permitted.items()}
+        where = ", ".join(f"{name} (SQL of {dialect})" for name, dialect in dialects.items())
+        notes = [
+            f"{name}: {one.database.description}" for name, one in self.permitted.items() if one.database.description
+        ]
+        self.description = (
+            f"Query the team's data with one SELECT: {where}. Today is {self.today:%A, %Y-%m-%d}. "
+            "Answer the user from the rows, and say so if there are none."
+        )[:1000]
+        tables = quoted("\n".join([*notes, self.cards]))
+        sql = {"type": "string", "minLength": 1, "description": f"One SELECT over these tables:\n{tables}"}
+        if len(dialects) == 1:
+            self.schema = arguments_schema("sql", sql=sql)
+        else:
+            database = {"type": "string", "enum": list(dialects), "description": "The database of the tables"}
+            self.schema = {**arguments_schema("sql", database=database, sql=sql), "required": ["database", "sql"]}
+
+    async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
+        if self.failures > self.retries:
+            return Refused(_FAILED_ENOUGH, "limit")
+        name = arguments.get("database") or next(iter(self.permitted))
+        permitted, exchange, traced, sql = self.permitted[name], calling.chat.exchange, calling.traced, arguments["sql"]
+        traced.operation = f"{name}/{QUERY}"
+        began = time.perf_counter()
+        told = "no rows"
+        try:
+            result = await self.queries.query(permitted, sql)
+            told = f"{len(result.rows)} rows{' or more' if result.cut else ''}"
+        except (NotAllowed, QueryFailed) as error:
+            self.failures += 1
+            told = "refused" if isinstance(error, NotAllowed) else error.kind
+            more = f"\n{_FAILED_ENOUGH}" if self.failures > self.retries else ""
+            timed_out = isinstance(error, QueryFailed) and error.kind == "timeout"
+            return Refused(quoted(f"No rows: {error}") + more, "timeout" if timed_out else "api_error")
+        finally:
+            exchange.ended_step("query", began, name, traced)
+            taken_ms = (time.perf_counter() - began) * 1000
+            log.info("%s query of %s: %s, %.0f ms: %s", exchange.id, name, told, taken_ms, _one_line(sql))
+        traced.sent = True
+        exchange.actions = (*exchange.actions, traced.operation)
+        return Done(await self._text(result, sql, permitted, calling), known=True, fits=True)
+
+    async def _text(self, result: QueryResult, sql: str, permitted: Permitted, calling: Calling) -> str:
+        """The rows for the model; a result without values says which values are similar to those asked for."""
+        text, shown = table_text(result, calling.max_chars)
+        if shown < len(result.rows):
+            toolbox = calling.chat.toolbox
+            rows = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
+            id = toolbox.result_store.put(orjson.dumps(rows, default=str).decode())
+            (read,) = toolbox.add([ReadResult(toolbox.result_store)])
+            text += f"\n({shown} of {len(result.rows)} rows are shown. {read} with the id {id} has all.)"
+        if result.cut:
+            text += "\n(There are more rows than a query returns: count or sum in SQL, or narrow the query.)"
+        if is_empty(result) and (similar := await similar_values(self.queries, permitted, sql)):
+            text += "\n" + quoted("\n".join(similar))
+        return text
+
+
+@dataclass(eq=False)
+class FindTables(Tool):
+    """Finds tables that the chat is not shown."""
+
+    queries: TableQueries
+    permitted: Mapping[str, Permitted]
+    name = FIND
+    description = "Find further tables of the team's data, if those that query_tables names do not answer the question."
+    schema = arguments_schema(
+        "query", query={"type": "string", "minLength": 1, "description": "What the tables should hold, in words"}
+    )
+
+    async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
+        turns = [Turn("user", arguments["query"])]
+        try:
+            found = await self.queries.find(turns, self.permitted, calling.max_chars // BYTES_PER_TOKEN)
+        except RetrievalError:
+            return Refused("The tables cannot be searched at present.", "failed")
+        exchange = calling.chat.exchange
+        exchange.actions = (*exchange.actions, FIND)
+        return Done(quoted(found.text) or "No table was found.", known=True)
+
+
+def table_text(result: QueryResult, max_chars: int) -> tuple[str, int]:
+    """The first rows that fit, as lines with columns between bars; and how many there are."""
+    if not result.rows:
+        return f"{' | '.join(map(quoted, result.columns))}\n(no rows)", 0
+    lines, left = [_line(result.columns)], max_chars
+    for row in result.rows:
+        line = _line(row)
+        left -= len(line) + 1
+        if left < 0 and len(lines) > 1:
+            break
+        lines.append(line)
+    return "\n".join(lines)[:max_chars], len(lines) - 1
+
+
+def is_empty(result: QueryResult) -> bool:
+    """Whether a result has no rows, or a single one of nulls and zeros, as an aggregate over no rows has."""
+    return not result.rows or (len(result.rows) == 1 and not any(result.rows[0]))
+
+
+def _line(cells: Sequence[Any]) -> str:
+    return quoted(" | ".join(_cell(cell) for cell in cells))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    text = " ".join(text.split()).replace("|", "\\|")
+    return text if len(text) <= _MOST_CELL_CHARS else text[:_MOST_CELL_CHARS] + "…"
+
+
+def _one_line(sql: str) -> str:
+    text = " ".join(sql.split())
+    text = text if len(text) <= _MOST_LOGGED_CHARS else text[:_MOST_LOGGED_CHARS] + "…"
+    return text if text.isprintable() else repr(text)
