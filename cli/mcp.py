@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
     from proxy.api.action_tools import ActionTools
+    from proxy.api.table_tools import TableTools
 
 
 @click.command("mcp")
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 async def command(settings: Settings) -> int:
     """Offer `search` and `fetch` over the Model Context Protocol on standard input and output.
 
-    If an API has the setting `writes`, the tools `find_actions` and `run_action`, too.
+    If an API has the setting `writes`, the tools `find_actions` and `run_action`, too; with the setting `tables`,
+    `find_tables` and `query_tables`.
 
     For programs that start MCP servers as child processes. Programs that connect to an address use /mcp of a running
     gateway. The command searches through a running gateway on the same data folder, or else opens the data folder.
@@ -57,7 +59,11 @@ async def command(settings: Settings) -> int:
         if tools is not None:
             tools.caller = caller.exchange
             stack.push_async_callback(tools.actions.close)
-        offered = server(documents, settings.retrieval, lambda context: caller.exchange(context).rights, tools)
+        tables = _table_tools(settings, documents)
+        if tables is not None:
+            tables.caller = caller.exchange
+            stack.push_async_callback(tables.queries.close)
+        offered = server(documents, settings.retrieval, lambda context: caller.exchange(context).rights, tools, tables)
         offered.middleware.insert(0, caller.counted)
         stack.push_async_callback(asyncio.wait, [asyncio.create_task(ledger.run())])
         stack.callback(ledger.stop)
@@ -108,6 +114,21 @@ class _Caller:
             if exchange is not None:
                 self.ledger.settle(exchange, admission, kept=keeps_row(self.record, exchange))
         return result
+
+
+def _table_tools(settings: Settings, documents: Knowledge) -> "TableTools | None":
+    """The tools that query databases; None: none is configured, or a variable is not set."""
+    if not settings.tables:
+        return None
+    from cli.assembly.tables import table_offers  # as below
+    from proxy.api.table_tools import TableTools
+
+    try:
+        offers = table_offers(settings, documents, os.environ)
+    except SettingsError as error:
+        echo(f"find_tables and query_tables are not offered: {error}", err=True)
+        return None
+    return None if offers is None else TableTools(offers.queries)
 
 
 def _action_tools(

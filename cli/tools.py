@@ -39,7 +39,7 @@ def command() -> None:
 class _Row:
     """Something that a chat has, or has not."""
 
-    kind: str  # documents, operation, gateway, tool
+    kind: str  # documents, operation, tables, gateway, tool
     name: str
     offered: bool | None  # None: the question decides
     why: str
@@ -63,7 +63,7 @@ class _Seen:
 async def list_tools(
     question: str | None, model: str | None, key: str | None, as_json: bool, settings: Settings
 ) -> int:
-    """List what a chat with QUESTION would have, and why: documents, operations and tools. No model is called.
+    """List what a chat with QUESTION would have, and why: documents, operations, tables and tools. No model is called.
 
     Without QUESTION, what the settings have.
     """
@@ -179,6 +179,24 @@ def _operations(seen: _Seen) -> Iterator[_Row]:
         yield _Row("operation", ", ".join(trace.sets), False, nothing)
 
 
+def _tables(seen: _Seen) -> Iterator[_Row]:
+    settings, exchange = seen.settings, seen.exchange
+    search = exchange.action_trace.table_search if exchange is not None and exchange.action_trace is not None else None
+    for name, row in settings.tables.items():
+        if not seen.rights.may_query(name):
+            yield _Row("tables", name, False, "the key may not query it")
+        elif exchange is None:
+            when = "where a table may answer the question" if row.offer else f"in chats that name it, as rage/{name}/MODEL"
+            yield _Row("tables", name, None, when)
+        elif search is None or name not in search.databases:
+            left_out = "not read yet: ragway tables add" if row.offer else "the chat does not name it"
+            yield _Row("tables", name, False, left_out)
+        else:
+            found = ", ".join(one.partition("/")[2] for one in search.tables if one.startswith(f"{name}/"))
+            likely = "" if search.relevance is None else f" (relevance {search.relevance:.2g})"
+            yield _Row("tables", name, search.offered, (found or "no table is found") + likely)
+
+
 def _tools(seen: _Seen) -> Iterator[_Row]:
     from cli.assembly.tools import chat_tools, package_of
 
@@ -203,4 +221,4 @@ def _tools(seen: _Seen) -> Iterator[_Row]:
             yield _Row("tool", tool.name, False, (off or refused or "the question does not seem to need it") + package)
 
 
-_KINDS: Sequence[Callable[[_Seen], Iterator[_Row]]] = (_documents, _operations, _tools)
+_KINDS: Sequence[Callable[[_Seen], Iterator[_Row]]] = (_documents, _operations, _tables, _tools)

@@ -197,7 +197,6 @@ class TableQueriesSettings:
     max_seconds: Seconds
     memory_mb: Count
     result_max_mb: Count
-    result_chars: Count
     retries: OptionalCount
     max_cost: OptionalNumber
 

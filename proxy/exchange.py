@@ -70,6 +70,16 @@ class OperationSearch:
     changing: str = ""  # best operation's summary, if it could change something
 
 
+@dataclass(frozen=True, slots=True)
+class TableSearch:
+    """A search for tables."""
+
+    databases: Sequence[str]  # that the caller may query
+    tables: Sequence[str]  # DATABASE/TABLE, found
+    relevance: float | None  # probability that a table answers the question; None: not known
+    offered: bool  # whether the model may query them
+
+
 @dataclass(slots=True)
 class ModelRound(Step):
     """A model call."""
@@ -112,6 +122,7 @@ class ActionTrace:
     tools: Mapping[str, Offered] = field(default_factory=dict)  # offered, by tool name
     searches: list[OperationSearch] = field(default_factory=list)
     not_ready: Sequence[str] = ()  # sets without a document
+    table_search: TableSearch | None = None
     left_out: list[str] = field(default_factory=list)  # SET/OPERATION whose definitions were refused in this chat
     private: Sequence[str] = ()  # private sets with results in the conversation
     forgotten: bool = False  # hidden messages existed but cannot be put back

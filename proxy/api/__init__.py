@@ -2,7 +2,7 @@
 
 knowledge/   collections, documents and searches without a chat
 mcp          the Model Context Protocol              tools    the MCP tools: `search` and `fetch`
-action_tools  `find_actions` and `run_action`
+action_tools  `find_actions` and `run_action`        table_tools  `find_tables` and `query_tables`
 admin        keys, credentials and usage over HTTP
 models       models that a caller may use
 passthrough  other paths under /v1, relayed          named    the model in a relayed body

@@ -17,6 +17,7 @@ from config.settings import load
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts
+from config.sections import ActionsApi
 from proxy.agent.actions import Actions
 from proxy.agent.writes.approving import Approvals
 from proxy.api.admin import Admin
@@ -44,7 +45,8 @@ def test_every_route_is_described_and_every_description_is_a_route(tmp_path: Pat
     everything = SqlAccounts(data).create("root", EVERYTHING)[1]
     to_echo = json.dumps(dict.fromkeys(sorted(relayed - {ACTIONS}), "echo"))
     apis = "{}" if ACTIONS in relayed else "{shop: {base_url: 'https://shop.example', writes: confirm}}"
-    settings = f"models: {{echo: {{lane: echo}}}}\nactions: {apis}\nupstream: {{paths: {to_echo}}}"
+    tables = "{shop: {url: 'sqlite:///shop.db'}}"
+    settings = f"models: {{echo: {{lane: echo}}}}\nactions: {apis}\ntables: {tables}\nupstream: {{paths: {to_echo}}}"
     with serving(data, tmp_path, settings) as served:
         client = httpx.Client(base_url=served.url, headers={"authorization": f"Bearer {everything}"}, timeout=30)
         with client:
@@ -65,8 +67,8 @@ def paths(relayed: frozenset[str]) -> set[str]:
         max_body_bytes=1,
         uploads=uploads,
         receipts=no_receipts(),
-        actions=cast(Actions, SimpleNamespace(library=None)),
-        sets={},
+        actions=cast(Actions, SimpleNamespace(library=None, tables=SimpleNamespace(queries=None))),
+        sets={} if ACTIONS in relayed else {"shop": ActionsApi()},
         approvals=cast(Approvals, SimpleNamespace()),
     )
     accounts = SqlAccounts(Path("nowhere"))

@@ -2,6 +2,7 @@
 
 operation_tool   an operation of an API
 document_search  the search of documents
+query_tables     a team's databases
 calculator       exact arithmetic
 dates            dates, durations and time zones
 units            units of measurement

@@ -13,7 +13,7 @@ from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, argume
 from proxy.agent.tools.read_result import ReadResult
 from proxy.dialects.quoting import quoted
 from proxy.dialects.replies import BYTES_PER_TOKEN
-from proxy.exchange import Exchange
+from proxy.exchange import Exchange, TableSearch
 from proxy.tables.access import Caller, Permitted, TableQueries
 from proxy.tables.executor import QueryFailed, QueryResult
 from proxy.tables.guard import NotAllowed
@@ -55,7 +55,11 @@ class TableOffers:
         if not permitted:
             return []
         found = await self.queries.find(turns, permitted, self.card_tokens)
-        if not (named or found.relevant):
+        offered = named or found.relevant
+        if exchange.action_trace is not None:
+            tables = [f"{one.database}/{one.table.name}" for one in found.tables]
+            exchange.action_trace.table_search = TableSearch(list(permitted), tables, found.relevance, offered)
+        if not offered:
             return []
         tools: list[Tool] = [QueryTables(self.queries, permitted, found.text, self.retries)]
         if not found.whole:

@@ -10,6 +10,7 @@ documents    makes, lists, reads, exports and deletes collections and documents
 puts         documents sent by clients
 uploads      files uploaded by clients, and jobs that write them    forms  multipart bodies
 action_sets  action sets and operations, if an API is configured
+tables       databases and their rows, if a database is configured
 pending      calls that wait for a person, if an API has calls that change something
 stores       OpenAI's vector stores    attachments  their files    files  OpenAI's files
 description  the OpenAPI document    declarations  its source, at each handler    schemas  for types    filters

@@ -102,6 +102,7 @@ def whole_document() -> dict[str, Any]:
         receipts,
         searches,
         stores,
+        tables,
         uploads,
     )
 
@@ -114,6 +115,7 @@ def whole_document() -> dict[str, Any]:
             uploads,
             receipts,
             action_sets,
+            tables,
             pending,
             files,
             stores,
