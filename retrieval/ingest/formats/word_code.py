@@ -148,6 +148,13 @@ class Kept:
     blocks: list[str] = field(default_factory=list)  # of code
     items: list[Item] = field(default_factory=list)
 
+    def place(self, item: Item | None) -> tuple[str, str]:
+        """Keep an item of a list, and return what stands before and after its text."""
+        if item is None:
+            return "", ""
+        self.items.append(item)
+        return marks(len(self.items) - 1)
+
     def mark(self, code: str) -> str:
         """Keep a block of code, and return what stands in its place."""
         fence = "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(code))])
@@ -197,7 +204,7 @@ def _changes(reader: _Reader, lists: Lists) -> tuple[list[tuple[int, int, str]],
     for one, item in zip(reader.found, lists.items(reader.found), strict=True):
         if one is None:
             continue
-        begin, end = _marks(item, kept)
+        begin, end = kept.place(item)
         listed = item is not None and item.sign and "\n" not in one.text
         if not one.plain and not listed and (one.runs or one.style in reader.styles):
             code.append((one, item))
@@ -207,16 +214,9 @@ def _changes(reader: _Reader, lists: Lists) -> tuple[list[tuple[int, int, str]],
         if item is not None and one.text:
             changes += [(*one.properties, _run(begin)), (one.close, one.close, _run(end))]
     for start, stop, text, item in _blocks(code, reader.xml):
-        begin, end = _marks(item, kept)
+        begin, end = kept.place(item)
         changes.append((start, stop, f"<w:p>{_run(begin + kept.mark(text) + end)}</w:p>"))
     return changes, kept
-
-
-def _marks(item: Item | None, kept: Kept) -> tuple[str, str]:
-    if item is None:
-        return "", ""
-    kept.items.append(item)
-    return marks(len(kept.items) - 1)
 
 
 def _run(text: str) -> str:

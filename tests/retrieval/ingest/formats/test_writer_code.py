@@ -1,5 +1,6 @@
-"""Code in OpenDocument texts keeps its lines."""
+"""Code in OpenDocument texts keeps its lines, and lists their levels and numbers."""
 
+import re
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
@@ -25,13 +26,20 @@ _STYLES = (
 )
 
 
+_LISTS = (
+    '<text:list-style style:name="Mixed"><text:list-level-style-bullet text:level="1"/>'
+    '<text:list-level-style-number text:level="2"/></text:list-style>'
+    '<text:list-style style:name="Alone"><text:list-level-style-number text:level="1"/></text:list-style>'
+)
+
+
 def text_of(*parts: str) -> str:
     head = '<?xml version="1.0" encoding="UTF-8"?>'
     kind = "application/vnd.oasis.opendocument.text"
     file = BytesIO()
     with ZipFile(file, "w") as box:
         box.writestr("mimetype", kind)
-        styles = f"<office:styles>{_STYLES}</office:styles>"
+        styles = f"<office:styles>{_STYLES}{_LISTS}</office:styles>"
         box.writestr("styles.xml", f"{head}<office:document-styles {_SPACES}>{styles}</office:document-styles>")
         body = f"<office:automatic-styles/><office:body><office:text>{''.join(parts)}</office:text></office:body>"
         box.writestr("content.xml", f"{head}<office:document-content {_SPACES}>{body}</office:document-content>")
@@ -62,21 +70,49 @@ def test_words_in_letters_of_one_width_are_code_and_others_are_not() -> None:
     assert text_of(p("No code.", "Prose")) == "No code."
 
 
-def test_cells_and_items_stay_what_they_are() -> None:
+def test_cells_stay_cells() -> None:
     cells = "".join(f"<table:table-cell>{p(text, 'Typed')}</table:table-cell>" for text in ("fare", "12"))
-    item = f"<text:list><text:list-item>{p('sail', 'Typed')}</text:list-item></text:list>"
-    text = text_of(BEFORE, f"<table:table><table:table-row>{cells}</table:table-row></table:table>", item)
+    text = text_of(BEFORE, f"<table:table><table:table-row>{cells}</table:table-row></table:table>")
     assert "| fare | 12 |" in text
-    assert text.endswith("sail")
     assert "```" not in text
 
 
-@given(st.lists(st.tuples(st.sampled_from(["Typed", "Prose", "Small"]), st.booleans()), min_size=1, max_size=6))
+def items(*parts: str, style: str = "", start: int = 0) -> str:
+    named, first = f' text:style-name="{style}"' if style else "", f' text:start-value="{start}"' if start else ""
+    inner = "".join(f"<text:list-item{first if not n else ''}>{part}</text:list-item>" for n, part in enumerate(parts))
+    return f"<text:list{named}>{inner}</text:list>"
+
+
+def test_lists_have_the_signs_of_their_levels() -> None:
+    """Also bullets above numbers, as LibreOffice writes what Word wrote."""
+    inner = items(p("cars"), p("vans"))
+    assert text_of(BEFORE, items(p("load") + inner, p("sail"), style="Mixed")) == (
+        "Set the fare.\n\n- load\n  1. cars\n  2. vans\n- sail"
+    )
+    assert text_of(items(p("load") + items(p("cars"), style="Alone"), style="Mixed")) == "- load\n  1. cars"
+    assert text_of(items(p("load"), p("sail"), style="Alone", start=4)) == "4. load\n5. sail"
+    assert text_of(items(items(p("cars")), style="Mixed")) == "- 1. cars"
+    assert text_of(items(p("load"))) == "- load"
+
+
+def test_what_else_is_in_an_item_belongs_to_it() -> None:
+    assert text_of(items(p("load") + p("wait") + p("x = 1", "Typed") + p("y = 2", "Typed"), p("go", "Typed"))) == (
+        "- load\n\n  wait\n\n  ```\n  x = 1\n  y = 2\n  ```\n\n- `go`"
+    )
+    heading = '<text:h text:outline-level="2">Fares</text:h>'
+    assert "## Fares" in text_of(items(heading, style="Alone"), p("Twelve."))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["Typed", "Prose", "Small"]), st.booleans(), st.integers(0, 3)), min_size=1))
 @settings(max_examples=40, deadline=None)
-def test_no_word_is_lost_or_moved(kinds: list[tuple[str, bool]]) -> None:
-    parts = [p(span(f"word{n}") if inner else f"word{n}", style) for n, (style, inner) in enumerate(kinds)]
-    words = [word for word in text_of(*parts).replace("`", "").split() if word]
-    assert words == [f"word{n}" for n in range(len(kinds))]
+def test_no_word_is_lost_or_moved(kinds: list[tuple[str, bool, int]]) -> None:
+    parts = list[str]()
+    for n, (style, inner, depth) in enumerate(kinds):
+        part = p(span(f"word{n}") if inner else f"word{n}", style)
+        for level in range(depth):
+            part = items(part, style=("Mixed", "Alone", "")[level])
+        parts.append(part)
+    assert re.findall(r"word\d+", text_of(*parts)) == [f"word{n}" for n in range(len(kinds))]
 
 
 def test_a_damaged_text_says_so() -> None:
