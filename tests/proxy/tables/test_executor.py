@@ -112,7 +112,7 @@ async def test_a_caller_that_leaves_ends_its_query_at_once(
     assert child.pid
     asked = asyncio.create_task(executor.query(source, ENDLESS, long))
     before = used(child)
-    while used(child) < before + 5:  # of another process, which has no event to wait for
+    while used(child) < before + 5:  # noqa: ASYNC110 - in another process
         await asyncio.sleep(0)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
