@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 from config.sections import ActionsApi
 from proxy.agent.ask.tool_protocols import ToolForm, ToolProtocols
 from proxy.agent.conversation import Conversation, HiddenRounds, has_results
+from proxy.agent.execution import tools_for
 from proxy.agent.toolbox import ActionLimits, Tool, Toolbox
 from proxy.agent.tools.operation_tool import FindActions, OperationTool
 from proxy.agent.tools.query_tables import QUERY, TableOffers
@@ -208,7 +209,7 @@ class Actions:
             writes=self.writes,
         )
         of_tables = await self._table_tools(sources, turns, exchange, conversation)
-        own = [*self.limits.tools_for(turns[-1].text), *own, *of_tables]
+        own = [*tools_for(self.limits, turns[-1].text), *own, *of_tables]
         find = [FindActions(search, self.limits.search_s)] if sets else []
         if conversation is not None:
             toolbox.conversation = conversation

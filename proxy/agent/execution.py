@@ -221,6 +221,20 @@ class Execution:
         return found[0] if found else ""
 
 
+def tools_for(limits: ActionLimits, *questions: str) -> list[Tool]:
+    """The tools of the setting `tools` that suit one of the questions."""
+    return [tool for tool in limits.tools if tool.name in limits.always or any(_suits(tool, one) for one in questions)]
+
+
+def _suits(tool: Tool, question: str) -> bool:
+    """Whether a tool suits a question; a fault of the tool's rule costs the tool, and not the chat."""
+    try:
+        return tool.suits(question)
+    except Exception:
+        log.exception("the tool %s is not offered: its rule failed", tool.name)
+        return False
+
+
 def traced_call(
     api: Api,
     operation: Operation,

@@ -252,10 +252,6 @@ class ActionLimits:
     tools: Sequence[Tool] = ()  # of the setting `tools`, also for a chat without a set
     always: Collection[str] = ()  # names of those that every chat is offered
 
-    def tools_for(self, *questions: str) -> list[Tool]:
-        """The tools that suit one of the questions."""
-        return [one for one in self.tools if one.name in self.always or any(map(one.suits, questions))]
-
     def has_tool_of(self, toolbox: Toolbox) -> bool:
         """Whether a chat has one of the tools, because of an earlier question."""
         return any(one in self.tools for one in toolbox.tools.values())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from proxy.agent.actions import Actions, ToolSources, unsuited
 from proxy.agent.ask.model import ModelApi
 from proxy.agent.ask.tool_protocols import suits
+from proxy.agent.execution import tools_for
 from proxy.agent.loop import ActionLoop
 from proxy.agent.toolbox import Toolbox
 from proxy.agent.tools.document_search import SearchDocuments
@@ -84,7 +85,7 @@ class Offers:
         if not limits.tools or decision.reason == HOUSEKEEPING or decision.action_sets == ():
             return False
         turns = decision.turns or turns_of(chat.request.messages())
-        return bool(limits.tools_for(*(one.text for one in turns if one.role == "user")))
+        return bool(tools_for(limits, *(one.text for one in turns if one.role == "user")))
 
     async def _toolbox(
         self, chat: Chat, completion: ClientChat, sources: ToolSources, answer: CodeAnswer | EndedElsewhere | None

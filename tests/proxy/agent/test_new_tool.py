@@ -33,6 +33,15 @@ class Double(Tool):
         return Done(str(2 * arguments["number"]), known=True)
 
 
+class Picky(Double):
+    name = "picky"
+
+    def suits(self, question: str) -> bool:
+        if "fault" in question:
+            raise RuntimeError("of the tool")
+        return "picky" in question
+
+
 class Erase(Tool):
     name = "erase"
     description = "Erase everything"
@@ -69,6 +78,37 @@ async def test_a_chat_without_an_action_set_has_the_tools_of_every_chat(tmp_path
     assert running.chat.known == ["42"], "later calls may use the result"
     (refused,) = await running.results([ToolCall("c2", "double", '{"number": "x"}')])
     assert refused.startswith("Nothing was done: number must be a whole number")
+    await actions.close()
+
+
+@pytest.mark.parametrize(
+    ("question", "always", "offered"),
+    [
+        ("a picky one", (), ["double", "picky"]),
+        ("another", (), ["double"]),
+        ("another", ["picky"], ["double", "picky"]),
+        ("a fault", (), ["double"]),
+    ],
+)
+async def test_a_chat_has_the_tools_that_suit_its_question(
+    tmp_path: Path, question: str, always: list[str], offered: list[str]
+) -> None:
+    library = ActionLibrary(ActionStore(tmp_path), Unasked())
+    actions = actions_of(tmp_path, library, {}, tools=[Double(), Picky()], always=always)
+    form = actions.tool_protocols.form(TARGET, REQUEST.fields)
+    turns = [Turn("user", "a picky one"), Turn("assistant", "Hm."), Turn("user", question)]
+    toolbox = await actions.offer(REQUEST, turns, [], Exchange(rights=EVERYTHING), form)
+    assert toolbox is not None
+    assert list(toolbox.tools) == offered
+    await actions.close()
+
+
+async def test_a_chat_without_a_tool_that_suits_has_no_offer(tmp_path: Path) -> None:
+    actions = actions_of(tmp_path, ActionLibrary(ActionStore(tmp_path), Unasked()), {}, tools=[Picky()])
+    exchange, form = Exchange(rights=EVERYTHING), actions.tool_protocols.form(TARGET, REQUEST.fields)
+    assert await actions.offer(REQUEST, [Turn("user", "another")], [], exchange, form) is None
+    assert exchange.action_trace is not None
+    assert exchange.action_trace.offer == "nothing found"
     await actions.close()
 
 
