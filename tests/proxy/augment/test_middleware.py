@@ -258,3 +258,21 @@ async def test_where_the_database_hangs_the_question_is_searched_as_written(
     assert (exchange.rag_status, list(knowledge.turns)) == ("augmented", ALONE)
     assert "the database takes too long" in caplog.text
     kept.close()
+
+
+@pytest.mark.parametrize(
+    ("passages", "expected"),
+    [
+        ((), ("empty", "nothing relevant found, not in the documents' language")),
+        ((Passage("d", 1, 0, "", "a.md", 0.0, (), 0, 1, "x", 1),), ("augmented", "first question, a note")),
+    ],
+)
+def test_a_note_on_the_question_is_told_with_the_reason(
+    passages: tuple[Passage, ...], expected: tuple[str, str]
+) -> None:
+    note = expected[1].rpartition(", ")[2]
+    retrieved = Retrieved(Query("q", (), (), "first question"), (), Context(passages, 1, 0), {}, note=note)
+    exchange = Exchange(rights=EVERYTHING, path=CHAT.path, dialect=CHAT)
+    finding = Passages(Five(), Template("{passages}"), DEFAULTS.retrieval, DEFAULTS.inject)
+    finding._rendered(retrieved, exchange)
+    assert (exchange.rag_status, exchange.rag_reason) == expected
