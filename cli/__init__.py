@@ -14,6 +14,7 @@ wrong usage.
     listing   `ragway collections`                    rebuild   a collection's index from the catalog
     reindex   like rebuild for several collections, also with another embedder
     doctor    find problems, advise, repair
+    calibrate the probability of relevance, fitted to the collections
     eval      judged questions -> how good each search method is
     bench/    ask models questions raw and with passages, and compare answers
     replay    a chat with a receipt -> its passages today, and how they differ
@@ -49,6 +50,7 @@ COMMANDS = {
     "delete": ("delete", "Delete a collection, or documents of it."),
     "rebuild": ("rebuild", "Build a collection's index again from the catalog."),
     "reindex": ("reindex", "Change the embedder or the chunking of collections without an outage."),
+    "calibrate": ("calibrate", "Fit the probability of relevance to the collections, without judged questions."),
     "doctor": ("doctor", "Check settings, data folder, databases and index, and repair problems."),
     "eval": ("eval", "Measure retrieval on judged questions."),
     "bench": ("bench.bench", "Ask models raw and with passages, and compare answers, times and costs."),

@@ -254,6 +254,8 @@ async def _index(seen: Examination) -> None:
         seen.found("the index", error, "search works only after the repair")
         return
     try:
+        for problem in index.curve_problems:
+            seen.found("relevance", problem, "run `ragway calibrate`; until then, the built-in curve counts")
         for row in await index.library.collections():
             await _collection(seen, index, row.name, index.clear, index.choice)
     finally:

@@ -19,7 +19,7 @@ from retrieval.records.files import UploadedFile
 from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
 from retrieval.records.points import PointFaults
-from retrieval.records.search import PUBLIC, Retrieved, Turn, View
+from retrieval.records.search import PUBLIC, Calibration, Retrieved, Turn, View
 from retrieval.records.sync import SourceReport, SourceSpec
 
 Backend = Literal["auto", "onnx", "torch", "remote"]
@@ -268,6 +268,13 @@ class Writing(Protocol):
         """Build a collection's index again from the catalog; embedder: None takes the configured one.
 
         Searches continue meanwhile. Returns how many chunks it has. Raises RetrievalError.
+        """
+        ...
+
+    async def calibrate(self, progress: Progress, *, reset: bool = False) -> list[Calibration]:
+        """Fit each embedder's curve of relevance to its collections, and use it from now on.
+
+        reset: back to the built-in curves, without fitting. Raises RetrievalError.
         """
         ...
 

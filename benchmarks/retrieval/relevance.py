@@ -1,17 +1,18 @@
 """The cost of each `retrieval.min_relevance`: answerable questions without context, and unanswerable questions caught.
 
     python benchmarks/retrieval/relevance.py DIR [DIR…] [--data DIR] [--cache DIR] [--limit N] [--foreign N]
-        [--alike A,B…]
+        [--alike A,B…] [--half A,B…] [--embedder MODEL]
 
 Each DIR is a judged set in BEIR's form, as for `ragway eval`, and becomes a collection. The questions for a collection
 are the set's own questions (should find something), `unanswerable.jsonl` and the questions of other sets (should find
 nothing), and small talk in many languages (small_talk.txt; should find nothing). Sets with similar subjects (named by
---alike) do not get each other's questions. Every set has the same weight. All this is asked in the modes hybrid, dense
-and bm25, each of which has its own curve.
+--alike) do not get each other's questions. Every set has the same weight; in fits, those named by --half have half of
+it. All this is asked in the modes hybrid, dense and bm25, each of which has its own curve.
 
 The page goes to standard output as Markdown. ECE is the expected calibration error of a curve fitted on the other sets.
-The last lines are the constants of retrieval/search/ranking.py, fitted on all sets and on all sets but one, to show the
-influence of a single set.
+"Curves" compares, over all sets, the curve in use, one fitted on the judged questions of the other sets, and what
+`ragway calibrate` fits without any: to the set alone, and to all sets. The last lines are the constants of
+retrieval/search/ranking.py, fitted on all sets and on all sets but one, to show the influence of a single set.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ import random
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,12 +41,15 @@ from evaluation.text_tables import number
 from retrieval.index.index import Index
 from retrieval.knowledge import Arms, Plan, SearchRequest
 from retrieval.records.search import Turn
-from retrieval.search.ranking import CURVES
+from retrieval.search.calibration import Evidence, evidence_of
+from retrieval.search.calibration import fitted as calibrated
+from retrieval.search.ranking import CURVES, Curve
 from retrieval.search.retriever import Retriever
 
 SMALL_TALK = Path(__file__).with_name("small_talk.txt")
 _THRESHOLDS = (0.0, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 0.9)
 OWN, NONE, FOREIGN, TALK = "own", "unanswerable", "foreign", "small talk"
+Line = tuple[float, float]  # slope and offset
 Numbers = NDArray[np.float64]
 
 
@@ -56,6 +60,7 @@ class Asked:
     collection: str
     kind: str
     relevance: float
+    evidence: float  # the noise subtracted
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,16 @@ class Asking:
     alike: frozenset[str]
 
 
-async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Path) -> Mapping[Arms, Sequence[Asked]]:
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What all questions found in one mode, and what the questions of `ragway calibrate` found, by collection."""
+
+    curve: Curve
+    asked: Sequence[Asked]
+    made: Mapping[str, Evidence]  # of no collection if only words are searched
+
+
+async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Path) -> Mapping[Arms, Answers]:
     """Ingest every set as a collection of a temporary index, and ask each collection all questions, in each mode."""
     with tempfile.TemporaryDirectory(prefix="ragway-relevance-") as folder:
         index = await Index.open(scratch_plan(base, Path(folder)), serving=False, scratch=cache)
@@ -76,23 +90,35 @@ async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Pat
                 found = corpus(one, max_bytes=base.max_file_bytes)
                 say(f"{one.name}: {len(found.documents)} documents")
                 await index.writing.learn(found.documents, one.name, lambda *_: None)
-            asked: dict[Arms, Sequence[Asked]] = {}
+            answers: dict[Arms, Answers] = {}
             for arms in CURVES:
                 options = replace(base.search, min_relevance=0.0, mode="hybrid", arms=arms)
                 retriever = index.retriever_with(options, questions=cache)
-                asked[arms] = [answer for one in sets for answer in await _ask(one, sets, how, retriever)]
-            return asked
+                curve = retriever.curves[arms]
+                asked = [answer for one in sets for answer in await _ask(one, sets, how, retriever, curve)]
+                names = [one.name for one in sets] if arms != "bm25" else []
+                made = {name: await evidence_of(retriever, name, await index.sentences(name), int) for name in names}
+                answers[arms] = Answers(curve, asked, made)
+            return answers
         finally:
             await index.close()
 
 
-async def _ask(one: JudgedSet, sets: Sequence[JudgedSet], how: Asking, retriever: Retriever) -> list[Asked]:
+async def _ask(
+    one: JudgedSet, sets: Sequence[JudgedSet], how: Asking, retriever: Retriever, curve: Curve
+) -> list[Asked]:
     say(f"{one.name}: ask")
     asked = []
     for kind, turns in _questions(one, sets, how):
         found = await retriever.retrieve(SearchRequest(turns, [one.name], k=1))
-        asked.append(Asked(one.name, kind, found.relevance or 0.0))
+        asked.append(asked_of(one.name, kind, found.relevance or 0.0, curve))
     return asked
+
+
+def asked_of(collection: str, kind: str, relevance: float, curve: Curve) -> Asked:
+    """With the evidence of which the curve made this probability."""
+    chance = min(max(relevance, 1e-12), 1 - 1e-12)
+    return Asked(collection, kind, relevance, (math.log(chance / (1 - chance)) - curve.offset) / curve.slope)
 
 
 def _questions(one: JudgedSet, sets: Sequence[JudgedSet], how: Asking) -> Iterator[tuple[str, Sequence[Turn]]]:
@@ -117,8 +143,9 @@ def small_talk() -> list[str]:
     return SMALL_TALK.read_text("utf-8").splitlines()
 
 
-def page(asked: Sequence[Asked], arms: Arms, least: float) -> str:
-    """The trade-off, the sets one by one, and the fitted constants. least: the configured `min_relevance`."""
+def page(answers: Answers, arms: Arms, least: float, half: Collection[str] = ()) -> str:
+    """The trade-off, the sets one by one, the curves, the constants. least: the configured `min_relevance`."""
+    asked = answers.asked
     of = _of(asked)
     collections = sorted({one.collection for one in asked})
     lines = [
@@ -138,18 +165,17 @@ def page(asked: Sequence[Asked], arms: Arms, least: float) -> str:
         f"| set | questions | others', empty at {least:g} | AUC, others' | AUC, small talk | AUC, unanswerable | ECE |",
         "| --- " * 7 + "|",
     ]
-    without = {name: fitted([one for one in asked if one.collection != name] or asked, arms) for name in collections}
+    without = {name: fitted([one for one in asked if one.collection != name] or asked, half) for name in collections}
     errors = []
     for name in collections:
         own = of[OWN][name]
         areas = [_area(own, of[kind][name]) if name in of[kind] else "" for kind in (FOREIGN, TALK, NONE)]
-        others = [*of[FOREIGN].get(name, ()), *of[TALK].get(name, ())]
-        curved = [_curved([_evidence(one, arms) for one in some], *without[name]) for some in (own, others)]
-        error = calibration_error(*curved)
+        error = _error(asked, name, without[name])
         errors += [error] if error is not None else []
         left = _percent(_empty({name: of[FOREIGN].get(name, [0.0])}, least).values())
         lines.append(f"| {name} | {len(own)} | {left} | {' | '.join(areas)} | {number(error)} |")
-    slope, offset = fitted(asked, arms)
+    slope, offset = fitted(asked, half)
+    lines += _curve_lines(answers, without, least)
     if errors:
         lines += ["", f"ECE: mean {sum(errors) / len(errors):.3f}, worst {max(errors):.3f}."]
     lines += ["", f"Fitted on all: slope {slope:.2f}, offset {offset:.2f}."]
@@ -159,17 +185,66 @@ def page(asked: Sequence[Asked], arms: Arms, least: float) -> str:
     return "\n".join(lines)
 
 
-def fitted(asked: Sequence[Asked], arms: Arms) -> tuple[float, float]:
+def _curve_lines(answers: Answers, judged: Mapping[str, Line], least: float) -> list[str]:
+    """The table of curves; [] if nothing was made without labels."""
+    if not answers.made:
+        return []
+    base = answers.curve
+    used = dict.fromkeys(judged, (base.slope, base.offset))
+    alone = {name: _line(calibrated([found], base)) for name, found in answers.made.items()}
+    everything = dict.fromkeys(judged, _line(calibrated(list(answers.made.values()), base)))
+    lines = [
+        "",
+        f"| curve, at {least:g} | answerable, empty | worst set | others', empty | talk, empty | ECE | worst set |",
+        "| --- " * 7 + "|",
+    ]
+    for label, by_set in (
+        ("in use", used),
+        ("judged questions of the other sets", judged),
+        ("`ragway calibrate`, the set alone", alone),
+        ("`ragway calibrate`, all sets", everything),
+    ):
+        curved = [
+            replace(one, relevance=chance)
+            for one in answers.asked
+            for chance in _curved([one.evidence], *by_set[one.collection])
+        ]
+        empty = {kind: _empty(of_kind, least) for kind, of_kind in _of(curved).items()}
+        errors = [error for name in by_set if (error := _error(answers.asked, name, by_set[name])) is not None]
+        worst = f"{max(empty[OWN].values()):.1%}"
+        cells = [_percent(empty[OWN].values()), worst, *(_percent(empty[kind].values()) for kind in (FOREIGN, TALK))]
+        cells += [f"{sum(errors) / len(errors):.3f}", f"{max(errors):.3f}"] if errors else ["", ""]
+        lines.append(f"| {' | '.join([label, *cells])} |")
+    slope, offset = everything[next(iter(everything))]
+    return [*lines, "", f"`ragway calibrate` on all: slope {slope:.2f}, offset {offset:.2f}."]
+
+
+def _line(curve: Curve) -> Line:
+    return curve.slope, curve.offset
+
+
+def _error(asked: Sequence[Asked], name: str, line: Line) -> float | None:
+    """One set's calibration error with a curve."""
+    kinds = ([OWN], [FOREIGN, TALK])
+    some = [[one.evidence for one in asked if one.collection == name and one.kind in kind] for kind in kinds]
+    own, others = (_curved(evidence, *line) for evidence in some)
+    return calibration_error(own, others)
+
+
+def fitted(asked: Sequence[Asked], half: Collection[str] = ()) -> Line:
     """Slope and offset of the logistic curve over the evidence, fitted on own questions against other questions.
 
     Each set weighs 1: a half for own questions, a third for foreign questions, a sixth for small talk.
     """
     of, share = _of(asked), {OWN: 1 / 2, FOREIGN: 1 / 3, TALK: 1 / 6}
     rows = [
-        (_evidence(relevance, arms), float(kind == OWN), share[kind] / len(values))
-        for kind in share
-        for values in of[kind].values()
-        for relevance in values
+        (
+            one.evidence,
+            float(one.kind == OWN),
+            share[one.kind] / len(of[one.kind][one.collection]) / (2 if one.collection in half else 1),
+        )
+        for one in asked
+        if one.kind in share
     ]
     x, y, weights = (np.asarray(column) for column in zip(*rows, strict=True))
     design, beta = np.stack([x, np.ones_like(x)], 1), np.zeros(2)
@@ -179,12 +254,6 @@ def fitted(asked: Sequence[Asked], arms: Arms) -> tuple[float, float]:
         curvature = (design * (weights * chance * (1 - chance))[:, None]).T @ design + 1e-4 * np.eye(2)
         beta -= np.linalg.solve(curvature, gradient)
     return float(beta[0]), float(beta[1])
-
-
-def _evidence(relevance: float, arms: Arms) -> float:
-    """What the product's curve made this probability of, the noise subtracted."""
-    chance = min(max(relevance, 1e-12), 1 - 1e-12)
-    return (math.log(chance / (1 - chance)) - CURVES[arms].offset) / CURVES[arms].slope
 
 
 def _curved(evidence: Sequence[float], slope: float, offset: float) -> list[float]:
@@ -219,12 +288,14 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=100, help="own questions asked of each set")
     parser.add_argument("--foreign", type=int, default=15, help="questions of each other set")
     parser.add_argument("--alike", default="", help="sets about the same things, by name, between commas")
+    parser.add_argument("--half", default="", help="sets that weigh half in fits, by name, between commas")
+    parser.add_argument("--embedder", help="default: embedder.model")
     given = parser.parse_args()
     sets = [read(folder) for folder in given.folders]
     how = Asking(given.limit, given.foreign, frozenset(given.alike.split(",")))
-    base = plan(load(flags={"data": str(given.data)}))
-    for arms, asked in asyncio.run(ask_all(sets, how, base, given.cache.absolute())).items():
-        print(page(asked, arms, base.search.min_relevance), flush=True)
+    base = plan(load(flags={"data": str(given.data), "embedder.model": given.embedder}))
+    for arms, answers in asyncio.run(ask_all(sets, how, base, given.cache.absolute())).items():
+        print(page(answers, arms, base.search.min_relevance, given.half.split(",")), flush=True)
     return 0
 
 

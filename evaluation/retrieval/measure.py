@@ -62,7 +62,9 @@ async def measure(
     async with _subject(judged, how, progress) as subject:
         questions = _drawn(subject.judged.questions, how)
         outcomes, foreign = await _ask(rungs, questions, _foreign(judged, others, how), subject, how, progress)
-        int8 = [_INT8] if subject.index.int8_questions else []
+        run_notes = [_INT8] if subject.index.int8_questions else []
+        if subject.kind == "documents" and (curve := subject.index.curve):
+            run_notes.append(f"relevance is estimated by {curve}")
         (info,) = [one for one in await subject.index.library.collections(None) if one.name == subject.collection]
     return SetResult(
         name=judged.name,
@@ -74,7 +76,7 @@ async def measure(
         k=how.k or how.plan.search.k,
         timed=how.timed,
         load=(load_before, os.getloadavg()[0]),
-        notes=(*judged.notes, *subject.notes, *int8),
+        notes=(*judged.notes, *subject.notes, *run_notes),
         rungs=rung_results(rungs, outcomes, foreign, seed=how.seed),
         kind=subject.kind,
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from evaluation.retrieval.judged import JudgedSet, judged_id
 from evaluation.retrieval.results import Kind, RankedDocument
+from retrieval.index.curves import FOLDER as CURVES
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan, SearchOptions, SearchRequest
 from retrieval.records.search import ALL, Query, Turn
@@ -98,6 +99,7 @@ def scratch_plan(plan: Plan, folder: Path) -> Plan:
     models = Path(plan.data) / "models"
     models.mkdir(parents=True, exist_ok=True)
     (folder / "models").symlink_to(models)
+    (folder / CURVES).symlink_to(Path(plan.data) / CURVES)
     return replace(
         plan, data=str(folder), qdrant=replace(plan.qdrant, url=()), search=replace(plan.search, lexical="bm25")
     )

@@ -25,6 +25,8 @@ from retrieval.index.vector_spaces import IndexSearch, Opener, VectorSpaces, cho
 from retrieval.index.writing import IndexWriting
 from retrieval.knowledge import EmbedderChoice, Plan, SearchOptions
 from retrieval.records.points import PointFaults
+from retrieval.search.calibration import sentences
+from retrieval.search.ranking import curves_of, is_measured
 from retrieval.search.rerank import open_reranker
 from retrieval.search.retriever import Retriever
 
@@ -47,6 +49,7 @@ class Index:
         self._replicas = replicas
         self._writers = writers
         self._spaces = spaces
+        self.curve_problems = opener.curve_problems
         self.writing = IndexWriting(plan, catalog, spaces, writers, opener.removal)
         self.search = IndexSearch(catalog, spaces, plan.search)
         completeness = Completeness(catalog, spaces, on_server=bool(plan.qdrant.url))
@@ -115,11 +118,23 @@ class Index:
         space = self._spaces.configured
         return space.retriever.with_options(options, okapi=okapi, questions=questions)
 
+    async def sentences(self, collection: str) -> list[tuple[str, str]]:
+        """A collection's sentences that `ragway calibrate` asks, each with its point's id."""
+        return await sentences(self._catalog, self._spaces.of(collection).store, self._catalog.collection(collection))
+
     @property
     def int8_questions(self) -> bool:
         """Whether the configured embedder embeds questions in int8."""
         embedder = self._spaces.configured.embedder
         return isinstance(embedder, OnnxEmbedder) and embedder.int8_questions
+
+    @property
+    def curve(self) -> str:
+        """Where the configured embedder's curve of relevance is from; "" for a built-in one."""
+        curves, name = self._spaces.configured.retriever.curves, self._spaces.configured.embedder.name
+        if curves is not curves_of(name):
+            return f"the curve that `ragway calibrate` fitted for {name}"
+        return "" if is_measured(name) else "the default embedder's curve; `ragway calibrate` fits another"
 
     async def _audit(self, collection: str) -> PointFaults:
         row, space = self._catalog.collection(collection), self._spaces.of(collection)

@@ -16,8 +16,9 @@ import orjson
 from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.writers import Writers
-from retrieval.embedding.embed import Embedder, label, probe
+from retrieval.embedding.embed import Embedder, Matrix, label, probe
 from retrieval.errors import RetrievalError
+from retrieval.index.curves import read_curves
 from retrieval.index.data_folder import open_store
 from retrieval.index.pairing import Pairing
 from retrieval.ingest.document_writer import DocumentWriter
@@ -30,7 +31,7 @@ from retrieval.records.documents import Passage
 from retrieval.records.search import Context, Retrieved
 from retrieval.search.okapi import OkapiArm
 from retrieval.search.pack import unsaid_first
-from retrieval.search.ranking import merge_traces
+from retrieval.search.ranking import Curves, merge_traces
 from retrieval.search.rerank import Reranker
 from retrieval.search.retriever import Retriever
 from retrieval.stores.base import Store
@@ -71,6 +72,7 @@ class Opener:
         self._plan, self._catalog, self._reranker = plan, catalog, reranker
         self._writers, self._serving, self._scratch = writers, serving, scratch
         self.removal = Removal(catalog, writers)  # from all open stores
+        self.curve_problems: list[str] = []  # of fitted curves that cannot be used
 
     async def open(self, choice: EmbedderChoice) -> VectorSpace:
         """An embedder's vector space; a new embedder is prepared first. Raises RetrievalError."""
@@ -95,8 +97,19 @@ class Opener:
         retriever = Retriever(
             catalog, store, embedder, plan.search, probes=probes, reranker=self._reranker, okapi=okapi
         )
+        if (curves := self._curves(label(embedder), probes)) is not None:
+            retriever.use_curves(curves)
         await retriever.warm()
         return VectorSpace(key, embedder, store, preparation, ingester, document_writer, retriever)
+
+    def _curves(self, embedder: str, probes: Matrix) -> Curves | None:
+        """The embedder's fitted curves of relevance; None: the built-in ones."""
+        try:
+            return read_curves(Path(self._plan.data), embedder, probes)
+        except RetrievalError as error:
+            self.curve_problems.append(str(error))
+            log.warning("%s: the built-in ones count until `ragway calibrate` is run", error)
+            return None
 
 
 class VectorSpaces:

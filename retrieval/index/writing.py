@@ -13,7 +13,7 @@ from retrieval.catalog.file_store import UploadedFiles
 from retrieval.catalog.job_store import Jobs
 from retrieval.catalog.writers import Writers
 from retrieval.errors import Invalid
-from retrieval.index import spool
+from retrieval.index import calibrating, spool
 from retrieval.index.syncing import Syncing
 from retrieval.index.vector_spaces import VectorSpaces
 from retrieval.ingest.job_runner import JobRunner
@@ -24,6 +24,7 @@ from retrieval.records.documents import Document, Groups, is_reserved
 from retrieval.records.files import UploadedFile
 from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
 from retrieval.records.jobs import DocumentInput, Job, WriteResult
+from retrieval.records.search import Calibration
 from retrieval.records.sync import SourceReport, SourceSpec
 
 _T = TypeVar("_T")
@@ -105,6 +106,13 @@ class IndexWriting:
                 replaced=before.store,
                 switched=lambda: self._spaces.pin(collection, space),
             )
+
+    async def calibrate(self, progress: Progress, *, reset: bool = False) -> list[Calibration]:
+        data = Path(self._plan.data)
+        if reset:
+            await calibrating.reset(data, self._spaces)
+            return []
+        return await calibrating.calibrate(data, self._catalog, self._spaces, progress)
 
     async def create_collection(self, name: str, language: str | None) -> None:
         self._spaces.configured.ingester.create(name, language)

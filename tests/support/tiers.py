@@ -8,6 +8,7 @@ TIERS = {
     "test_journeys.py": "system",  # a gateway under a profiler
     # Commands on real documents, started and stopped; evaluation/ and retrieval/ check the same in one process.
     "cli/test_actions.py": "system",
+    "cli/test_calibrate.py": "system",
     "cli/test_doctor.py": "system",
     "cli/test_eval.py": "system",
     "cli/test_jsonl.py": "system",

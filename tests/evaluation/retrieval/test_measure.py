@@ -15,11 +15,15 @@ from evaluation.retrieval.compare import against, between, earlier, run_of
 from evaluation.retrieval.measure import MeasureOptions, measure
 from evaluation.retrieval.results import RungResult, SetResult, as_json, averages, per_query
 from evaluation.retrieval.tables import average_table, comparison_table, set_table
+from retrieval.embedding.embed import probe
 from retrieval.errors import RetrievalError
+from retrieval.index.curves import forget_curves, write_curves
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan, Progress
 from retrieval.records.documents import CollectionInfo
+from retrieval.search.ranking import Curve
 from tests.evaluation.retrieval.folders import CORPUS, judged_folder, write_lines, write_qrels
+from tests.support.minilm import hashing
 from tests.support.plans import plan_for, silent
 
 
@@ -99,6 +103,20 @@ def test_questions_in_eight_bits_are_told(
     plan = plan_for(tmp_path, {"embedder.precision": "int8"}, model=str(tiny_model))
     (note,) = set(measured(plan=plan, rungs=("dense",)).notes) - set(result.notes)
     assert "int8" in note
+
+
+def test_a_curve_that_was_not_measured_with_the_embedder_is_told_and_a_fitted_one_is_used(
+    result: SetResult, measured: Measure, plan: Plan
+) -> None:
+    assert "relevance is estimated by the default embedder's curve; `ragway calibrate` fits another" in result.notes
+    embedder = hashing()
+    write_curves(Path(plan.data), "hash", probe(embedder), {"both": Curve(1.0, 99.0, 0.0)})
+    try:
+        fitted = measured(rungs=("hybrid",))
+    finally:
+        forget_curves(Path(plan.data), "hash", probe(embedder))
+    assert "relevance is estimated by the curve that `ragway calibrate` fitted for hash" in fitted.notes
+    assert {one.relevance for one in there(fitted, "hybrid").answerable} == {1.0}
 
 
 def test_what_was_asked_is_what_a_chat_would_have_asked(result: SetResult) -> None:

@@ -37,7 +37,7 @@ from retrieval.records.ingest import (
 )
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
 from retrieval.records.points import PointFaults
-from retrieval.records.search import Context, Hit, Query, Retrieved, Turn, View
+from retrieval.records.search import Calibration, Context, Hit, Query, Retrieved, Turn, View
 from retrieval.records.sync import SourceReport, SourceSpec
 from retrieval.records.traces import SearchedCollection, Trace
 from retrieval.rpc.client import (
@@ -152,6 +152,7 @@ RECORDS: dict[Any, Any] = {
     ),
     list[SourceReport]: [synced],
     float | None: 1.5,
+    list[Calibration]: [Calibration("m", ["docs"], 99, 32, 0.99, 1.2, -3.0, 1.29, -3.21)],
     PointFaults: PointFaults(1, ("p",), 2, ("docs@1",), True),
     tuple[PendingDocument, ...]: (PendingDocument("k", "s"),),
     EnrichmentPlan: EnrichmentPlan("t", "text", (MissingEnrichment("k", "context", 0, 4, ("H",)),)),

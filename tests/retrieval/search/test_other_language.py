@@ -49,6 +49,13 @@ async def test_nothing_is_said_of_hits_or_with_another_embedder(retriever: Retri
     assert await note(retriever, GERMAN) == ""
 
 
+async def test_nothing_is_said_of_a_question_that_surely_finds_its_passage(retriever: Retriever) -> None:
+    retriever.use_curves(
+        {arms: type(curve)(curve.slope, curve.offset, -99.0) for arms, curve in retriever.curves.items()}
+    )
+    assert await note(retriever, GERMAN) == ""
+
+
 @pytest.mark.parametrize(
     ("text", "languages", "other"),
     [
