@@ -24,7 +24,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, arguments_schema
-from proxy.agent.tools.wording import Words, question_of
+from proxy.agent.tools.wording import WordList, question_of
 
 _MOST_CHARS = 1_000
 _MOST_LEVELS = 60
@@ -603,7 +603,7 @@ _SIGNS = re.compile(
     r"|√|\bsqrt\b"
 )
 # One number is enough beside these words, two are needed beside the others.
-_STRONG = Words.of(
+_STRONG = WordList.of(
     "calculat*, comput*, square root, divided by, multipl*, percent of, per cent of, percentage of",
     "how much is, berechne*, ausrechn*, rechne*, wurzel aus, geteilt durch, prozent von, wie viel ist",
     "wieviel ist, calcul*, racine carrée, divisé par, pour cent de, combien font, combien fait, raíz cuadrada",
@@ -613,7 +613,7 @@ _STRONG = Words.of(
     "除以, 乘以, 計算, 割る, 掛ける, 계산, 제곱근, 나누기, 곱하기, 퍼센트, احسب, الجذر التربيعي, مقسوم",
     "بالمئة من, गणना, वर्गमूल, प्रतिशत, hesapla*, karekök*, bölü, çarpı, yüzde",
 )
-_WEAK = Words.of(
+_WEAK = WordList.of(
     "%, total*, sum, average*, median, mean of, plus, minus, times, difference, ratio, percent*, altogether",
     "discount*, summe, insgesamt, durchschnitt*, mittelwert, differenz, prozent, rabatt, mal, zusammen, somme",
     "moyenne, pourcent*, suma, promedio, media, diferencia, porcentaje, descuento, somma, differenza",

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any
 
 from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, arguments_schema
-from proxy.agent.tools.wording import Words, question_of
+from proxy.agent.tools.wording import WordList, question_of
 
 _MOST_CHARS = 60
 _MOST_HOLIDAYS = 200
@@ -384,7 +384,7 @@ _SOME_DATE = re.compile(
     r"|\b\d{1,2}(?:\.|st|nd|rd|th|º)?\s(?:de\s)?[^\W\d_]{3,}\.?,?\s(?:de\s)?\d{4}\b"  # 1 May 2024, 1 de mayo de 2024
     r"|\b[^\W\d_]{3,}\.?\s\d{1,2}(?:st|nd|rd|th)?,?\s\d{4}\b"  # May 1, 2024
 )
-_PRESENT = Words.of(
+_PRESENT = WordList.of(
     "today, tomorrow, yesterday, what time, time is it, what date, what day, which day, current time",
     "current date, weekday, day of the week, business day*, working day*, workday*, calendar week, week number",
     "time zone*, timezone*, days ago, weeks ago, months ago, years ago, from now, days until, days till",
@@ -406,7 +406,7 @@ _PRESENT = Words.of(
     "지난달, اليوم, غدا, أمس, كم الساعة, أي يوم, أيام عمل, المنطقة الزمنية, الأسبوع الماضي, الشهر الماضي, आज",
     "बीता कल, आने वाला कल, कितने बजे, कौन सा दिन, कार्य दिवस, समय क्षेत्र, पिछले सप्ताह, पिछले महीने",
 )
-_SPAN = Words.of(
+_SPAN = WordList.of(
     "day*, week*, month*, year*, how long, before, after, until, since, between, later, tag*, woche*, monat*",
     "jahr*, wie lange, vor, nach, bis, seit, zwischen, jour*, semaine*, mois, année*, avant, après, jusqu*",
     "depuis, entre, día*, semana*, mes*, año*, antes, después, hasta, desde, giorn*, settiman*, mesi, anni",

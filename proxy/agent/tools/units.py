@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, arguments_schema
 from proxy.agent.tools.calculator import BadExpression, calculate
-from proxy.agent.tools.wording import Words, question_of
+from proxy.agent.tools.wording import WordList, question_of
 
 if TYPE_CHECKING:
     from pint import UnitRegistry
@@ -236,12 +236,12 @@ def _plain(value: Decimal) -> str:
 
 # --- questions that need it -------------------------------------------------------------------------------------------
 
-_CONVERT = Words.of(
+_CONVERT = WordList.of(
     "convert*, conversion, umrechn*, umgerechnet, convertir, convertis, convierte, convertire, converti",
     "converter, converta, omrekenen, конвертир*, переве*, çevir*, 换算, 转换, 換算, 変換, 변환, 환산, حول",
     "تحويل, बदलें",
 )
-_NAMES = Words.of(
+_NAMES = WordList.of(
     "km, cm, mm, kg, mg, lb, lbs, oz, ft, yd, ml, dl, gal, mph, kph, kmh, km/h, m/s, psi, kpa, hpa, kwh, mwh",
     "kw, mw, hp, ps, btu, kcal, kj, kb, mb, gb, tb, kib, mib, gib, tib, mbit, gbit, m², m2, m³, m3, sqm, sqft",
     "°c, °f, ℃, ℉, knots, metre*, meter*, kilomet*, centimet*, millimet*, inch*, foot, feet, yard*, mile*",

@@ -15,7 +15,7 @@ _NUMBER = "#"  # stands for each number of a question
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionText:
     """The parts of a message in which its question stands, in small letters."""
 
     text: str
@@ -25,22 +25,22 @@ class Question:
 
 
 @functools.lru_cache(maxsize=16)  # all tools look at the questions of one chat
-def question_of(message: str) -> Question:
+def question_of(message: str) -> QuestionText:
     """A person's message as a question."""
     if len(message) > 2 * _MOST_CHARS:
         message = f"{message[:_MOST_CHARS]}\n{message[-_MOST_CHARS:]}"
     text = message.casefold()
     words = _words(text)
-    return Question(text, frozenset(words), f" {' '.join(words)} ", words.count(_NUMBER))
+    return QuestionText(text, frozenset(words), f" {' '.join(words)} ", words.count(_NUMBER))
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WordList:
     """Words and phrases that are looked for."""
 
     whole: frozenset[str]
     beginnings: tuple[str, ...]  # of words
-    phrases: tuple[str, ...]  # as in `Question.line`
+    phrases: tuple[str, ...]  # as in `QuestionText.line`
     parts: tuple[str, ...]  # of the text
 
     @classmethod
@@ -60,7 +60,7 @@ class Words:
                 (beginnings if word.endswith("*") else whole).add(stem)
         return cls(frozenset(whole), *(tuple(sorted(some)) for some in (beginnings, phrases, parts)))
 
-    def within(self, question: Question) -> set[str]:
+    def within(self, question: QuestionText) -> set[str]:
         """The words of a question that are looked for."""
         found = {*(self.whole & question.words)}
         found |= {word for word in question.words if word.startswith(self.beginnings)}
