@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.tables.values import best_matches, matching_values
+from proxy.tables.executor import Executor
+from proxy.tables.guard import NotAllowed, guarded
+from proxy.tables.queries import QueryLimits
+from proxy.tables.reading import Reading, read_database
+from proxy.tables.schema import Grant, Source
+from proxy.tables.values import Ask, best_matches, matching_values
 from tests.proxy.tables.small_shop import make_shop
 
 
@@ -51,6 +56,30 @@ async def test_what_a_person_wrote_finds_the_value(ask: Asked, text: str, first:
 async def test_other_words_find_nothing(ask: Asked) -> None:
     assert await matching_values(ask, "sqlite", "products", "name", "quarterly report") == []
     assert await matching_values(ask, "sqlite", "products", "name", " %_' ") == []
+
+
+async def test_a_caller_finds_only_values_of_its_own_rows(tmp_path: Path) -> None:
+    """By the queries that a model's calls run, through every wall."""
+    source = Source("sqlite", make_shop(tmp_path / "shop.db"))
+    database = read_database("shop", source, Reading())
+    executor, limits = Executor(), QueryLimits(2_000, 30.0, 512, 2**20)
+
+    def ask_as(team: str) -> Ask:
+        grants = {"sales": Grant(("sold_at", "team"), f"team = '{team}'")}
+
+        async def ask(query: str) -> Sequence[Sequence[object]]:
+            text = guarded(query, database, grants)
+            return (await executor.query(source, text, limits, grants=grants)).rows
+
+        return ask
+
+    try:
+        for team, day in (("north", "2026-11-20 10:00:00"), ("south", "2026-11-21 11:30:00")):
+            assert await matching_values(ask_as(team), "sqlite", "sales", "sold_at", "2026-11") == [day]
+        with pytest.raises(NotAllowed):
+            await matching_values(ask_as("north"), "sqlite", "sales", "card_number", "canary")
+    finally:
+        await executor.close()
 
 
 @given(st.text(max_size=60))
